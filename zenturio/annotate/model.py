@@ -1,0 +1,158 @@
+"""What directives say, as plain values: the result of a scan and the input of a fill."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from zenturio.annotate.dialects import Dialect
+    from zenturio.annotate.source import Source
+    from zenturio.errors import Complaint, Passage, Place
+    from zenturio.expression import Expression
+    from zenturio.space import Space
+
+Match = Literal["word", "text", "regex"]
+Take = Literal["first", "last", "min", "max", "mean", "sum", "count", "all"]
+Direction = Literal["minimize", "maximize"]
+Probe = Literal["WTIME", "CTIME", "MAXRSS"]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One directive as it stands in a file: its lines (from 0), opener, body and closer."""
+
+    first: int
+    last: int
+    indent: str
+    opener: str
+    closer: str
+    body: Passage
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """Where a parameter's text goes: every occurrence of *target* in the lines of the scope."""
+
+    parameter: str
+    target: str
+    match: Match
+    first: int
+    """First line of the scope, from 0."""
+    last: int
+    """Line behind the scope."""
+    optional: bool
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """An ASSIGN: the line where ``target = value`` stands in the host language's form."""
+
+    parameter: str
+    target: str
+    line: Line
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A CR: the directives that begin and end a region, and what is measured in it."""
+
+    name: str
+    probes: tuple[Probe, ...]
+    begin: Line
+    end: Line
+
+
+@dataclass(frozen=True, slots=True)
+class Annotated:
+    """A file with what is to be done to it; without holes it goes over as it is."""
+
+    source: Source
+    path: str
+    """Relative to the application's root, with forward slashes."""
+    dialect: Dialect
+    lines: tuple[Line, ...] = ()
+    holes: tuple[Hole, ...] = ()
+    assignments: tuple[Assignment, ...] = ()
+    regions: tuple[Region, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A BUILD or RUN: the shell command with ``{name}`` for values, and its limits."""
+
+    text: Passage
+    timeout: float | None = None
+    retry: int = 0
+    cpus: Expression | None = None
+    memory: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A number or text to keep; exactly one of the ways to find it, or a formula, is given."""
+
+    name: str
+    source: str = ""
+    """``stdout``, ``stderr`` or the path of a file in the experiment's folder."""
+    regex: str | None = None
+    json: str | None = None
+    column: str | None = None
+    take: Take = "last"
+    unit: str = ""
+    optional: bool = False
+    formula: Expression | None = None
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """One part of an OBJECTIVE."""
+
+    direction: Direction
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """This stage's experiments wait for those of *stage* that agree on the names in *on*."""
+
+    stage: str
+    on: tuple[str, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """How often each point runs; *seed* names the parameter that differs run by run."""
+
+    count: int = 1
+    seed: str | None = None
+
+
+@dataclass(frozen=True)
+class Application:
+    """Everything that the directives of one application say."""
+
+    name: str
+    """The file's stem or the folder's name: what a study of it is called."""
+    root: Path
+    """The folder that an experiment's folder mirrors."""
+    files: tuple[Annotated, ...]
+    """Every file of the application, sorted by path; those to copy as well."""
+    space: Space
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Names of environment variables to the parameters whose text they hold."""
+    builds: tuple[Command, ...] = ()
+    runs: tuple[Command, ...] = ()
+    metrics: tuple[Metric, ...] = ()
+    goals: tuple[Goal, ...] = ()
+    repeat: Repeat = Repeat()
+    requires: tuple[Expression, ...] = ()
+    rank: Expression | None = None
+    outputs: tuple[str, ...] = ()
+    after: tuple[After, ...] = ()
+    warnings: tuple[Complaint, ...] = ()

@@ -1,0 +1,210 @@
+"""
+Everything zenturio raises on purpose, and the words for where something stands.
+
+* ZenError
+  + InputError           wrong input; carries every complaint that was found             exit 2
+    - ExpressionError    an expression cannot be read, checked or evaluated
+    - AnnotationError    a directive is wrong, or a file does not hold what it says
+    - SpaceError         a parameter, a set or a constraint is impossible
+    - NotFoundError      a name, study or digest that is not there; knows what is near
+  + ExperimentsFailed    the run ended, and some experiments did not succeed             exit 3
+  + PlaceError           a machine, a service, a disk or a plug-in is not as needed      exit 4
+    - RecordError        the repository is missing, newer, locked or damaged
+    - PluginError        a plug-in is claimed twice or does not load
+  + ConflictError        somebody else holds what is needed                              exit 5
+  + SafetyError          refused, because it would endanger something                    exit 6
+  + Interrupted          the user stopped it                                             exit 130
+"""
+
+from __future__ import annotations
+
+import difflib
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something stands: a file, a line and a column, both from 1, and the line itself."""
+
+    file: str
+    line: int
+    column: int
+    text: str = ""
+    width: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A text cut out of files, which knows where each of its characters stands there.
+
+    ``pieces`` are (offset in the text, place of that offset), ascending: a directive that goes on
+    in several lines is one passage of several pieces.
+    """
+
+    text: str
+    pieces: tuple[tuple[int, Place], ...] = ()
+
+    @staticmethod
+    def of(text: str | Passage, file: str = "<text>") -> Passage:
+        """*text* itself if it is a passage, else a passage that stands alone in *file*."""
+        if isinstance(text, Passage):
+            return text
+        return Passage(text, ((0, Place(file, 1, 1, text)),))
+
+    def place(self, start: int, end: int | None = None) -> Place:
+        """Where the characters from *start* to before *end* (one character, if none) stand."""
+        at = max(bisect_right(self.pieces, start, key=lambda piece: piece[0]) - 1, 0)
+        offset, place = self.pieces[at] if self.pieces else (0, Place("<text>", 1, 1, self.text))
+        width = 1 if end is None else max(end - start, 1)
+        column = place.column + start - offset
+        room = max(len(place.text) - column + 1, 1)
+        return Place(place.file, place.line, column, place.text, min(width, room))
+
+    def cut(self, start: int, end: int) -> Passage:
+        """The part from *start* to before *end*; its places stay right."""
+        inside = [(o - start, p) for o, p in self.pieces if start < o < end]
+        return Passage(self.text[start:end], ((0, self.place(start)), *inside))
+
+    def strip(self) -> Passage:
+        """The passage without white space at its ends."""
+        start = len(self.text) - len(self.text.lstrip())
+        return self.cut(start, max(start, len(self.text.rstrip())))
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """One thing that is wrong: what, where, and what would be right."""
+
+    message: str
+    place: Place | None = None
+    cure: str = ""
+    severity: Literal["error", "warning"] = "error"
+
+    def __str__(self) -> str:
+        head = f"{self.place}: " if self.place else ""
+        mark = "warning: " if self.severity == "warning" else ""
+        lines = [f"{head}{mark}{self.message}"]
+        if self.place and self.place.text:
+            lines += _excerpt(self.place)
+        if self.cure:
+            lines += ["  " + line for line in self.cure.splitlines()]
+        return "\n".join(lines)
+
+
+def _excerpt(place: Place, widest: int = 100) -> list[str]:
+    """The line and a caret under the place; a line that is too long is shown in part."""
+    first = max(0, place.column - 1 - widest * 2 // 3) if len(place.text) > widest else 0
+    shown = place.text[first : first + widest]
+    before = shown[: place.column - 1 - first]
+    pad = "".join("\t" if c == "\t" else " " for c in before)
+    carets = "^" * max(1, min(place.width, len(shown) - len(before)))
+    left = "..." if first else ""
+    right = "..." if len(place.text) > first + widest else ""
+    return [f"    {left}{shown}{right}", f"    {' ' * len(left)}{pad}{carets}"]
+
+
+class ZenError(Exception):
+    """Base of every error that a caller may want to catch."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, place: Place | None = None, cure: str = "") -> None:
+        super().__init__(message)
+        self.complaints: tuple[Complaint, ...] = (Complaint(message, place, cure),)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.complaints))
+
+
+class InputError(ZenError):
+    exit_code = 2
+
+    @classmethod
+    def all(cls, complaints: Iterable[Complaint]) -> InputError:
+        """One error that carries all *complaints*, in the order of their places."""
+        found = sorted(set(complaints), key=_order)
+        error = cls(found[0].message)
+        error.complaints = tuple(found)
+        return error
+
+
+def _order(complaint: Complaint) -> tuple[str, int, int, str]:
+    place = complaint.place
+    where = (place.file, place.line, place.column) if place else ("", 0, 0)
+    return (*where, complaint.message)
+
+
+class ExpressionError(InputError):
+    """An expression cannot be read, checked or evaluated."""
+
+
+class AnnotationError(InputError):
+    """A directive is wrong, or a file does not hold what it says."""
+
+
+class SpaceError(InputError):
+    """A parameter, a set or a constraint is impossible."""
+
+
+class NotFoundError(InputError):
+    """A name, study or digest that is not there."""
+
+
+class ExperimentsFailed(ZenError):
+    """The run ended, and some experiments did not succeed."""
+
+    exit_code = 3
+
+
+class PlaceError(ZenError):
+    """A machine, a service, a disk or a plug-in is not as it is needed."""
+
+    exit_code = 4
+
+
+class RecordError(PlaceError):
+    """The repository is missing, newer, locked or damaged."""
+
+
+class PluginError(PlaceError):
+    """A plug-in is claimed twice or does not load."""
+
+
+class ConflictError(ZenError):
+    """Somebody else holds what is needed."""
+
+    exit_code = 5
+
+
+class SafetyError(ZenError):
+    """Refused, because it would endanger something."""
+
+    exit_code = 6
+
+
+class Interrupted(ZenError):
+    """The user stopped it."""
+
+    exit_code = 130
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """``did you mean 'threads'?`` for the nearest of the *known* names, or which there are."""
+    names = sorted(set(known))
+    folded = {n.casefold(): n for n in reversed(names)}
+    near = difflib.get_close_matches(name.casefold(), folded, n=2, cutoff=0.6)
+    if near:
+        return "did you mean " + " or ".join(repr(folded[n]) for n in near) + "?"
+    if not names:
+        return "there is none"
+    shown = ", ".join(names[:8]) + (f", ... ({len(names)} in all)" if len(names) > 8 else "")
+    return f"there is: {shown}"

@@ -1,0 +1,36 @@
+"""Find an engine, a place or a dialect by name; the built-in ones come in by the same door."""
+
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from zenturio.errors import NotFoundError, PluginError, did_you_mean
+
+
+@cache
+def _found(kind: str) -> dict[str, tuple[EntryPoint, ...]]:
+    """Entry points of a group by name; one that is listed twice for the same object is one."""
+    found: dict[str, dict[str, EntryPoint]] = {}
+    for point in entry_points(group=f"zenturio.{kind}"):
+        found.setdefault(point.name, {})[point.value] = point
+    return {name: tuple(points.values()) for name, points in found.items()}
+
+
+def names(kind: str) -> list[str]:
+    """All names in group ``zenturio.<kind>``, sorted."""
+    return sorted(_found(kind))
+
+
+def load(kind: str, name: str) -> Any:
+    """The object that *name* stands for in group ``zenturio.<kind>``."""
+    match _found(kind).get(name, ()):
+        case ():
+            raise NotFoundError(f"no {kind} is named {name!r}", cure=did_you_mean(name, names(kind)))
+        case (only,):
+            try:
+                return only.load()
+            except Exception as error:
+                raise PluginError(f"{kind} {name!r} ({only.value}) does not load: {error}") from error
+        case several:
+            claims = ", ".join(sorted(point.value for point in several))
+            raise PluginError(f"{kind} {name!r} is claimed twice: {claims}", cure="remove one of them")
