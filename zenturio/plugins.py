@@ -25,12 +25,18 @@ def load(kind: str, name: str) -> Any:
     """The object that *name* stands for in group ``zenturio.<kind>``."""
     match _found(kind).get(name, ()):
         case ():
-            raise NotFoundError(f"no {kind} is named {name!r}", cure=did_you_mean(name, names(kind)))
+            raise NotFoundError(
+                f"no {kind} is named {name!r}", cure=did_you_mean(name, names(kind))
+            )
         case (only,):
             try:
                 return only.load()
             except Exception as error:
-                raise PluginError(f"{kind} {name!r} ({only.value}) does not load: {error}") from error
+                raise PluginError(
+                    f"{kind} {name!r} ({only.value}) does not load: {error}"
+                ) from error
         case several:
             claims = ", ".join(sorted(point.value for point in several))
-            raise PluginError(f"{kind} {name!r} is claimed twice: {claims}", cure="remove one of them")
+            raise PluginError(
+                f"{kind} {name!r} is claimed twice: {claims}", cure="remove one of them"
+            )
