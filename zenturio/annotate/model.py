@@ -20,6 +20,10 @@ Take = Literal["first", "last", "min", "max", "mean", "sum", "count", "all"]
 Direction = Literal["minimize", "maximize"]
 Probe = Literal["WTIME", "CTIME", "MAXRSS"]
 
+MEASURED: Mapping[str, str] = {"wtime": "s", "ctime": "s", "maxrss": "B", "exit": ""}
+"""Metrics of every experiment, without asking, and their units: wall and CPU time, largest
+resident size, exit status. No parameter or metric may take their names."""
+
 
 @dataclass(frozen=True, slots=True)
 class Line:

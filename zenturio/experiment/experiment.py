@@ -1,0 +1,129 @@
+"""What would be run, and what came out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from zenturio.annotate import Metric
+from zenturio.expression import Expression, Value
+
+Status = Literal["ok", "failed", "timeout", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Filed:
+    """A file of an experiment: its bytes, or the original that it is linked or copied from."""
+
+    path: str
+    """Relative to the experiment's folder, with forward slashes; never absolute, never ``..``."""
+    mode: int
+    content: bytes | None = None
+    original: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A command of the user's, filled in, with its limits."""
+
+    command: str
+    timeout: float | None = None
+    retry: int = 0
+    cpus: int = 1
+    memory: int | None = None
+    """Bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """What makes the program: shared by all experiments whose digest of it is the same."""
+
+    digest: str
+    files: tuple[Filed, ...]
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What all experiments of a study share: how to measure, and what to keep."""
+
+    metrics: tuple[Metric, ...] = ()
+    outputs: tuple[str, ...] = ()
+    requires: tuple[Expression, ...] = ()
+    rank: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """One run of one point: all that a place needs to know to run it."""
+
+    digest: str
+    """Covers the files, the commands, the environment that it sets and the repeat number."""
+    index: int
+    """The point's number in the space; -1 where the space cannot be counted."""
+    repeat: int
+    values: Mapping[str, Value]
+    files: tuple[Filed, ...]
+    steps: tuple[Step, ...]
+    environment: Mapping[str, str]
+    build: Build | None
+    recipe: Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A metric that was not measured, and why."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """All values that a metric took (``TAKE all``), in their order."""
+
+    values: tuple[Value, ...]
+
+
+Measure = bool | int | float | str | Series | Missing
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """What a stream said: its beginning, its end, and how many bytes it had in all."""
+
+    head: bytes = b""
+    tail: bytes = b""
+    """Empty while the whole stands in *head*."""
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A file that is kept: where it stood, its size and SHA-256, and where it lies now."""
+
+    path: str
+    size: int
+    sha256: str
+    kept: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What happened. A program that fails is an outcome, not an exception."""
+
+    digest: str
+    status: Status
+    cause: str = ""
+    """Short and the same for the same fault, so that failures group by it: ``exit 3``."""
+    metrics: Mapping[str, Measure] = field(default_factory=dict)
+    attempt: int = 1
+    host: str = ""
+    started: float = 0.0
+    """Seconds since 1970, UTC."""
+    ended: float = 0.0
+    exit: int | None = None
+    stdout: Log = Log()
+    stderr: Log = Log()
+    artifacts: tuple[Artifact, ...] = ()
