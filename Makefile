@@ -1,0 +1,52 @@
+# Everything a person or a machine does here: make demo, test, test-all, bench, clean.
+PYTHON ?= python3
+BIN := .venv/bin
+STUDY ?= annotations/matmul
+
+.PHONY: demo test test-all bench lint clean help
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo      install into .venv and run a real study from annotations/"
+	@echo "make test      the gate: ruff, mypy, import-linter, pytest"
+	@echo "make test-all  the gate with the slow tests"
+	@echo "make bench     every benchmark, with its peers"
+	@echo "make clean     remove what the other targets made"
+
+# The environment comes from the lock file alone; uv itself is the one thing that pip brings.
+.venv/uv: Makefile
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "zenturio needs Python 3.11 or newer: make PYTHON=/path/to/python3.11"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || \
+	  { rm -rf .venv; echo "Python's venv module is needed (Debian: apt install python3-venv)"; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "uv>=0.9"
+	@touch $@
+
+.venv/run: .venv/uv pyproject.toml uv.lock
+	@$(BIN)/uv sync --quiet --frozen --inexact --no-dev
+	@touch $@
+
+.venv/dev: .venv/uv pyproject.toml uv.lock
+	@$(BIN)/uv sync --quiet --frozen --inexact --all-groups
+	@touch $@ .venv/run
+
+demo: .venv/run
+	@$(BIN)/python annotations/demo.py $(STUDY)
+
+lint: .venv/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+test: lint
+	$(BIN)/pytest -n 2 --dist worksteal -m "not slow" --cov --cov-report=term:skip-covered
+
+test-all: lint
+	$(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered
+
+bench: .venv/dev
+	@for each in benchmarks/*.py; do echo "== $$each"; $(BIN)/python $$each || exit 1; done
+
+clean:
+	rm -rf .venv .zenturio .mypy_cache .ruff_cache .pytest_cache .hypothesis htmlcov .coverage dist build demo-output test-output

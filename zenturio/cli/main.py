@@ -1,0 +1,55 @@
+"""The door: puts the verbs together, and turns every error into words and an exit code."""
+
+import os
+import sys
+
+import typer
+
+from zenturio.cli import language
+from zenturio.errors import ZenError
+
+app = typer.Typer(
+    name="zen",
+    help="Parameter studies written as comments: run them anywhere, remember everything.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Start with: zen init python, then zen space first.py. Each verb has --help with examples.",
+)
+language.add_to(app)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"zenturio {version('zenturio')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(  # noqa: ARG001 - typer calls back with it
+        False, "--version", callback=_version, is_eager=True, help="Print the version and stop."
+    ),
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; never returns."""
+    try:
+        app()
+    except ZenError as error:
+        sys.stdout.flush()
+        for complaint in error.complaints:
+            print(complaint, file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        # Who reads has gone (`zen space ... | head`): nothing more is to be said to them.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)

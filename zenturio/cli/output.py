@@ -1,0 +1,68 @@
+"""What every verb prints with: facts as JSON, tables, progress that a pipe never sees."""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+
+
+def facts(value: Any) -> None:
+    """Print *value* as JSON; what JSON has no number for is written as text."""
+    typer.echo(json.dumps(_plain(value), ensure_ascii=False, allow_nan=False, indent=2))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return repr(value)
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], *, right: str = "") -> None:
+    """Print aligned columns; those whose letter in *right* is ``r`` stand to the right."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+    strong, end = ("\x1b[1m", "\x1b[0m") if sys.stdout.isatty() else ("", "")
+    for number, row in enumerate([list(heads), *cells]):
+        pairs = enumerate(zip(row, widths, strict=True))
+        line = "  ".join(
+            text.rjust(width) if right[i : i + 1] == "r" else text.ljust(width)
+            for i, (text, width) in pairs
+        ).rstrip()
+        typer.echo(f"{strong}{line}{end}" if number == 0 else line)
+
+
+def _cell(value: Any) -> str:
+    """Text of one line: a value with a line break or a control sign in it must not break it."""
+    text = "" if value is None else str(value)
+    return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
+
+
+@contextmanager
+def progress(words: str, total: int | None) -> Iterator[Any]:
+    """Yield ``step(n=1)``; on a terminal a bar moves with it, on a pipe nothing is printed."""
+    if not sys.stderr.isatty():
+        yield lambda n=1: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeRemainingColumn as Left
+
+    columns = (TextColumn(words), BarColumn(), MofNCompleteColumn(), Left())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(words, total=total)
+        yield lambda n=1: bar.advance(task, n)
+
+
+def count(number: int) -> str:
+    """A whole number that a person can read: 349,853, and 5.15e+247 beyond a trillion."""
+    if number < 10**12:
+        return f"{number:,}"
+    digits = len(str(number)) - 1
+    return f"{str(number)[0]}.{str(number)[1:3]}e+{digits}"

@@ -1,0 +1,64 @@
+"""Which of a space's points are meant: all, the first ones, some drawn at random, or one."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from zenturio.errors import InputError
+from zenturio.space import Point, Space
+
+MANY = 1_000_000
+"""Beyond so many points, whoever wants all of them is asked to say so."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Points of a space in their order, and how many they are."""
+
+    space: Space
+    count: int
+    limit: int | None = None
+    picked: tuple[Point, ...] | None = None
+
+    def __iter__(self) -> Iterator[Point]:
+        if self.picked is not None:
+            return iter(self.picked)
+        return islice(iter(self.space), self.limit)
+
+
+def choose(
+    space: Space,
+    *,
+    limit: int | None = None,
+    sample: int | None = None,
+    seed: int = 0,
+    index: int | None = None,
+) -> Chosen:
+    """The points that the options name; an error where the whole would never end."""
+    if sum(option is not None for option in (limit, sample, index)) > 1:
+        raise InputError(
+            "--limit, --sample and --index exclude each other", cure="give only one of them"
+        )
+    if sample is not None:
+        picked = tuple(space.sample(sample, seed))
+        return Chosen(space, len(picked), picked=picked)
+    if not space.finite:
+        raise InputError(
+            "the space is continuous: it has no first point and no last",
+            cure="draw some of its points: --sample 100",
+        )
+    if index is not None:
+        if index >= space.size:
+            raise InputError(
+                f"--index {index}: there are only {space.size} points",
+                cure=f"they are numbered from 0 to {space.size - 1}",
+            )
+        return Chosen(space, 1, picked=(space.point(index),))
+    if limit is None and space.size > MANY:
+        raise InputError(
+            f"{space.size} points are more than anybody waits for",
+            cure=f"take the first ones (--limit 1000), draw some (--sample 1000), or say that you "
+            f"want all: --limit {space.size}",
+        )
+    count = space.size if limit is None else min(limit, space.size)
+    return Chosen(space, count, limit=count)

@@ -1,0 +1,105 @@
+"""Write what would be run: a folder for each experiment, and a manifest of them all."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from zenturio.annotate import Application
+from zenturio.errors import ConflictError, PlaceError
+from zenturio.experiment import Experiment, Filed, Generator
+from zenturio.study.choose import Chosen
+
+MANIFEST = "manifest.jsonl"
+
+
+def expand(
+    application: Application,
+    points: Chosen,
+    out: Path,
+    step: Callable[[], object] = lambda: None,
+) -> int:
+    """Write the experiments of *points* under *out*; one that is there already is left alone.
+
+    Each folder is made under another name and renamed when it is whole, and the manifest comes
+    last: whatever stops this, what is there is right, and the same call goes on.
+    """
+    generator = Generator(application)
+    _claim(out)
+    made: set[str] = set()
+    written = 0
+    try:
+        draft = out / f".{MANIFEST}"
+        with draft.open("w", encoding="utf-8") as manifest:
+            for point in points:
+                for experiment in generator.experiments(point):
+                    _write(experiment, out, made)
+                    manifest.write(_line(experiment, application.repeat.count > 1))
+                    written += 1
+                    step()
+        draft.replace(out / MANIFEST)
+    except OSError as error:
+        raise PlaceError(f"cannot write into {out}: {error.strerror}", cure=_cure(error)) from error
+    return written
+
+
+def _claim(out: Path) -> None:
+    """Make *out*, or find that it is empty or an earlier expansion."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        found = {entry.name for entry in os.scandir(out)}
+    except OSError as error:
+        raise PlaceError(f"cannot make the folder {out}: {error.strerror}") from error
+    if found and not found & {MANIFEST, f".{MANIFEST}"}:
+        raise ConflictError(
+            f"{out} holds other files, and no {MANIFEST}",
+            cure="name a new or empty folder: --out DIR",
+        )
+
+
+def _write(experiment: Experiment, out: Path, made: set[str]) -> None:
+    target = f"{out}/{experiment.digest}"
+    if experiment.digest in made or os.path.isdir(target):  # noqa: PTH112 - in a hot loop
+        return
+    made.add(experiment.digest)
+    draft = f"{out}/.{experiment.digest}"
+    shutil.rmtree(draft, ignore_errors=True)
+    os.mkdir(draft)  # noqa: PTH102 - in a hot loop
+    for filed in experiment.files:
+        _put(filed, draft)
+    os.rename(draft, target)  # noqa: PTH104 - in a hot loop
+
+
+def _put(filed: Filed, folder: str) -> None:
+    path = f"{folder}/{filed.path}"
+    if "/" in filed.path:
+        os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120 - in a hot loop
+    if filed.content is None:
+        if filed.original is not None:
+            shutil.copy(filed.original, path)
+        return
+    mode = 0o755 if filed.mode & 0o100 else 0o644
+    target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        left = memoryview(filed.content)
+        while left:
+            left = left[os.write(target, left) :]
+    finally:
+        os.close(target)
+
+
+def _line(experiment: Experiment, repeated: bool) -> str:
+    facts = {
+        "index": experiment.index,
+        "digest": experiment.digest,
+        "parameters": dict(experiment.values),
+        "path": experiment.digest,
+    }
+    if repeated:
+        facts["repeat"] = experiment.repeat
+    return json.dumps(facts, ensure_ascii=False) + "\n"
+
+
+def _cure(error: OSError) -> str:
+    return "make room, and give the same command again" if error.errno == 28 else ""
