@@ -118,7 +118,7 @@ def init(
     from zenturio.annotate import examples
 
     if language is None:
-        output.table(("language", "file"), [(e.language, e.file) for e in examples.all_examples()])
+        output.table(("language", "file"), [(e.language, e.file) for e in examples.EXAMPLES])
         return
     example = examples.find(language)
     path = example.write(out or Path(example.file))

@@ -27,14 +27,13 @@ def expand(
     """
     generator = Generator(application)
     _claim(out)
-    made: set[str] = set()
     written = 0
     try:
         draft = out / f".{MANIFEST}"
         with draft.open("w", encoding="utf-8") as manifest:
             for point in points:
                 for experiment in generator.experiments(point):
-                    _write(experiment, out, made)
+                    _write(experiment, out)
                     manifest.write(_line(experiment, application.repeat.count > 1))
                     written += 1
                     step()
@@ -58,11 +57,10 @@ def _claim(out: Path) -> None:
         )
 
 
-def _write(experiment: Experiment, out: Path, made: set[str]) -> None:
+def _write(experiment: Experiment, out: Path) -> None:
     target = f"{out}/{experiment.digest}"
-    if experiment.digest in made or os.path.isdir(target):  # noqa: PTH112 - in a hot loop
+    if os.path.isdir(target):  # noqa: PTH112 - in a hot loop
         return
-    made.add(experiment.digest)
     draft = f"{out}/.{experiment.digest}"
     shutil.rmtree(draft, ignore_errors=True)
     os.mkdir(draft)  # noqa: PTH102 - in a hot loop
