@@ -1,0 +1,252 @@
+"""Types of an expression, and every name that is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from zenturio.errors import Complaint, Passage, did_you_mean
+from zenturio.expression.functions import compiled
+from zenturio.expression.nodes import (
+    Arithmetic,
+    Call,
+    Compare,
+    Conditional,
+    Host,
+    Index,
+    Literal,
+    Logic,
+    Member,
+    Name,
+    Negative,
+    Node,
+    Not,
+    Positive,
+    Power,
+    Within,
+)
+from zenturio.expression.signatures import SIGNATURES, Want
+from zenturio.expression.values import Fault, Type, type_of
+from zenturio.expression.writer import write
+
+Known = Type | None
+"""``None``: the type is not known before the value is."""
+
+_WANTED: dict[Want, tuple[tuple[Type, ...], str, str]] = {
+    "int": (("int",), "integers", "floor(...) makes one of a real number"),
+    "number": (("int", "real"), "numbers", ""),
+    "str": (("str",), "a text", "str(...) makes a text"),
+    "ordered": (("int", "real", "str"), "numbers or texts", ""),
+    "any": (("int", "real", "str", "bool"), "anything", ""),
+}
+
+
+class Checker:
+    """Gives every node a type; what is wrong is collected in *complaints*.
+
+    Without *types* every name is good, and of unknown type.
+    """
+
+    def __init__(self, passage: Passage, types: Mapping[str, Known] | None, host: bool) -> None:
+        self.passage = passage
+        self.types = types
+        self.host = host
+        self.complaints: list[Complaint] = []
+
+    def type(self, node: Node) -> Known:
+        match node:
+            case Literal(value):
+                return type_of(value)
+            case Name(name) | Index(name):
+                known = self._name(name, node)
+                return "int" if isinstance(node, Index) else known
+            case Host():
+                return self._host(node)
+            case Negative(operand) | Positive(operand):
+                sign = "-" if isinstance(node, Negative) else "+"
+                return self._number(operand, sign)
+            case Power(base, exponent):
+                return _mixed(self._number(base, "**"), self._number(exponent, "**"))
+            case Arithmetic():
+                return self._arithmetic(node)
+            case Conditional():
+                return self._conditional(node)
+            case Call():
+                return self._call(node)
+            case _:
+                self._condition_parts(node)
+                return "bool"
+
+    def _condition_parts(self, node: Node) -> None:
+        """What is true or false: comparisons, and what connects them."""
+        match node:
+            case Compare():
+                self._compare(node)
+            case Member(item, options):
+                first = self.type(item)
+                for option in options:
+                    self._comparable(item, first, option, self.type(option), "==", option)
+            case Within(part, whole):
+                self._within(part, whole)
+            case Logic(operator, operands):
+                for operand in operands:
+                    self.condition(operand, operator)
+            case Not(operand):
+                self.condition(operand, "not")
+            case _:
+                raise TypeError(f"{node!r} is no part of an expression")
+
+    def condition(self, node: Node, operator: str) -> None:
+        """Complains if *node* is certainly neither true nor false."""
+        if (found := self.type(node)) not in ("bool", None):
+            self._complain(
+                node,
+                f"{operator!r} takes true or false, but {_shown(node)} is {found}",
+                f"compare it with something: {_shown(node)} "
+                + ("!= ''" if found == "str" else "> 0"),
+            )
+
+    def _complain(self, node: Node, message: str, cure: str = "") -> None:
+        place = self.passage.place(node.start, node.end)
+        self.complaints.append(Complaint(message, place, cure))
+
+    def _name(self, name: str, node: Node) -> Known:
+        if self.types is None:
+            return None
+        if name not in self.types:
+            self._complain(node, f"unknown name {name!r}", did_you_mean(name, self.types))
+        return self.types.get(name)
+
+    def _host(self, node: Host) -> Known:
+        if not self.host:
+            cure = "host. is known in REQUIRE and RANK, where a host is chosen"
+            self._complain(node, f"host.{node.name} is not known here", cure)
+        return None
+
+    def _number(self, node: Node, operator: str) -> Known:
+        found = self.type(node)
+        if found not in ("int", "real", None):
+            cure = "1 if ... else 0 makes a number of a condition" if found == "bool" else ""
+            self._complain(node, f"{operator!r} takes numbers, but {_shown(node)} is {found}", cure)
+            return None
+        return found
+
+    def _arithmetic(self, node: Arithmetic) -> Known:
+        if node.steps[0].operator not in "+-":
+            found = self._number(node.first, node.steps[0].operator)
+        else:
+            found = self.type(node.first)
+        left: Node = node.first
+        for step in node.steps:
+            if step.operator == "+":
+                right = self.type(step.operand)
+                found = self._sum(left, found, step.operand, right)
+            else:
+                if found not in ("int", "real", None):
+                    self._complain(
+                        left, f"{step.operator!r} takes numbers, but {_shown(left)} is {found}"
+                    )
+                    found = None
+                right = self._number(step.operand, step.operator)
+                found = "real" if step.operator == "/" else _mixed(found, right)
+            left = step.operand
+        return found
+
+    def _sum(self, left: Node, a: Known, right: Node, b: Known) -> Known:
+        """Two numbers or two texts."""
+        for node, found in ((left, a), (right, b)):
+            if found == "bool":
+                cure = "1 if ... else 0 makes a number of a condition"
+                self._complain(node, f"'+' takes no condition, but {_shown(node)} is bool", cure)
+                return None
+        if "str" in (a, b) and a != b and None not in (a, b):
+            number = left if a != "str" else right
+            self._complain(
+                number,
+                f"'+' takes two numbers or two texts, but {_shown(left)} is {a} "
+                f"and {_shown(right)} is {b}",
+                f"str({_shown(number)}) makes a text",
+            )
+            return None
+        return _mixed(a, b)
+
+    def _compare(self, node: Compare) -> None:
+        left, found = node.first, self.type(node.first)
+        for step in node.steps:
+            right = self.type(step.operand)
+            self._comparable(left, found, step.operand, right, step.operator, step)
+            left, found = step.operand, right
+
+    def _comparable(
+        self, left: Node, a: Known, right: Node, b: Known, operator: str, where: Node
+    ) -> None:
+        pair = {a, b}
+        if operator not in ("==", "!=") and "bool" in pair:
+            self._complain(where, f"{operator!r} puts no order between conditions")
+        elif None in pair or len(pair) == 1 or pair == {"int", "real"}:
+            return
+        else:
+            cure = "a number in quotes is a text" if "str" in pair else ""
+            self._complain(
+                where, f"{_shown(left)} is {a} and {_shown(right)} is {b}: never equal", cure
+            )
+
+    def _within(self, part: Node, whole: Node) -> None:
+        for operand in (part, whole):
+            if (found := self.type(operand)) not in ("str", None):
+                cure = "'in' takes a list, n in (1, 2, 4), or looks for a text in a text"
+                self._complain(operand, f"{_shown(operand)} is {found}, not a text", cure)
+
+    def _conditional(self, node: Conditional) -> Known:
+        self.condition(node.condition, "if")
+        then, other = self.type(node.then), self.type(node.other)
+        if then == other or {then, other} == {"int", "real"}:
+            return _mixed(then, other)
+        if None not in (then, other):
+            self._complain(
+                node.other,
+                f"both branches must be alike, but {_shown(node.then)} is {then} "
+                f"and {_shown(node.other)} is {other}",
+            )
+        return None
+
+    def _call(self, node: Call) -> Known:
+        signature = SIGNATURES[node.function]
+        types = [self.type(argument) for argument in node.arguments]
+        wants = (*signature.wants, *[signature.wants[-1]] * len(types))
+        for argument, found, want in zip(node.arguments, types, wants, strict=False):
+            allowed, words, cure = _WANTED[want]
+            if found is not None and found not in allowed:
+                told = f"{node.function!r} takes {words}, but {_shown(argument)} is {found}"
+                self._complain(argument, told, cure)
+        if node.function == "match":
+            self._pattern(node.arguments[1])
+        if signature.gives != "same":
+            return signature.gives
+        return self._alike(node.arguments, types)
+
+    def _alike(self, nodes: Sequence[Node], types: Sequence[Known]) -> Known:
+        """The type of the least or greatest of these."""
+        found, left = types[0], nodes[0]
+        for node, other in zip(nodes[1:], types[1:], strict=True):
+            self._comparable(left, found, node, other, "<", node)
+            found = _mixed(found, other)
+        return found
+
+    def _pattern(self, node: Node) -> None:
+        if isinstance(node, Literal) and isinstance(node.value, str):
+            try:
+                compiled(node.value)
+            except Fault as fault:
+                self._complain(node, fault.message, fault.cure)
+
+
+def _mixed(a: Known, b: Known) -> Known:
+    """What comes out of two numbers, or of two of the same type."""
+    if a == b:
+        return a
+    return "real" if None not in (a, b) and {a, b} == {"int", "real"} else None
+
+
+def _shown(node: Node) -> str:
+    text = write(node)
+    return text if len(text) <= 40 else text[:37] + "..."

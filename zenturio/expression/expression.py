@@ -1,0 +1,133 @@
+"""An expression: a text that was read, what it names, and how it is checked and evaluated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from zenturio.errors import ExpressionError, Passage
+from zenturio.expression.checker import Checker
+from zenturio.expression.closures import Run, compile_tree
+from zenturio.expression.nodes import Host, Index, Name, Node, children, walk
+from zenturio.expression.parser import read
+from zenturio.expression.replacing import replaced
+from zenturio.expression.values import Type, Value
+from zenturio.expression.writer import write
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A text of the language; two are equal if they say the same, wherever they stand."""
+
+    passage: Passage = field(compare=False)
+    node: Node
+    text: str = field(compare=False)
+    """As written; for an expression whose names were replaced, as it would be written."""
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Parameters and metrics whose values are used."""
+        return frozenset(node.name for node in walk(self.node) if isinstance(node, Name))
+
+    @cached_property
+    def host_names(self) -> frozenset[str]:
+        """``memory`` for ``host.memory``."""
+        return frozenset(node.name for node in walk(self.node) if isinstance(node, Host))
+
+    @cached_property
+    def indexed(self) -> frozenset[str]:
+        """Parameters whose positions are used."""
+        return frozenset(node.name for node in walk(self.node) if isinstance(node, Index))
+
+    @cached_property
+    def _run(self) -> Run:
+        return compile_tree(self.node, self.passage)
+
+    @cached_property
+    def _names_only(self) -> bool:
+        return not self.indexed and not self.host_names
+
+    def check(self, types: Mapping[str, Type | None], *, host: bool = False) -> Type | None:
+        """The type of the value, ``None`` if it is not known; raises for all that is wrong."""
+        checker = Checker(self.passage, types, host)
+        found = checker.type(self.node)
+        if checker.complaints:
+            raise ExpressionError.all(checker.complaints)
+        return found
+
+    def value(
+        self,
+        values: Mapping[str, Value],
+        positions: Mapping[str, int] | None = None,
+        host: Mapping[str, Value] | None = None,
+    ) -> Value:
+        """The value at one point."""
+        if self._names_only:
+            return self._run(values)
+        scene: dict[Any, Any] = dict(values)
+        scene.update((("index", name), at) for name, at in (positions or {}).items())
+        scene.update((("host", name), value) for name, value in (host or {}).items())
+        return self._run(scene)
+
+    def column(
+        self,
+        columns: Mapping[str, np.ndarray[Any, Any]],
+        length: int,
+        positions: Mapping[str, np.ndarray[Any, Any]] | None = None,
+    ) -> np.ndarray[Any, Any]:
+        """The values of *length* rows at once: in each row what `value` says of it."""
+        from zenturio.expression.columns import evaluate  # noqa: PLC0415 - loads NumPy
+
+        return evaluate(self, columns, length, positions or {})
+
+    def replace(self, definitions: Mapping[str, Expression]) -> Expression:
+        """The same with the names that are defined written out, down to what is not."""
+        trees = {name: definition.node for name, definition in definitions.items()}
+        node = replaced(self.node, trees, self.passage)
+        return self if node is self.node else Expression(self.passage, node, write(node))
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __reduce__(self) -> tuple[type[Expression], tuple[Passage, Node, str]]:
+        return Expression, (self.passage, self.node, self.text)
+
+
+def parse(text: str | Passage) -> Expression:
+    """The expression that *text* says; an ExpressionError that shows where it says none."""
+    passage = Passage.of(text)
+    node = read(passage)
+    checker = Checker(passage, None, host=True)
+    checker.type(node)
+    if checker.complaints:
+        raise ExpressionError.all(checker.complaints)
+    _refuse_faulty_constants(node, passage)
+    return Expression(passage, node, passage.text)
+
+
+def _refuse_faulty_constants(node: Node, passage: Passage) -> None:
+    """Computes what needs no names once, so that ``9 ** 9 ** 9`` is refused when it is read."""
+    for constant in _constants(node):
+        compile_tree(constant, passage)({})
+
+
+def _constants(node: Node) -> list[Node]:
+    """The largest parts without names."""
+    nodes = list(walk(node))
+    constant: dict[int, bool] = {}
+    for part in reversed(nodes):
+        below = (constant[id(child)] for child in children(part))
+        constant[id(part)] = not isinstance(part, Name | Index | Host) and all(below)
+    found, rest = [], [node]
+    while rest:
+        part = rest.pop()
+        if constant[id(part)]:
+            found.append(part)
+        else:
+            rest.extend(reversed(children(part)))
+    return found
