@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
-
 from zenturio.errors import ExpressionError, Passage, did_you_mean
 from zenturio.expression.nodes import (
     Arithmetic,
@@ -53,7 +51,7 @@ def read(passage: Passage) -> Node:
     parser = _Parser(passage)
     node = parser.expression(CONDITIONAL)
     if parser.token.kind != "end":
-        parser.refuse_rest()
+        raise parser.rest_refused()
     deepest, depth = depth_of(node)
     if depth > DEEPEST:
         place = passage.place(deepest.start, deepest.end)
@@ -94,7 +92,9 @@ class _Parser:
         """An operand, and every operator behind it that binds at least as tight as *rank*."""
         self.depth += 1
         if self.depth > DEEPEST:
-            self.refuse(self.token, f"the expression is nested more than {DEEPEST} deep", _SIMPLER)
+            raise self.refused(
+                self.token, f"the expression is nested more than {DEEPEST} deep", _SIMPLER
+            )
         node = self._operand(rank)
         while True:
             token = self.token
@@ -122,20 +122,24 @@ class _Parser:
                 operand = self.expression(NOT)
                 return Not(operand, start=token.start, end=operand.end)
             case Token("word", "not"):
-                self.refuse(token, "'not' binds too loosely to stand here", "write (not ...)")
+                raise self.refused(
+                    token, "'not' binds too loosely to stand here", "write (not ...)"
+                )
             case Token("sign", "("):
                 return self._parenthesised(token)
             case _:
-                self._refuse_operand(token)
+                raise self._operand_refused(token)
 
     def _parenthesised(self, opener: Token) -> Node:
         self.open.append(opener)
         if self.token.text == ")" and self.token.kind == "sign":
-            self.refuse(self.token, "nothing stands between the parentheses", "write a value there")
+            raise self.refused(
+                self.token, "nothing stands between the parentheses", "write a value there"
+            )
         node = self.expression(CONDITIONAL)
         if self.token.text == "," and self.token.kind == "sign":
             cure = "a list stands behind 'in': n in (1, 2, 4)"
-            self.refuse(self.token, "a list cannot stand here", cure)
+            raise self.refused(self.token, "a list cannot stand here", cure)
         self._close(opener)
         return node
 
@@ -159,7 +163,7 @@ class _Parser:
         word = self.take()
         condition = self.expression(OR)
         if (self.token.kind, self.token.text) != ("word", "else"):
-            self.refuse(word, "this 'if' has no 'else'", "write 'a if condition else b'")
+            raise self.refused(word, "this 'if' has no 'else'", "write 'a if condition else b'")
         self.take()
         other = self.expression(CONDITIONAL)
         return Conditional(then, condition, other, start=then.start, end=other.end)
@@ -188,7 +192,9 @@ class _Parser:
         negated = self.token.text == "not"
         word = self.take()
         if negated and (self.token.kind, self.token.text) != ("word", "in"):
-            self.refuse(word, "an operator is missing before 'not'", "write 'not in' or 'and not'")
+            raise self.refused(
+                word, "an operator is missing before 'not'", "write 'not in' or 'and not'"
+            )
         if negated:
             self.take()
         opener = self.token
@@ -196,7 +202,7 @@ class _Parser:
             self.take()
             options, end = self._items(opener)
             if not options:
-                self.refuse(opener, "the list is empty", "put at least one value into it")
+                raise self.refused(opener, "the list is empty", "put at least one value into it")
             self._refuse_mixed()
             return Member(left, options, negated, start=left.start, end=end)
         whole = self.expression(COMPARE + 1)
@@ -208,7 +214,7 @@ class _Parser:
         token = self.token
         if token.kind in ("sign", "word") and RANKS.get(token.text) == COMPARE:
             cure = "put parentheses around one of the comparisons"
-            self.refuse(token, f"{token.text!r} cannot follow a comparison here", cure)
+            raise self.refused(token, f"{token.text!r} cannot follow a comparison here", cure)
 
     def _named(self, name: Token) -> Node:
         token = self.token
@@ -218,7 +224,7 @@ class _Parser:
             self.take()
             attribute = self.take()
             if attribute.kind != "name":
-                self.refuse(
+                raise self.refused(
                     attribute,
                     "a name is missing behind 'host.'",
                     "such as host.memory or host.cpus",
@@ -231,18 +237,20 @@ class _Parser:
             cure = did_you_mean(name.text, FUNCTIONS)
             if not cure.startswith("did"):
                 cure = "functions are " + " ".join(sorted(FUNCTIONS))
-            self.refuse(name, f"unknown function {name.text!r}", cure)
+            raise self.refused(name, f"unknown function {name.text!r}", cure)
         arguments, end = self._items(self.take())
         if name.text == "index":
             match arguments:
                 case (Name(parameter),):
                     return Index(parameter, start=name.start, end=end)
-            self.refuse(name, "'index' takes the name of a parameter", INDEX)
+            raise self.refused(name, "'index' takes the name of a parameter", INDEX)
         signature = SIGNATURES[name.text]
         too_many = signature.most is not None and len(arguments) > signature.most
         if too_many or len(arguments) < signature.fewest:
             count = f"{len(arguments)} argument{'s' * (len(arguments) != 1)}"
-            self.refuse(name, f"{name.text!r} cannot take {count}", f"write {signature.form}")
+            raise self.refused(
+                name, f"{name.text!r} cannot take {count}", f"write {signature.form}"
+            )
         return Call(name.text, arguments, start=name.start, end=end)
 
     def _items(self, opener: Token) -> tuple[tuple[Node, ...], int]:
@@ -264,55 +272,67 @@ class _Parser:
             self.open.pop()
             return self.take().end
         if token.kind != "end":
-            self.refuse_rest()
-        self.refuse(opener, f"this {opener.text!r} is never closed", f"add {closer!r}")
+            raise self.rest_refused()
+        raise self.refused(opener, f"this {opener.text!r} is never closed", f"add {closer!r}")
 
-    def refuse_rest(self) -> NoReturn:
+    def rest_refused(self) -> ExpressionError:
         """Something follows a complete value; say what may be meant."""
         token, last = self.token, self.words[self.at - 1]
         shown = self.passage.text[token.start : token.end]
         if token.kind == "sign" and token.text in ")]":
             if self.open and _CLOSING[self.open[-1].text] != token.text:
                 wanted = _CLOSING[self.open[-1].text]
-                self.refuse(token, f"{token.text!r} closes nothing here", f"{wanted!r} is expected")
-            self.refuse(token, f"{token.text!r} closes nothing", "remove it, or open it before")
+                return self.refused(
+                    token, f"{token.text!r} closes nothing here", f"{wanted!r} is expected"
+                )
+            return self.refused(
+                token, f"{token.text!r} closes nothing", "remove it, or open it before"
+            )
         if token.kind == "sign" and token.text == ".":
             cure = "nothing but host. has attributes: host.memory"
-            self.refuse(token, "there are no attributes here", cure)
+            return self.refused(token, "there are no attributes here", cure)
         if token.kind == "sign" and token.text == "(":
-            self.refuse(
+            return self.refused(
                 token, "this cannot be called", "write an operator, such as '*', before '('"
             )
         if token.kind == "sign" and token.text == "[":
-            self.refuse(token, "there are no parts to be taken here", "a list stands behind 'in'")
+            return self.refused(
+                token, "there are no parts to be taken here", "a list stands behind 'in'"
+            )
         if token.kind == "sign" and token.text == ",":
-            self.refuse(token, "a list cannot stand here", "a list stands behind 'in': n in (1, 2)")
+            return self.refused(
+                token, "a list cannot stand here", "a list stands behind 'in': n in (1, 2)"
+            )
         if token.kind == "word" and token.text == "else":
-            self.refuse(token, "this 'else' has no 'if'", "write 'a if condition else b'")
+            return self.refused(token, "this 'else' has no 'if'", "write 'a if condition else b'")
         cure = "write an operator, such as '*' or 'and', between them"
         if last.kind == "number" and token.text in UNITS:
             cure = f"write {last.text}{token.text}, without a blank"
-        self.refuse(token, f"an operator is missing before {shown}", cure)
+        return self.refused(token, f"an operator is missing before {shown}", cure)
 
-    def _refuse_operand(self, token: Token) -> NoReturn:
+    def _operand_refused(self, token: Token) -> ExpressionError:
         """A value should stand at *token*, but does not."""
         if len(self.words) == 1:
-            self.refuse(token, "the expression is empty", "write one, such as n > 0")
+            return self.refused(token, "the expression is empty", "write one, such as n > 0")
         if token.kind == "end":
             last = self.words[-2]
             shown = self.passage.text[last.start : last.end]
-            self.refuse(last, f"a value is missing behind {shown}", "the expression ends too early")
+            return self.refused(
+                last, f"a value is missing behind {shown}", "the expression ends too early"
+            )
         if token.kind == "sign" and token.text == "[":
-            self.refuse(token, "a list cannot stand here", "a list stands behind 'in': n in [1, 2]")
+            return self.refused(
+                token, "a list cannot stand here", "a list stands behind 'in': n in [1, 2]"
+            )
         if token.kind == "sign" and token.text == ".":
             cure = "nothing but host. has attributes: host.memory"
-            self.refuse(token, "there are no attributes here", cure)
+            return self.refused(token, "there are no attributes here", cure)
         shown = self.passage.text[token.start : token.end]
         cure = "write a number, a text or a name there"
         if token.kind == "word":
             cure += f"; a parameter that is called {shown} stands in backticks: `{shown}`"
-        self.refuse(token, f"a value is missing before {shown}", cure)
+        return self.refused(token, f"a value is missing before {shown}", cure)
 
-    def refuse(self, token: Token, message: str, cure: str) -> NoReturn:
+    def refused(self, token: Token, message: str, cure: str) -> ExpressionError:
         place = self.passage.place(token.start, max(token.end, token.start + 1))
-        raise ExpressionError(message, place=place, cure=cure)
+        return ExpressionError(message, place=place, cure=cure)
