@@ -1,0 +1,113 @@
+"""A kind of file: how it is recognized, how it writes comments, and how it writes ``n = 128``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from zenturio.annotate.dialects.verbatim import Verbatim
+
+
+def to_the_letter(text: str) -> str:
+    """The text itself: what follows ``=`` is an expression of the host language."""
+    return text
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """One row of the table; third parties offer such rows in group ``zenturio.dialects``."""
+
+    name: str
+    endings: tuple[str, ...] = ()
+    """Ends of file names with their dot; one with a capital letter is compared as written."""
+    names: tuple[str, ...] = ()
+    """Patterns of whole file names."""
+    shebangs: tuple[str, ...] = ()
+    """Names of interpreters, without their versions."""
+    line: tuple[str, ...] = ()
+    """Openers of comments that end with the line."""
+    block: tuple[tuple[str, str], ...] = ()
+    """Openers and closers of comments."""
+    nested: bool = False
+    """Whether a block comment may hold block comments."""
+    column_one: tuple[str, ...] = ()
+    """Openers that count in column 1 only."""
+    guard: str = ""
+    """A pattern in front of *line* openers within a line: in a shell, ``x#y`` is one word."""
+    verbatim: tuple[Verbatim, ...] = ()
+    """What may hold text that only looks like a directive."""
+    form: str | None = "{target} = {text}"
+    """An assignment; None if the language has none."""
+    sigil: str = ""
+    """What a variable's name begins with in an assignment, whether or not the target has it."""
+    quote: Callable[[str], str] = to_the_letter
+    """How a text is written in an assignment in languages whose values are words."""
+    fragile: tuple[str, ...] = ()
+    """What may not stand in a comment, besides the closers."""
+    width: int | None = None
+    """The last column that the language reads."""
+    prose: bool = False
+    """Whether ``ZEN$`` may well be part of the text, as in a manual about directives."""
+
+    @cached_property
+    def closers(self) -> Mapping[str, str]:
+        """Every opener with its closer, which is empty for comments that end with the line."""
+        return dict.fromkeys((*self.line, *self.column_one), "") | dict(self.block)
+
+    @property
+    def openers(self) -> tuple[str, ...]:
+        """Every opener of a comment, longest first."""
+        return tuple(sorted(self.closers, key=len, reverse=True))
+
+    @property
+    def opener(self) -> str:
+        """The opener that a written directive gets; nothing if there are no comments."""
+        return next(iter((*self.line, *self.column_one, *dict(self.block))), "")
+
+    def assign(self, target: str, text: str) -> str:
+        """``target = text`` as a programmer writes it in this language."""
+        assert self.form is not None, f"{self.name} has no assignment"
+        bare = target.removeprefix(self.sigil)
+        has_own = not self.sigil or bare[:1] in {"$", "@", "%", "\\"}
+        name = bare if has_own else self.sigil + bare
+        # Not str.format: targets and texts hold braces.
+        before, _, rest = self.form.partition("{target}")
+        between, _, behind = rest.partition("{text}")
+        return f"{before}{name}{between}{self.quote(text)}{behind}"
+
+    @cached_property
+    def head(self) -> re.Pattern[str]:
+        """Matches a line that begins with a comment: indent, opener, and what follows."""
+        anywhere = "|".join(
+            _opening(o) for o in sorted({*self.line, *dict(self.block)}, key=len, reverse=True)
+        )
+        first = "|".join(map(re.escape, self.column_one)) or "(?!)"
+        return re.compile(
+            rf"(?s)(?:(?P<indent>[ \t\f\v]*)(?P<opener>{anywhere or '(?!)'})"
+            rf"|(?P<first>{first}))(?P<gap>[ \t]*)(?P<rest>.*)"
+        )
+
+    @cached_property
+    def constructs(self) -> re.Pattern[str] | None:
+        """Matches strings, comments and the like; None if none are known."""
+        if not self.verbatim:
+            return None
+        parts = [f"(?P<v{i}>{v.pattern})" for i, v in enumerate(self.verbatim)]
+        for i, (opener, closer) in enumerate(self.block):
+            rest = "" if self.nested else rf"(?s:.*?)(?:{re.escape(closer)}|\Z)"
+            parts.append(f"(?P<b{i}>{re.escape(opener)}{rest})")
+        if self.line:
+            openers = "|".join(map(_opening, sorted(self.line, key=len, reverse=True)))
+            parts.append(rf"(?P<line>{self.guard}(?:{openers}).*)")
+        if self.column_one:
+            parts.append(rf"(?P<first>(?m:^)[{re.escape(''.join(self.column_one))}].*)")
+        return re.compile("|".join(parts))
+
+
+def _opening(opener: str) -> str:
+    """A pattern for an opener; one that is a word, like REM, counts in any case and ends there."""
+    if len(opener) > 1 and opener[-1].isalpha():
+        return rf"(?i:{re.escape(opener)})(?!\w)"
+    return re.escape(opener)
