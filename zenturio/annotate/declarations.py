@@ -1,0 +1,166 @@
+"""The grammar of SUBSTITUTE, ASSIGN, ENV and PARAM."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import get_args
+
+from zenturio.annotate.clauses import Clauses, expression_end
+from zenturio.annotate.complaints import Complaints
+from zenturio.annotate.model import Match
+from zenturio.annotate.set_syntax import read_elements
+from zenturio.annotate.statements import Declaration, Way
+from zenturio.annotate.text_syntax import read_text
+from zenturio.annotate.tokens import tokens, unclosed, unquote
+from zenturio.errors import AnnotationError, Passage
+from zenturio.expression import Expression, Type, parse
+
+_WAYS: dict[str, Way] = {
+    "SUBSTITUTE": "substitute",
+    "ASSIGN": "assign",
+    "ENV": "env",
+    "PARAM": "param",
+}
+_ALWAYS = ("AS", "TYPE", "UNIT", "DEFAULT", "WHEN")
+_PLACES = ("IN", "MATCH", "OPTIONAL", "BEGIN")
+_BARE = re.compile(r"""[^\s=:"'{}]+(?::(?!=)[^\s=:"'{}]*)*""")
+_SIGN = re.compile(r"\s*(:=|==|=|:|)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """What stands behind the sign."""
+
+    elements: Passage | None = None
+    expression: Expression | None = None
+    same: Passage | None = None
+
+
+def declaration(body: Passage, start: int, keyword: str) -> Declaration:
+    """What stands behind SUBSTITUTE, ASSIGN, ENV or PARAM from *start* on."""
+    complaints = Complaints()
+    target, at = read_target(body, start, keyword)
+    found = _SIGN.match(body.text, at)
+    sign, at = (found[1], found.end()) if found else ("", at)
+    clauses = Clauses(body, keyword, _known(keyword, sign, body, at), complaints)
+    content = _Content()
+    with complaints.gather():
+        content, end = _content(body, sign, at, clauses, keyword)
+        clauses.read(end)
+    result = _assemble(keyword, target, content, clauses)
+    complaints.close()
+    return result
+
+
+def _known(keyword: str, sign: str, body: Passage, at: int) -> tuple[str, ...]:
+    """The clauses that may follow; those that describe a dimension need a set before them."""
+    places = _PLACES if keyword == "SUBSTITUTE" else ()
+    if sign == "=" and body.text[at : at + 1] == "@":
+        return places
+    if sign == ":=":
+        return ("AS", "UNIT", *places)
+    return (*_ALWAYS, *places)
+
+
+def read_target(body: Passage, start: int, keyword: str) -> tuple[Passage, int]:
+    """The target: a bare word, or quoted where it holds anything but letters, digits and _."""
+    token = next(tokens(body.text, start), None)
+    if token is None or token.text in ("=", ":="):
+        raise AnnotationError(
+            f"{keyword} needs a name",
+            place=body.place(max(start - len(keyword), 0), start),
+            cure=f"write {keyword} n = {{ 1, 2, 4 }}",
+        )
+    if token.kind in ("text", "name"):
+        text = unquote(body.cut(token.start, token.end))
+        if not text.text:
+            place = body.place(token.start, token.end)
+            raise AnnotationError("a name has at least one letter", place=place)
+        return text, token.end
+    if token.text in "\"'":
+        raise unclosed(body, token)
+    found = _BARE.match(body.text, token.start)
+    end = found.end() if found else token.end
+    if re.fullmatch(r"\w+", body.text[token.start : end]) is None:
+        bare = body.text[token.start : end]
+        raise AnnotationError(
+            f"{bare} has to be quoted",
+            place=body.place(token.start, end),
+            cure=f'write {keyword} "{bare}" = …; letters, digits and _ alone need no quotes',
+        )
+    return body.cut(token.start, end), end
+
+
+def _content(
+    body: Passage, sign: str, at: int, clauses: Clauses, keyword: str
+) -> tuple[_Content, int]:
+    """The set, the expression or the name of another parameter, and where it ends."""
+    first = body.text[at : at + 1]
+    if sign == "=" and first == "{":
+        end = read_elements(body, at).end
+        return _Content(elements=body.cut(at, end)), end
+    if sign == "=" and first == "@":
+        text, end = clauses.word(at + 1, "@", quoted=False)
+        return _Content(same=text), end
+    if sign == ":=":
+        end = expression_end(body.text, at, clauses.known)
+        text = body.cut(at, end).strip()
+        if text.text:
+            return _Content(expression=parse(text)), end
+        message, cure = "the expression is missing", "write := 2 * n"
+        raise AnnotationError(message, place=body.place(at - len(sign)), cure=cure)
+    raise _no_set(body, sign, at, keyword)
+
+
+def _no_set(body: Passage, sign: str, at: int, keyword: str) -> AnnotationError:
+    """The complaint about what stands in place of a set."""
+    at = min(at, max(len(body.text.rstrip()) - 1, 0))
+    if sign in ("", ":", "=="):
+        rest = body.text[at:].split("{")[0].strip() or "this"
+        message = "= is missing" if sign == "" else f"{sign} is no sign here"
+        cure = f"write {keyword} name = {{ … }}; := if it is computed from other parameters"
+        place = body.place(at, at + (len(rest) if not sign else 1))
+        return AnnotationError(message, place=place, cure=cure)
+    word = body.text[at:].split()[0] if sign == "=" and body.text[at:].strip("= ") else ""
+    value = word.rstrip(",") or "1, 2, 4"
+    cure = f"write = {{ {value} }}"
+    if word.isidentifier():
+        cure += f"; = @{word} for the same dimension as {word}; := {word} to compute it"
+    end = at + max(len(word), 1)
+    return AnnotationError("a set in braces is missing", place=body.place(at, end), cure=cure)
+
+
+def _assemble(keyword: str, target: Passage, content: _Content, clauses: Clauses) -> Declaration:
+    found = clauses.found
+    return Declaration(
+        way=_WAYS[keyword],
+        target=target,
+        name=found["AS"].text if "AS" in found else target,
+        elements=content.elements,
+        expression=content.expression,
+        same=content.same,
+        type=clauses.choice("TYPE", get_args(Type)),
+        unit=clauses.text("UNIT"),
+        default=_default(clauses),
+        when=condition(clauses, "WHEN"),
+        glob=found["IN"].text if "IN" in found else None,
+        match=clauses.choice("MATCH", get_args(Match)) or "word",
+        optional="OPTIONAL" in found,
+        begins="BEGIN" in found,
+        places={keyword: clause.place for keyword, clause in found.items()},
+    )
+
+
+def _default(clauses: Clauses) -> str | None:
+    clause = clauses.found.get("DEFAULT")
+    return read_text(clause.text).text if clause else None
+
+
+def condition(clauses: Clauses, keyword: str) -> Expression | None:
+    """The expression of a clause, if it is there and can be read."""
+    clause = clauses.found.get(keyword)
+    if clause is not None:
+        with clauses.complaints.gather():
+            return parse(clause.text)
+    return None

@@ -1,0 +1,291 @@
+"""One directive becomes a statement: ``read`` is the grammar's front door."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Literal
+
+from zenturio.annotate.clauses import Clauses
+from zenturio.annotate.complaints import Complaints
+from zenturio.annotate.declarations import condition, declaration
+from zenturio.annotate.measures import check_inside, measured, probed
+from zenturio.annotate.model import Command, Direction, Goal
+from zenturio.annotate.statements import (
+    Aim,
+    Build,
+    End,
+    Keep,
+    Kept,
+    Rank,
+    Repeated,
+    Require,
+    Run,
+    Statement,
+    Together,
+    Waits,
+)
+from zenturio.annotate.tokens import Token, tokens, unclosed, unquote
+from zenturio.errors import AnnotationError, Passage, did_you_mean
+from zenturio.expression import Expression, parse
+
+_LIMITS = ("TIMEOUT", "RETRY", "CPUS", "MEMORY")
+_AMOUNT = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]*)")
+_UNITS = {
+    "TIMEOUT": ("", "ns", "us", "ms", "s", "min", "h", "d"),
+    "MEMORY": ("", "B", *(prefix + unit for prefix in "KMGTP" for unit in ("B", "iB"))),
+}
+_MOST_REPEATS = 10**9
+
+
+def read(body: Passage) -> Statement:
+    """The statement that *body* (what stands behind ``ZEN$``) makes; AnnotationError if none."""
+    token = next(tokens(body.text), None)
+    if token is None:
+        cure = "write a directive behind ZEN$, as PARAM n = { 1, 2, 4 }"
+        raise AnnotationError("the directive is empty", place=body.place(0), cure=cure)
+    reader = _READERS.get(token.upper())
+    if reader is None:
+        place = body.place(token.start, token.end)
+        cure = did_you_mean(token.text.upper(), KEYWORDS)
+        raise AnnotationError(f"{token.text} is no directive", place=place, cure=cure)
+    return reader(body, token)
+
+
+def _whole(body: Passage, token: Token, example: str) -> Expression:
+    """Everything behind the keyword as one expression."""
+    text = body.cut(token.end, len(body.text)).strip()
+    if not text.text:
+        place = body.place(token.start, token.end)
+        message = f"{token.text} needs an expression"
+        raise AnnotationError(message, place=place, cure=f"write {example}")
+    return parse(text)
+
+
+def _constraint(body: Passage, token: Token) -> Statement:
+    kind = next(tokens(body.text, token.end), token)
+    if kind.upper() == "VALUE":
+        return Keep(_whole(body, kind, "CONSTRAINT VALUE n * threads <= 2048"))
+    if kind.upper() == "INDEX":
+        return _together(body, kind)
+    raise AnnotationError(
+        "CONSTRAINT is followed by VALUE or INDEX",
+        place=body.place(kind.start, kind.end),
+        cure="write CONSTRAINT VALUE n <= 4 for a condition, CONSTRAINT INDEX a == b for a zip",
+    )
+
+
+def _together(body: Passage, token: Token) -> Statement:
+    """``a == b == c``: names only."""
+    names: list[Passage] = []
+    cure = "write CONSTRAINT INDEX a == b: names of parameters with == between them"
+    at = token.end
+    while True:
+        name = next(tokens(body.text, at), None)
+        if name is None or name.kind == "sign":
+            start, end = (name.start, name.end) if name else (token.start, token.end)
+            raise AnnotationError("a name is missing", place=body.place(start, end), cure=cure)
+        text = body.cut(name.start, name.end)
+        names.append(text if name.kind == "word" else unquote(text))
+        found = re.compile(r"\s*(==|$)").match(body.text, name.end)
+        if not found:
+            behind = next(tokens(body.text, name.end))
+            place = body.place(behind.start, behind.end)
+            raise AnnotationError(f"{behind.text} is not expected here", place=place, cure=cure)
+        at = found.end()
+        if not found[1]:
+            break
+    place = body.place(token.start, len(body.text.rstrip()))
+    if len(names) < 2:
+        raise AnnotationError("INDEX needs two names at least", place=place, cure=cure)
+    return Together(tuple(names), place)
+
+
+def _command(body: Passage, token: Token) -> Command:
+    """``"cmd"`` and its limits."""
+    keyword = token.upper()
+    text, at = _quoted(body, token, f'{keyword} "./program {{n}}"')
+    complaints = Complaints()
+    clauses = Clauses(body, keyword, _LIMITS, complaints).read(at)
+    command = Command(
+        text=text,
+        timeout=_amount(clauses, "TIMEOUT"),
+        retry=_count(clauses, "RETRY"),
+        cpus=condition(clauses, "CPUS"),
+        memory=_bytes(clauses),
+    )
+    complaints.close()
+    return command
+
+
+def _quoted(body: Passage, token: Token, example: str) -> tuple[Passage, int]:
+    """The quoted text behind *token*, and where it ends."""
+    found = next(tokens(body.text, token.end), None)
+    if found is None or found.kind != "text":
+        if found is not None and found.text in "\"'":
+            raise unclosed(body, found)
+        start, end = (found.start, len(body.text.rstrip())) if found else (token.start, token.end)
+        message = f"{token.upper()} needs a quoted text"
+        raise AnnotationError(message, place=body.place(start, end), cure=f"write {example}")
+    text = unquote(body.cut(found.start, found.end))
+    if not text.text.strip():
+        place = body.place(found.start, found.end)
+        message = f"the text of {token.upper()} is empty"
+        raise AnnotationError(message, place=place, cure=f"write {example}")
+    return text, found.end
+
+
+def _amount(clauses: Clauses, keyword: Literal["TIMEOUT", "MEMORY"]) -> float | None:
+    """A number with a unit, above zero: seconds or bytes."""
+    clause = clauses.found.get(keyword)
+    if clause is None:
+        return None
+    found = _AMOUNT.fullmatch(clause.text.text)
+    example = "TIMEOUT 30s, 10min or 2h" if keyword == "TIMEOUT" else "MEMORY 512MB or 4GiB"
+    if found and found[1] in _UNITS[keyword]:
+        value = parse(re.sub(r"\s", "", clause.text.text)).value({})
+        if isinstance(value, int | float) and 0 < value < 2**62:
+            return float(value)
+    message = f"{clause.text.text} is no {'time' if keyword == 'TIMEOUT' else 'size'}"
+    clauses.complaints.error(message, clause.value_place, f"write {example}")
+    return None
+
+
+def _bytes(clauses: Clauses) -> int | None:
+    amount = _amount(clauses, "MEMORY")
+    return None if amount is None else max(int(amount), 1)
+
+
+def _count(clauses: Clauses, keyword: str) -> int:
+    clause = clauses.found.get(keyword)
+    if clause is None:
+        return 0
+    if re.fullmatch(r"[0-9]{1,6}", clause.text.text):
+        return int(clause.text.text)
+    message = f"{clause.text.text} is no number of times"
+    clauses.complaints.error(message, clause.value_place, f"write {keyword} 2")
+    return 0
+
+
+def _repeat(body: Passage, token: Token) -> Statement:
+    found = re.compile(r"\s*(\S+)").match(body.text, token.end)
+    word = found[1] if found else ""
+    count = int(word) if re.fullmatch(r"[0-9]{1,10}", word) else 0
+    end = found.end() if found else token.end
+    if not 0 < count <= _MOST_REPEATS:
+        start = end - len(word) if word else token.start
+        cure = "write REPEAT 30, or REPEAT 30 SEED seed; 1 is the least"
+        message = f"REPEAT {word} is no number of runs" if word else "REPEAT needs a number"
+        raise AnnotationError(message, place=body.place(start, end), cure=cure)
+    complaints = Complaints()
+    clauses = Clauses(body, "REPEAT", ("SEED",), complaints).read(end)
+    complaints.close()
+    seed = clauses.found["SEED"].text if "SEED" in clauses.found else None
+    return Repeated(count, seed, body.place(token.start, end))
+
+
+def _objective(body: Passage, token: Token) -> Statement:
+    """``MINIMIZE expr, MAXIMIZE expr``."""
+    complaints = Complaints()
+    goals: list[Goal] = []
+    at = token.end
+    while at <= len(body.text):
+        end = _comma(body.text, at)
+        with complaints.gather():
+            goals.append(_goal(body, at, end))
+        at = end + 1
+    complaints.close()
+    return Aim(tuple(goals), body.place(token.start, token.end))
+
+
+def _goal(body: Passage, start: int, end: int) -> Goal:
+    word = next(tokens(body.text[:end], start), None)
+    directions: tuple[Direction, ...] = ("minimize", "maximize")
+    for direction in directions:
+        if word is not None and word.upper() == direction.upper():
+            return Goal(direction, _whole(body.cut(0, end), word, f"{word.text} time"))
+    first, last = (word.start, word.end) if word else (start, start + 1)
+    near = did_you_mean(word.text.upper(), ["MINIMIZE", "MAXIMIZE"]) if word else ""
+    raise AnnotationError(
+        "a part of an OBJECTIVE begins with MINIMIZE or MAXIMIZE",
+        place=body.place(min(first, len(body.text) - 1), last),
+        cure=near if near.startswith("did") else "write OBJECTIVE MINIMIZE time, MAXIMIZE gflops",
+    )
+
+
+def _comma(text: str, start: int) -> int:
+    """Where the next comma outside brackets stands, or the end."""
+    depth = 0
+    for token in tokens(text, start):
+        if token.kind == "sign":
+            depth += (token.text in "([") - (token.text in ")]")
+            if token.text == "," and depth == 0:
+                return token.start
+    return len(text)
+
+
+def _output(body: Passage, token: Token) -> Statement:
+    globs: list[str] = []
+    before = token
+    while True:
+        text, at = _quoted(body, before, 'OUTPUT "results/*.csv"')
+        check_inside(text, "OUTPUT")
+        globs.append(text.text)
+        comma = next(tokens(body.text, at), None)
+        if comma is None:
+            return Kept(tuple(globs))
+        if comma.text != ",":
+            place = body.place(comma.start, comma.end)
+            cure = 'write OUTPUT "a.csv", "b.csv" with a comma between two'
+            raise AnnotationError(f"{comma.text} is not expected here", place=place, cure=cure)
+        before = Token("word", "OUTPUT", comma.start, comma.end)
+
+
+def _after(body: Passage, token: Token) -> Statement:
+    stage, at = _quoted(body, token, 'AFTER "mesh" ON n')
+    complaints = Complaints()
+    clauses = Clauses(body, "AFTER", ("ON",), complaints).read(at)
+    complaints.close()
+    return Waits(stage, clauses.found["ON"].names if "ON" in clauses.found else ())
+
+
+def _end(body: Passage, token: Token) -> Statement:
+    """``END``, ``END target``, ``END CR``, ``END CR name``."""
+    rest = list(tokens(body.text, token.end))
+    region = bool(rest) and rest[0].upper() == "CR"
+    names = rest[1:] if region else rest
+    place = body.place(token.start, len(body.text.rstrip()))
+    if len(names) > 1 or any(name.kind == "sign" for name in names):
+        behind = names[0] if names[0].kind == "sign" else names[1]
+        raise AnnotationError(
+            f"{behind.text} is not expected here",
+            place=body.place(behind.start, behind.end),
+            cure="write END, or END and the target; quote a target that is not one word",
+        )
+    if not names:
+        return End(None, region, place)
+    text = body.cut(names[0].start, names[0].end)
+    return End(text if names[0].kind == "word" else unquote(text), region, place)
+
+
+_READERS: dict[str, Callable[[Passage, Token], Statement]] = {
+    **{
+        keyword: lambda body, token: declaration(body, token.end, token.upper())
+        for keyword in ("SUBSTITUTE", "ASSIGN", "ENV", "PARAM")
+    },
+    "END": _end,
+    "CONSTRAINT": _constraint,
+    "BUILD": lambda body, token: Build(_command(body, token)),
+    "RUN": lambda body, token: Run(_command(body, token)),
+    "REQUIRE": lambda body, token: Require(_whole(body, token, "REQUIRE host.memory >= 2GB")),
+    "RANK": lambda body, token: Rank(
+        _whole(body, token, "RANK host.mhz"), body.place(token.start, token.end)
+    ),
+    "REPEAT": _repeat,
+    "METRIC": lambda body, token: measured(body, token.end),
+    "CR": lambda body, token: probed(body, token.end),
+    "OBJECTIVE": _objective,
+    "OUTPUT": _output,
+    "AFTER": _after,
+}
+KEYWORDS = tuple(_READERS)

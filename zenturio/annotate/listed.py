@@ -1,0 +1,81 @@
+"""LINES and GLOB: elements that stand in a file or in a folder."""
+
+from __future__ import annotations
+
+import glob
+from pathlib import Path
+
+from zenturio.annotate.readings import Entry
+from zenturio.errors import AnnotationError, Passage, Place, did_you_mean
+
+_LARGEST = 64_000_000
+
+
+def lines_of(name: Passage, base: Path, place: Place) -> list[Entry]:
+    """The lines of a file without the white space around them; empty ones are left out."""
+    text = _content(name, base, place)
+    lines = enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1)
+    found = [
+        Entry(line.strip(), place, f" (line {number} of {name.text})")
+        for number, line in lines
+        if line.strip()
+    ]
+    if not found:
+        cure = "one element in each line"
+        raise AnnotationError(f"{name.text} has no lines: the set is empty", place=place, cure=cure)
+    return found
+
+
+def _content(name: Passage, base: Path, place: Place) -> str:
+    path = base / name.text
+    cure = "a text file with one element in each line"
+    try:
+        if path.is_file() and path.stat().st_size <= _LARGEST:
+            return path.read_bytes().decode("utf-8-sig")
+        reason = "it is too large" if path.is_file() else ""
+    except UnicodeDecodeError:
+        reason = "it is not UTF-8"
+    except (OSError, ValueError) as error:
+        reason = str(error)
+    if not reason:
+        raise _missing(name, base, place)
+    raise AnnotationError(f"{name.text} cannot be read: {reason}", place=place, cure=cure)
+
+
+def _missing(name: Passage, base: Path, place: Place) -> AnnotationError:
+    folder = (base / name.text).parent
+    try:
+        names = [entry.name for entry in folder.iterdir() if not entry.name.startswith(".")]
+    except OSError:
+        message, cure = f"there is no folder {folder}", f"paths begin at {base}"
+    else:
+        message = f"there is no file {name.text} in {base}"
+        cure = did_you_mean(Path(name.text).name, names)
+    return AnnotationError(message, place=place, cure=cure)
+
+
+def folder_entries(pattern: Passage, base: Path, place: Place) -> list[Entry]:
+    """The paths that match, as the pattern writes them, sorted; hidden ones only if it says so."""
+    try:
+        # Not Path.glob: it leaves out nothing hidden, and it refuses absolute patterns.
+        found = glob.glob(pattern.text, root_dir=base, recursive=True)  # noqa: PTH207
+    except (OSError, ValueError, RecursionError):
+        found = []
+    if not found:
+        cure = f"paths begin at {base}; a pattern is written as data/*.csv"
+        message = f"nothing matches {pattern.text}: the set is empty"
+        raise AnnotationError(message, place=place, cure=cure)
+    if unreadable := [name for name in found if not _is_text(name)]:
+        message = f"{unreadable[0]!a} is no name in UTF-8"
+        raise AnnotationError(message, place=place, cure="rename the file")
+    names = sorted({name.replace("\\", "/") for name in found})
+    return [Entry(name, place, f" in {pattern.text}") for name in names]
+
+
+def _is_text(name: str) -> bool:
+    """Whether a file's name can be written into a file."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,141 @@
+"""The grammar of METRIC and of CR: what is measured, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import get_args
+
+from zenturio.annotate.clauses import Clauses, expression_end
+from zenturio.annotate.complaints import Complaints
+from zenturio.annotate.declarations import read_target
+from zenturio.annotate.jsonpath import json_steps
+from zenturio.annotate.model import MEASURED, Metric, Probe, Take
+from zenturio.annotate.patterns import check_pattern
+from zenturio.annotate.statements import Measured, Probed
+from zenturio.errors import AnnotationError, Passage
+from zenturio.expression import Expression, parse
+
+_FOUND = ("FROM", "REGEX", "JSON", "CSV", "COLUMN", "TAKE", "UNIT", "OPTIONAL")
+_COMPUTED = ("UNIT", "OPTIONAL")
+_EXAMPLE = r'METRIC time FROM stdout REGEX "time = (\S+)"'
+
+
+def measured(body: Passage, start: int) -> Measured:
+    """What stands behind METRIC."""
+    complaints = Complaints()
+    name, at = read_target(body, start, "METRIC")
+    if name.text in MEASURED:
+        complaints.error(
+            f"{name.text} is measured without asking",
+            name.place(0, len(name.text)),
+            "use it in expressions as it is, or take another name",
+        )
+    rest = body.text[at:].lstrip()
+    formula = None
+    if rest.startswith(":="):
+        formula, clauses = _formula(body, len(body.text) - len(rest) + 2, complaints)
+    else:
+        clauses = Clauses(body, "METRIC", _FOUND, complaints).read(at)
+        with complaints.gather():
+            _check_way(clauses, name)
+    metric = _metric(name, formula, clauses)
+    complaints.close()
+    return Measured(name, metric)
+
+
+def _formula(body: Passage, at: int, complaints: Complaints) -> tuple[Expression | None, Clauses]:
+    end = expression_end(body.text, at, _COMPUTED)
+    formula = None
+    with complaints.gather():
+        formula = parse(body.cut(at, end).strip())
+    return formula, Clauses(body, "METRIC … :=", _COMPUTED, complaints).read(end)
+
+
+def _metric(name: Passage, formula: Expression | None, clauses: Clauses) -> Metric:
+    column = clauses.text("COLUMN")
+    take = clauses.choice("TAKE", get_args(Take))
+    return Metric(
+        name=name.text,
+        source=_source(clauses),
+        regex=clauses.text("REGEX"),
+        json=clauses.text("JSON"),
+        column=column,
+        take=take or "last",
+        unit=clauses.text("UNIT") or "",
+        optional="OPTIONAL" in clauses.found,
+        formula=formula,
+        place=name.place(0, len(name.text)),
+    )
+
+
+def _source(clauses: Clauses) -> str:
+    text = clauses.text("FROM")
+    if text is None:
+        return ""
+    return text.lower() if text.lower() in ("stdout", "stderr") else text
+
+
+def _check_way(clauses: Clauses, name: Passage) -> None:
+    """Exactly one way to find the value, in a place that belongs to the experiment."""
+    found = clauses.found
+    ways = [way for way in ("REGEX", "JSON", "CSV") if way in found]
+    if len(ways) > 1:
+        message = f"{ways[0]} and {ways[1]} do not go together"
+        raise AnnotationError(message, place=found[ways[1]].place, cure="leave one of them")
+    if "COLUMN" in found and "CSV" not in found:
+        place = found["COLUMN"].place
+        raise AnnotationError("COLUMN stands behind CSV", place=place, cure="write CSV COLUMN time")
+    if "CSV" in found and "COLUMN" not in found:
+        place = found["CSV"].place
+        raise AnnotationError("CSV needs a column", place=place, cure="write CSV COLUMN time")
+    _check_source(clauses, ways, name)
+    if "JSON" in found:
+        json_steps(found["JSON"].text)
+    if "REGEX" in found:
+        check_pattern(found["REGEX"].text)
+
+
+def _check_source(clauses: Clauses, ways: Sequence[str], name: Passage) -> None:
+    source = clauses.found.get("FROM")
+    if ways and source is None:
+        cure = 'write FROM stdout, FROM stderr or FROM "results.json" before it'
+        raise AnnotationError("FROM is missing", place=clauses.found[ways[0]].place, cure=cure)
+    if source is None:
+        return
+    if not ways:
+        message = f"how {name.text} is found in {source.text.text} is not said"
+        cure = r'write REGEX "time = (\S+)", JSON "$.time" or CSV COLUMN time'
+        raise AnnotationError(message, place=source.value_place, cure=cure)
+    check_inside(source.text, "FROM")
+
+
+def check_inside(path: Passage, keyword: str) -> None:
+    """A path or a pattern stays in the experiment's folder: relative, and without ``..``."""
+    parts = PurePosixPath(path.text.replace("\\", "/")).parts
+    outside = not parts or parts[0] == "/" or ".." in parts
+    if outside:
+        message = f"{keyword} names no file" if not parts else f"{path.text} is outside"
+        place = path.place(0, len(path.text))
+        cure = "a path in the experiment's own folder, as results/run.csv"
+        raise AnnotationError(message, place=place, cure=cure)
+
+
+def probed(body: Passage, start: int) -> Probed:
+    """What stands behind CR: ``name PMETRIC WTIME,CTIME BEGIN``."""
+    complaints = Complaints()
+    name, at = read_target(body, start, "CR")
+    clauses = Clauses(body, "CR", ("PMETRIC", "BEGIN"), complaints).read(at)
+    place = name.place(0, len(name.text))
+    cure = f"write CR {name.text} PMETRIC WTIME, CTIME, MAXRSS BEGIN, and END CR behind the region"
+    for keyword in ("PMETRIC", "BEGIN"):
+        if keyword not in clauses.found and not complaints.errors:
+            complaints.error(f"{keyword} is missing", place, cure)
+    chosen: list[Probe] = []
+    names = clauses.found["PMETRIC"].names if "PMETRIC" in clauses.found else ()
+    for word in names:
+        probe = clauses.chosen("PMETRIC", word, get_args(Probe))
+        if probe is not None and probe not in chosen:
+            chosen.append(probe)
+    complaints.close()
+    return Probed(name, tuple(chosen))

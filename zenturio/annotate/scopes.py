@@ -1,0 +1,138 @@
+"""From where to where: BEGIN and END of scopes and of regions in one file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from zenturio.annotate.complaints import Complaints
+from zenturio.annotate.model import Line, Region
+from zenturio.annotate.statements import Declaration, End, Probed, Statement
+from zenturio.errors import Passage, Place
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A directive of a file; no statement if it cannot be read."""
+
+    line: Line
+    statement: Statement | None
+
+    @property
+    def begins(self) -> bool:
+        """Whether an END belongs to it, as far as can be seen."""
+        match self.statement:
+            case Declaration(begins=begins):
+                return begins
+            case Probed():
+                return True
+            case None:
+                return self.line.body.text.upper().split()[-1:] == ["BEGIN"]
+            case _:
+                return False
+
+
+@dataclass(frozen=True)
+class Scopes:
+    """The line behind each scope, by the line that begins it; and the regions."""
+
+    ends: dict[int, int]
+    regions: tuple[Region, ...]
+
+
+def pair(written: Iterable[Written], length: int, complaints: Complaints) -> Scopes:
+    """Each BEGIN with its END in a file of *length* lines."""
+    pairing = _Pairing(complaints, [], {}, [])
+    for each in written:
+        if isinstance(each.statement, End):
+            pairing.end(each.statement, each.line)
+        elif each.begins:
+            pairing.open.append(each)
+    for each in pairing.open:
+        place, name = _start(each)
+        closing = f"END {name}".rstrip()
+        complaints.error(f"BEGIN without END: {name}", place, f"write {closing} where it ends")
+        pairing.ends[each.line.first] = length
+    return Scopes(pairing.ends, tuple(pairing.regions))
+
+
+@dataclass
+class _Pairing:
+    complaints: Complaints
+    open: list[Written]
+    ends: dict[int, int]
+    regions: list[Region]
+
+    def end(self, end: End, line: Line) -> None:
+        at = self.partner(end)
+        if at is None:
+            return
+        begun = self.open[at]
+        if at < len(self.open) - 1:
+            inner = self.open[-1]
+            place, name = _start(inner)
+            message = f"this ends {_start(begun)[1]}, but {name} began later at {place}"
+            cure = f"end what began last first: END {name}"
+            self.complaints.error(message, end.place, cure)
+        del self.open[at:]
+        self.ends[begun.line.first] = line.first
+        if isinstance(begun.statement, Probed):
+            region = begun.statement
+            self.regions.append(Region(region.name.text, region.probes, begun.line, line))
+
+    def partner(self, end: End) -> int | None:
+        """Which of the open ones *end* ends; a complaint if it is none."""
+        fitting = [at for at, each in enumerate(self.open) if _fits(each, end)]
+        if fitting:
+            return fitting[-1]
+        what = "END CR" if end.region else "END"
+        if end.name is not None:
+            what += f" {end.name.text}"
+        known = ", ".join(_start(each)[1] for each in self.open)
+        cure = f"what is open here: {known}" if known else "nothing is open here: leave it away"
+        self.complaints.error(f"{what} without BEGIN", end.place, cure)
+        return None
+
+
+def _fits(begun: Written, end: End) -> bool:
+    match begun.statement:
+        case Declaration(target=target):
+            return not end.region and (end.name is None or end.name.text == target.text)
+        case Probed(name=name):
+            return end.region and (end.name is None or end.name.text == name.text)
+        case _:
+            return True
+
+
+def _start(begun: Written) -> tuple[Place, str]:
+    """Where a scope begins, and how its END is named."""
+    body = begun.line.body
+    match begun.statement:
+        case Declaration(target=target):
+            return _whole(target), quoted(target.text)
+        case Probed(name=name):
+            return _whole(name), f"CR {quoted(name.text)}"
+        case _:
+            return body.place(0, len(body.text)), ""
+
+
+def _whole(name: Passage) -> Place:
+    return name.place(0, len(name.text))
+
+
+def quoted(name: str) -> str:
+    """*name* as it is written in a directive."""
+    return name if name.replace("_", "a").isalnum() else f'"{name}"'
+
+
+def shadowed(first: int, last: int, inner: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The lines from *first* to before *last* without those of *inner*."""
+    parts = [(first, last)]
+    for start, end in inner:
+        parts = [
+            part
+            for a, b in parts
+            for part in ((a, min(b, start)), (max(a, end), b))
+            if part[0] < part[1]
+        ]
+    return parts

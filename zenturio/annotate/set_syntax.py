@@ -1,0 +1,235 @@
+"""How a set is written: ``{ a, "b, c", 1:10, node{1:2}-{a,b}, LINES("hosts.txt") }``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from zenturio.annotate.text_syntax import Text, TextReader
+from zenturio.errors import AnnotationError, Passage
+
+CALLS = {
+    "LIN": "LIN(first, last, how many)",
+    "LOG": "LOG(first, last, how many)",
+    "LINES": 'LINES("file")',
+    "GLOB": 'GLOB("pattern")',
+    "UNIFORM": "UNIFORM(low, high)",
+    "LOGUNIFORM": "LOGUNIFORM(low, high)",
+}
+DEEPEST = 20
+EFFORT = 3_000_000
+
+_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
+_CALL = re.compile(r"(\w+)\s*\(")
+_PAIRS = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[()]""", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """``first:last:stride`` or ``first:last:*factor``; a bound in parentheses is an expression."""
+
+    first: Passage
+    last: Passage
+    stride: Passage | None
+    factor: bool
+    start: int
+    end: int
+
+    @property
+    def bounds(self) -> tuple[Passage, ...]:
+        return tuple(b for b in (self.first, self.last, self.stride) if b is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """``LIN(…)`` and its like: the name in capitals and the arguments as written."""
+
+    name: str
+    arguments: tuple[Passage, ...]
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Texts and groups one behind the other: ``node{1:2}-{a,b}``."""
+
+    parts: tuple[str | Elements, ...]
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """What stands between two braces."""
+
+    items: tuple[Text | Range | Call | Joined, ...]
+    start: int
+    end: int
+
+
+Item = Text | Range | Call | Joined
+
+
+def read_elements(passage: Passage, start: int = 0) -> Elements:
+    """The set whose ``{`` stands at *start*; its ``end`` is behind the ``}``."""
+    return _Reader(passage, start).elements()
+
+
+class _Reader(TextReader):
+    """Reads a set forward, element by element."""
+
+    def __init__(self, passage: Passage, at: int) -> None:
+        super().__init__(passage, at)
+        self.depth = 0
+        self.effort = 0
+
+    def elements(self) -> Elements:
+        start, self.depth = self.at, self.depth + 1
+        if self.depth > DEEPEST:
+            cure = f"at most {DEEPEST} braces inside each other"
+            raise self.error("the braces are nested too deep", start, start + 1, cure)
+        self.at += 1
+        self.skip()
+        if self.next() == "}":
+            cure = 'at least one element, as { 1, 2 }; the empty text is written ""'
+            raise self.error("the set is empty", start, self.at + 1, cure)
+        items = [self.item(start)]
+        while self.next() == ",":
+            self.at += 1
+            items.append(self.item(start))
+        if self.next() != "}":
+            raise self.open(start)
+        self.at += 1
+        self.depth -= 1
+        return Elements(tuple(items), start, self.at)
+
+    def open(self, start: int) -> AnnotationError:
+        cure = "a } behind the last element"
+        return self.error("the set is not closed: its } is missing", start, start + 1, cure)
+
+    def item(self, opening: int) -> Item:
+        """The next element, up to its comma or brace."""
+        self.skip()
+        if not self.next():
+            raise self.open(opening)
+        if self.next() in ",}":
+            cure = 'one comma between two elements; the empty text is written ""'
+            raise self.error("an element is missing here", self.at, self.at + 1, cure)
+        found = self.range() or self.call()
+        if found:
+            return found
+        return self.joined()
+
+    def range(self) -> Range | None:
+        start = self.at
+        found = self.bounds()
+        self.skip()
+        if found is None or self.next() not in (",", "}"):
+            self.at = start
+            return None
+        first, last, stride, factor = found
+        return Range(first, last, stride, factor, start, self.at)
+
+    def bounds(self) -> tuple[Passage, Passage, Passage | None, bool] | None:
+        first = self.bound()
+        if first is None or not self.take(":"):
+            return None
+        last = self.bound()
+        if last is None:
+            return None
+        if not self.take(":"):
+            return first, last, None, False
+        factor = self.take("*")
+        stride = self.bound()
+        return (first, last, stride, factor) if stride is not None else None
+
+    def take(self, sign: str) -> bool:
+        self.skip()
+        if self.next() != sign:
+            return False
+        self.at += 1
+        return True
+
+    def bound(self) -> Passage | None:
+        """A number, or an expression in parentheses; nothing where neither stands."""
+        self.skip()
+        start = self.at
+        if self.next() == "(":
+            end = self.closing(start)
+        else:
+            found = _NUMBER.match(self.text, start)
+            end = found.end() if found else None
+        if end is None:
+            return None
+        self.at = end
+        return self.passage.cut(start, end)
+
+    def closing(self, start: int) -> int | None:
+        """Behind the parenthesis that closes the one at *start*; nothing if none does."""
+        depth, end = 0, None
+        for found in _PAIRS.finditer(self.text, start):
+            depth += {"(": 1, ")": -1}.get(found[0], 0)
+            if depth == 0:
+                end = found.end()
+                break
+        # Each element may look for a far parenthesis: the sum of it is bounded.
+        self.effort += (end or len(self.text)) - start
+        if self.effort > EFFORT:
+            cure = "quotes around each text that holds one"
+            raise self.error("too many parentheses in a set", start, start + 1, cure)
+        return end
+
+    def call(self) -> Call | None:
+        found = _CALL.match(self.text, self.at)
+        if not found or found[1].upper() not in CALLS:
+            return None
+        start, name = self.at, found[1].upper()
+        end = self.closing(found.end() - 1)
+        if end is None:
+            cure = f"write {CALLS[name]}"
+            raise self.error(f"{name}( is not closed", start, found.end(), cure)
+        arguments = _arguments(self.passage.cut(found.end(), end - 1))
+        self.at = end
+        self.skip()
+        if self.next() not in (",", "}", ""):
+            cure = f"a comma, or quotes around the whole if {name} is no function here"
+            raise self.error(f"{name}(…) stands alone", self.at, self.at + 1, cure)
+        return Call(name, arguments, start, end)
+
+    def joined(self) -> Text | Joined:
+        """A quoted text, a bare word, or several parts with groups between them."""
+        start = self.at
+        parts: list[str | Elements] = []
+        if self.next() in ('"', "'"):
+            parts.append(self.quoted())
+            self.after_quote()
+        while self.next() not in ("", ",", "}"):
+            parts.append(self.elements() if self.next() == "{" else self.bare())
+        end = self.at
+        if isinstance(parts[-1], str) and not (len(parts) == 1 and self.text[start] in "\"'"):
+            end = start + len(self.text[start:end].rstrip())
+        if len(parts) == 1 and isinstance(parts[0], str):
+            return Text(parts[0], start, end)
+        return Joined(tuple(p for p in parts if p != ""), start, end)
+
+    def after_quote(self) -> None:
+        behind = self.at
+        self.skip()
+        if self.next() in ("", ",", "}"):
+            return
+        if self.next() == "{" and self.at == behind:
+            return
+        cure = 'a comma between two elements; a quote inside a quoted text is written \\"'
+        raise self.error("the text goes on behind its closing quote", self.at, self.at + 1, cure)
+
+
+def _arguments(passage: Passage) -> tuple[Passage, ...]:
+    """The parts between the commas; a comma inside quotes or parentheses parts nothing."""
+    cuts, depth = [0], 0
+    for found in re.finditer(_PAIRS.pattern + "|,", passage.text, re.DOTALL):
+        depth += {"(": 1, ")": -1}.get(found[0], 0)
+        if found[0] == "," and depth == 0:
+            cuts.append(found.end())
+    ends = [*(cut - 1 for cut in cuts[1:]), len(passage.text)]
+    return tuple(passage.cut(a, b).strip() for a, b in zip(cuts, ends, strict=True))

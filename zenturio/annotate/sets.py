@@ -1,0 +1,248 @@
+"""What a written set holds: a passage in braces becomes a domain, to the letter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+
+from zenturio.annotate.complaints import Complaints
+from zenturio.annotate.listed import folder_entries, lines_of
+from zenturio.annotate.readings import Entry, listed
+from zenturio.annotate.set_syntax import (
+    CALLS,
+    Call,
+    Elements,
+    Item,
+    Joined,
+    Range,
+    read_elements,
+)
+from zenturio.annotate.text_syntax import Text
+from zenturio.annotate.tokens import unquote
+from zenturio.errors import AnnotationError, InputError, Passage, SpaceError
+from zenturio.expression import Expression, Type, parse, text_of
+from zenturio.space.concatenation import concatenation, typed
+from zenturio.space.continuous import Continuous
+from zenturio.space.dependent import Dependent
+from zenturio.space.domain import Domain
+from zenturio.space.ranges import arithmetic, geometric_texts, linear, logarithmic
+
+MOST = 1_000_000
+"""Elements of a set that has several kinds of elements."""
+
+LISTED = 1024
+"""A set of so many elements is kept element by element."""
+
+_ALONE = "give it a parameter of its own"
+
+
+def read_set(passage: Passage, base: Path, type: Type | None = None) -> Domain:  # noqa: A002
+    """The set that *passage* writes; files that it names are sought from *base*."""
+    written = read_elements(passage)
+    behind = passage.cut(written.end, len(passage.text)).strip()
+    if behind.text:
+        place = behind.place(0, len(behind.text))
+        cure = "a set ends with its }"
+        raise AnnotationError("the text goes on behind the set", place=place, cure=cure)
+    return _Builder(passage, base, type).whole(written)
+
+
+def set_names(passage: Passage) -> tuple[Expression, ...]:
+    """The expressions in the bounds of the set that *passage* writes."""
+    items = read_elements(passage).items
+    bounds = (b for item in items if isinstance(item, Range) for b in item.bounds)
+    return tuple(parse(bound) for bound in bounds if bound.text.startswith("("))
+
+
+@dataclass(frozen=True)
+class _Builder:
+    passage: Passage
+    base: Path
+    type: Type | None
+
+    def error(self, message: str, item: Item | Elements, cure: str) -> AnnotationError:
+        place = self.passage.place(item.start, item.end)
+        return AnnotationError(message, place=place, cure=cure)
+
+    @contextmanager
+    def placed(self, item: Item | Elements) -> Iterator[None]:
+        """Complaints of the space, which knows no places, get that of *item*."""
+        try:
+            yield
+        except SpaceError as error:
+            complaint = error.complaints[0]
+            raise self.error(complaint.message, item, complaint.cure) from None
+
+    def whole(self, written: Elements) -> Domain:
+        """The domain of a whole set, in the type that TYPE says."""
+        if len(written.items) > 1 or isinstance(written.items[0], Text):
+            return self.union(written, self.type)
+        item = written.items[0]
+        domain = self.lazy(item) if isinstance(item, Joined) else self.item(item, alone=True)
+        if domain is None:
+            return self.union(written, self.type)
+        if self.type is None or self.type == domain.type:
+            return domain
+        if isinstance(domain, Dependent) and self.type == "real":
+            return replace(domain, type="real")
+        if isinstance(domain, Continuous | Dependent):
+            message = f"TYPE {self.type} does not go with this set of {domain.type} numbers"
+            raise self.error(message, item, "leave TYPE away")
+        if domain.size <= LISTED:
+            return self.union(written, self.type)
+        with self.placed(item):
+            return typed(domain, self.type)
+
+    def union(self, written: Elements, type: Type | None) -> Domain:  # noqa: A002
+        """All elements of several items, one by one; equal ones are named with their places."""
+        complaints = Complaints()
+        entries: list[Entry] = []
+        for item in written.items:
+            with complaints.gather():
+                place = self.passage.place(item.start, item.end)
+                entries += (Entry(text, place, origin) for text, origin in self.texts(item))
+        complaints.close()
+        return listed(entries, type)
+
+    def texts(self, item: Item) -> Iterator[tuple[str, str]]:
+        """The texts of one item, each with where it comes from if that is not seen."""
+        if isinstance(item, Text):
+            yield item.text, ""
+            return
+        origin = f" in {' '.join(self.passage.text[item.start : item.end].split())}"
+        if isinstance(item, Joined):
+            groups = [[p] if isinstance(p, str) else self.group(p).texts() for p in item.parts]
+            self.few(item, math.prod(map(len, groups)))
+            yield from (("".join(parts), origin) for parts in product(*groups))
+            return
+        domain = self.item(item)
+        self.few(item, domain.size)
+        yield from ((text, origin) for text in domain.texts())
+
+    def few(self, item: Item, size: int) -> None:
+        if size > MOST:
+            raise self.error(f"{size:,} elements are too many beside others", item, _ALONE)
+
+    def item(self, item: Range | Call, *, alone: bool = False) -> Domain:
+        if isinstance(item, Range):
+            return self.range(item, alone=alone)
+        return self.call(item, alone=alone)
+
+    def lazy(self, item: Joined) -> Domain | None:
+        """A concatenation that is too long to be listed; nothing if it is short."""
+        parts = [part if isinstance(part, str) else self.group(part) for part in item.parts]
+        if math.prod(part.size for part in parts if not isinstance(part, str)) <= LISTED:
+            return None
+        with self.placed(item):
+            return concatenation(parts)
+
+    def group(self, written: Elements) -> Domain:
+        """The set within an element; its own type is its own, TYPE concerns the whole."""
+        item = written.items[0]
+        if len(written.items) > 1 or isinstance(item, Text):
+            return self.union(written, "str")
+        if isinstance(item, Joined):
+            return self.lazy(item) or self.union(written, "str")
+        return self.item(item)
+
+    def range(self, item: Range, *, alone: bool) -> Domain:
+        bounds: list[str | Expression] = [self.bound(bound) for bound in item.bounds]
+        plain = [bound for bound in bounds if isinstance(bound, str)]
+        if len(plain) < len(bounds):
+            return self.dependent(item, bounds, alone=alone)
+        with self.placed(item):
+            if item.factor:
+                return geometric_texts(*plain)
+            return arithmetic(*plain)
+
+    def dependent(self, item: Range, bounds: Sequence[str | Expression], *, alone: bool) -> Domain:
+        if not alone:
+            message = "a range whose bounds depend on other parameters stands alone in its set"
+            raise self.error(message, item, _ALONE)
+        with self.placed(item):
+            first, last, stride = (*bounds, "1")[:3]
+            return Dependent(first, last, stride, geometric=item.factor)
+
+    def bound(self, bound: Passage) -> str | Expression:
+        """A number as written, or an expression over other parameters."""
+        if not bound.text.startswith("("):
+            return bound.text
+        expression = parse(bound)
+        if expression.names or expression.indexed or expression.host_names:
+            return expression
+        value = expression.value({})
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            place = bound.place(0, len(bound.text))
+            raise AnnotationError("a bound is a number", place=place, cure="as { 1:(n/2) }")
+        return text_of(value)
+
+    def call(self, item: Call, *, alone: bool) -> Domain:
+        want = CALLS[item.name].count(",") + 1
+        if len(item.arguments) != want or not all(a.text for a in item.arguments):
+            given = sum(bool(a.text) for a in item.arguments)
+            message = f"{item.name} takes {want} argument{'s' * (want > 1)}, not {given}"
+            cure = f"write {CALLS[item.name]}; for the text itself, put it in quotes"
+            raise self.error(message, item, cure)
+        if item.name in ("LINES", "GLOB"):
+            return self.found(item)
+        if item.name in ("LIN", "LOG"):
+            return self.spread(item)
+        return self.continuous(item, alone=alone)
+
+    def found(self, item: Call) -> Domain:
+        """LINES and GLOB: what is on the disk now."""
+        argument = item.arguments[0]
+        name = unquote(argument) if argument.text[0] in "\"'" else argument
+        place = name.place(0, len(name.text))
+        if item.name == "LINES":
+            return listed(lines_of(name, self.base, place), None)
+        return listed(folder_entries(name, self.base, place), None)
+
+    def spread(self, item: Call) -> Domain:
+        first, last, count = item.arguments
+        low, high = self.number(first), self.number(last)
+        number = self.number(count)
+        if not number.isdigit() or int(number) > MOST:
+            place = count.place(0, len(count.text))
+            cure = f"write {CALLS[item.name]}: a whole number, {MOST:,} at most"
+            raise AnnotationError(f"{count.text} is no number of points", place=place, cure=cure)
+        with self.placed(item):
+            return (linear if item.name == "LIN" else logarithmic)(low, high, int(number))
+
+    def continuous(self, item: Call, *, alone: bool) -> Domain:
+        if not alone:
+            message = (
+                f"{item.name} has no elements that could be listed: it stands alone in its set"
+            )
+            raise self.error(message, item, _ALONE)
+        low, high = (float(self.number(argument)) for argument in item.arguments)
+        if math.isinf(low) or math.isinf(high):
+            raise self.error("a bound is beyond every real number", item, "as 1e300")
+        with self.placed(item):
+            return Continuous(low, high, log=item.name == "LOGUNIFORM")
+
+    def number(self, argument: Passage) -> str:
+        """A number as written, or a constant expression such as ``10**-6`` or ``2*3``."""
+        try:
+            text = argument.text.strip()
+            float(text)
+        except ValueError:
+            return self.constant(argument)
+        if text.strip("+-")[:1] in "0123456789." and "_" not in text:
+            return text
+        return self.constant(argument)
+
+    def constant(self, argument: Passage) -> str:
+        try:
+            value = parse(argument).value({})
+        except InputError:
+            value = None
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return text_of(value)
+        place = argument.place(0, len(argument.text))
+        cure = "a plain number, as 0.5 or 1e-6"
+        raise AnnotationError(f"{argument.text} is no number", place=place, cure=cure)

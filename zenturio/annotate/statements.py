@@ -1,0 +1,148 @@
+"""What single directives say, before any is seen in the light of another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from zenturio.annotate.model import Command, Goal, Match, Metric, Probe
+from zenturio.errors import Passage, Place
+from zenturio.expression import Expression, Type
+
+Way = Literal["substitute", "assign", "env", "param"]
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """SUBSTITUTE, ASSIGN, ENV or PARAM: exactly one of set, expression and ``same`` is given."""
+
+    way: Way
+    target: Passage
+    name: Passage
+    elements: Passage | None = None
+    expression: Expression | None = None
+    same: Passage | None = None
+    type: Type | None = None
+    unit: str | None = None
+    default: str | None = None
+    when: Expression | None = None
+    glob: Passage | None = None
+    match: Match = "word"
+    optional: bool = False
+    begins: bool = False
+    places: Mapping[str, Place] = field(default_factory=dict)
+    """Where each clause stands that was written."""
+
+    @property
+    def place(self) -> Place:
+        return self.target.place(0, len(self.target.text))
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """END, END target, or END CR."""
+
+    name: Passage | None
+    region: bool
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """CONSTRAINT VALUE."""
+
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """CONSTRAINT INDEX."""
+
+    names: tuple[Passage, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    command: Command
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    command: Command
+
+
+@dataclass(frozen=True, slots=True)
+class Require:
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    expression: Expression
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    count: int
+    seed: Passage | None
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """METRIC; its name as written."""
+
+    name: Passage
+    metric: Metric
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """CR … BEGIN."""
+
+    name: Passage
+    probes: tuple[Probe, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """OBJECTIVE."""
+
+    goals: tuple[Goal, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """OUTPUT."""
+
+    globs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """AFTER."""
+
+    stage: Passage
+    on: tuple[Passage, ...]
+
+
+Statement = (
+    Declaration
+    | End
+    | Keep
+    | Together
+    | Build
+    | Run
+    | Require
+    | Rank
+    | Repeated
+    | Measured
+    | Probed
+    | Aim
+    | Kept
+    | Waits
+)
