@@ -1,0 +1,40 @@
+"""Values, parameters and constraints: a lazy space with an exact size and random access.
+
+>>> from zenturio.space import Space, geometric
+>>> space = Space(n=geometric(128, 1024), threads=[1, 2, 4]).where("n * threads <= 2048")
+>>> space.size, space.point(3)
+(11, Point(n=256, threads=1))
+"""
+
+from zenturio.space.concatenation import concatenation, typed
+from zenturio.space.continuous import Continuous
+from zenturio.space.dependent import Dependent
+from zenturio.space.domain import Domain, elements
+from zenturio.space.parameter import Parameter, Zip
+from zenturio.space.point import Point
+from zenturio.space.ranges import arithmetic, geometric_texts, linear, logarithmic
+from zenturio.space.sets import derived, geometric, loguniform, parameter, span, uniform
+from zenturio.space.space import Space
+
+__all__ = [
+    "Continuous",
+    "Dependent",
+    "Domain",
+    "Parameter",
+    "Point",
+    "Space",
+    "Zip",
+    "arithmetic",
+    "concatenation",
+    "derived",
+    "elements",
+    "geometric",
+    "geometric_texts",
+    "linear",
+    "logarithmic",
+    "loguniform",
+    "parameter",
+    "span",
+    "typed",
+    "uniform",
+]

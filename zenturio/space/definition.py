@@ -1,0 +1,198 @@
+"""What a space says, checked: names, types, circles, and everything derived written out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from zenturio.errors import Complaint, InputError, Place, SpaceError, did_you_mean
+from zenturio.expression import Expression, Type
+from zenturio.space.continuous import Continuous
+from zenturio.space.dependent import Dependent
+from zenturio.space.parameter import Parameter, Zip
+from zenturio.space.point import Layout
+
+Constraint = Expression | Zip
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A constraint's expression over dimensions alone."""
+
+    expression: Expression
+    names: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Definition:
+    """The parameters and constraints of a space, known to fit together."""
+
+    layout: Layout
+    constraints: tuple[Constraint, ...]
+    ordered: tuple[Parameter, ...]
+    """All parameters, each behind those that it needs."""
+
+    @cached_property
+    def definitions(self) -> dict[str, Expression]:
+        """The derived parameters."""
+        return {each.name: each.derived for each in self.ordered if each.derived is not None}
+
+    @cached_property
+    def dimensions(self) -> tuple[Parameter, ...]:
+        """The parameters that are chosen, each behind those that it needs, written out."""
+        return tuple(self._written(each) for each in self.ordered if each.derived is None)
+
+    @cached_property
+    def conditions(self) -> tuple[Condition, ...]:
+        expressions = (each for each in self.constraints if isinstance(each, Expression))
+        written = (each.replace(self.definitions) for each in expressions)
+        return tuple(Condition(each, each.names | each.indexed) for each in written)
+
+    @cached_property
+    def zips(self) -> tuple[tuple[str, ...], ...]:
+        """The dimensions that run together, in the order of dimensions."""
+        groups: list[set[str]] = []
+        for each in self.constraints:
+            if isinstance(each, Zip):
+                touched = [group for group in groups if group & set(each.names)]
+                groups = [group for group in groups if group not in touched]
+                groups.append(set(each.names).union(*touched))
+        names = [each.name for each in self.dimensions]
+        return tuple(tuple(sorted(group, key=names.index)) for group in groups)
+
+    def _written(self, parameter: Parameter) -> Parameter:
+        when = parameter.when and parameter.when.replace(self.definitions)
+        domain = parameter.domain
+        if isinstance(domain, Dependent):
+            domain = domain.replaced(self.definitions)
+        return replace(parameter, when=when, domain=domain)
+
+
+def define(parameters: Sequence[Parameter], constraints: Sequence[Constraint]) -> Definition:
+    """The definition that *parameters* and *constraints* make; a SpaceError with all complaints."""
+    _refuse_doubles(parameters)
+    ordered = _in_order(parameters)
+    complaints: list[Complaint] = []
+    types: dict[str, Type | None] = {}
+    checked = {}
+    for parameter in ordered:
+        try:
+            checked[parameter.name] = _checked(parameter, types)
+        except InputError as error:
+            complaints += [_placed(each, parameter.place) for each in error.complaints]
+            checked[parameter.name] = parameter
+            types.setdefault(parameter.name, None)
+    for constraint in constraints:
+        try:
+            _check_constraint(constraint, types, checked)
+        except InputError as error:
+            complaints += error.complaints
+    if complaints:
+        raise SpaceError.all(complaints)
+    layout = Layout(tuple(checked[each.name] for each in parameters))
+    return Definition(layout, tuple(constraints), tuple(checked[each.name] for each in ordered))
+
+
+def _placed(complaint: Complaint, place: Place | None) -> Complaint:
+    return complaint if complaint.place else replace(complaint, place=place)
+
+
+def _refuse_doubles(parameters: Iterable[Parameter]) -> None:
+    seen: dict[str, Parameter] = {}
+    for each in parameters:
+        if not each.name:
+            raise SpaceError("a parameter has no name", place=each.place, cure="give it one")
+        if each.name in seen:
+            other = seen[each.name].place
+            first = f", first at {other}" if other else ""
+            raise SpaceError(
+                f"parameter {each.name!r} is there twice{first}",
+                place=each.place,
+                cure="give one of them another name",
+            )
+        seen[each.name] = each
+
+
+def _in_order(parameters: Sequence[Parameter]) -> tuple[Parameter, ...]:
+    """The parameters as they were declared, but each behind those that it needs."""
+    known = {each.name: each for each in parameters}
+    rank = {name: number for number, name in enumerate(known)}
+    done: dict[str, Parameter] = {}
+    for each in parameters:
+        path = [each.name]
+        while path:
+            name = path[-1]
+            missing = [n for n in known[name].needs if n in known and n not in done]
+            if name in done or not missing:
+                done.setdefault(path.pop(), known[name])
+                continue
+            following = min(missing, key=rank.__getitem__)
+            if following in path:
+                raise _circle(known, [*path[path.index(following) :], following])
+            path.append(following)
+    return tuple(done.values())
+
+
+def _circle(known: dict[str, Parameter], names: Sequence[str]) -> SpaceError:
+    return SpaceError(
+        f"parameter {names[0]!r} needs itself: {' -> '.join(names)}",
+        place=known[names[0]].place,
+        cure="break the circle",
+    )
+
+
+def _checked(parameter: Parameter, types: dict[str, Type | None]) -> Parameter:
+    """*parameter* with its type noted in *types*."""
+    if parameter.derived is not None:
+        types[parameter.name] = parameter.derived.check(types)
+        return parameter
+    domain = parameter.domain
+    assert domain is not None, "a parameter without a set is derived"
+    if isinstance(domain, Dependent):
+        domain = domain.checked(types)
+    if parameter.when is not None:
+        _check_truth(parameter.when, types)
+    types[parameter.name] = domain.type
+    return replace(parameter, domain=domain)
+
+
+def _check_truth(expression: Expression, types: dict[str, Type | None]) -> None:
+    found = expression.check(types)
+    if found not in ("bool", None):
+        raise SpaceError(
+            f"a condition is true or false, but {expression.text} is {found}",
+            place=expression.passage.place(0, len(expression.passage.text)),
+            cure="compare it with something, such as '... > 0'",
+        )
+
+
+def _check_constraint(
+    constraint: Constraint, types: dict[str, Type | None], parameters: dict[str, Parameter]
+) -> None:
+    if isinstance(constraint, Expression):
+        _check_truth(constraint, types)
+        return
+    sizes = {}
+    for name in constraint.names:
+        if name not in parameters:
+            raise SpaceError(
+                f"no parameter is named {name!r}",
+                place=constraint.place,
+                cure=did_you_mean(name, parameters),
+            )
+        domain = parameters[name].domain
+        if domain is None or isinstance(domain, Continuous | Dependent):
+            raise SpaceError(
+                f"{name!r} cannot run together with others: its set has no fixed length",
+                place=constraint.place,
+                cure="CONSTRAINT VALUE can say what shall hold between them",
+            )
+        sizes[name] = domain.size
+    if len(sizes) < 2 or len(set(sizes.values())) > 1:
+        lengths = " and ".join(f"{name} has {size}" for name, size in sizes.items())
+        raise SpaceError(
+            f"parameters that run together are several, of one length: {lengths}",
+            place=constraint.place,
+            cure="let their sets have as many elements as each other",
+        )

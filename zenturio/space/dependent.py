@@ -1,0 +1,231 @@
+"""Ranges whose bounds are expressions over other parameters, such as ``{ 1:(n/2) }``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NoReturn
+
+import numpy as np
+
+from zenturio.errors import Place, SpaceError
+from zenturio.expression import Expression, Type, Value, parse, text_of
+from zenturio.space.concatenation import typed
+from zenturio.space.domain import Column, Domain, column, kind_of
+from zenturio.space.ranges import arithmetic, geometric_texts, number
+
+Bound = Expression | str
+"""An expression, or the text of a number."""
+
+Columns = Mapping[str, Column]
+
+_SAFE = 1 << 53
+
+
+@dataclass(frozen=True)
+class Dependent:
+    """A range that each point bounds for itself; where it is empty, there is no point.
+
+    A position in it counts from the point's own first element.
+    """
+
+    first: Bound
+    last: Bound
+    stride: Bound = "1"
+    geometric: bool = False
+    type: Type = "int"
+
+    def __post_init__(self) -> None:
+        for name in ("first", "last", "stride"):
+            bound = getattr(self, name)
+            if isinstance(bound, str) and kind_of(bound) == "str":
+                object.__setattr__(self, name, parse(bound))
+            elif isinstance(bound, str):
+                number(bound, name)
+        begins = (bound for bound in (self.first, self.stride) if isinstance(bound, str))
+        if any(kind_of(bound) == "real" for bound in begins):
+            object.__setattr__(self, "type", "real")
+
+    @property
+    def bounds(self) -> tuple[Expression, ...]:
+        """The bounds that are expressions."""
+        found = (self.first, self.last, self.stride)
+        return tuple(bound for bound in found if isinstance(bound, Expression))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The parameters that the bounds depend on."""
+        return frozenset().union(*(bound.names | bound.indexed for bound in self.bounds))
+
+    def checked(self, types: Mapping[str, Type | None]) -> Dependent:
+        """The same range with the type that it has where parameters have *types*."""
+        for bound in self.bounds:
+            if bound.check(types) not in ("int", "real", None):
+                raise SpaceError(
+                    f"the bound {bound.text} is no number",
+                    place=_place(bound),
+                    cure="let it be computed from numbers",
+                )
+        if isinstance(self.stride, Expression) and self.stride.check(types) != "int":
+            return replace(self, type="real")
+        return self
+
+    def replaced(self, definitions: Mapping[str, Expression]) -> Dependent:
+        """The same range with derived names written out."""
+
+        def written(bound: Bound) -> Bound:
+            return bound.replace(definitions) if isinstance(bound, Expression) else bound
+
+        return replace(
+            self, first=written(self.first), last=written(self.last), stride=written(self.stride)
+        )
+
+    def domain(
+        self, values: Mapping[str, Value], positions: Mapping[str, int] | None = None
+    ) -> Domain | None:
+        """The set as it is where parameters have *values*; ``None`` if it is empty there."""
+
+        def of(bound: Bound) -> Value | str:
+            return bound.value(values, positions) if isinstance(bound, Expression) else bound
+
+        return self._range(of(self.first), of(self.last), of(self.stride))
+
+    def counts(self, columns: Columns, positions: Columns, length: int) -> Column:
+        """How many elements there are in each row."""
+        bounds = self._columns(columns, positions, length)
+        whole = self._whole(bounds)
+        if whole is not None:
+            first, last, stride = whole
+            return np.broadcast_to(np.maximum((last - first) // stride + 1, 0), (length,))
+        sets = (self._range(*row) for row in _transposed(bounds, length))
+        return np.array([0 if each is None else each.size for each in sets], dtype=np.int64)
+
+    def at_rows(self, places: Column, columns: Columns, positions: Columns) -> Column:
+        """The values at *places*, one in each row."""
+        bounds = self._columns(columns, positions, len(places))
+        whole = self._whole(bounds)
+        if whole is not None:
+            first, _, stride = whole
+            return np.asarray(first + places.astype(np.int64) * stride)
+        values: list[Value] = []
+        for place, row in zip(places.tolist(), _transposed(bounds, len(places)), strict=True):
+            domain = self._range(*row)
+            assert domain is not None, "a row without elements has no place"
+            values.append(domain.value(place))
+        return column(values, self.type)
+
+    def _columns(
+        self, columns: Columns, positions: Columns, length: int
+    ) -> tuple[Column | str, ...]:
+        found = (self.first, self.last, self.stride)
+        return tuple(
+            bound.column(columns, length, positions) if isinstance(bound, Expression) else bound
+            for bound in found
+        )
+
+    def _whole(self, bounds: Sequence[Column | str]) -> tuple[Column, Column, Column] | None:
+        """The bounds as small integers, if they can be so; else rows are taken one by one."""
+        if self.type != "int" or self.geometric:
+            return None
+        numbers = []
+        for bound in bounds:
+            found = np.asarray(float(bound) if isinstance(bound, str) else bound)
+            if found.dtype.kind not in "if":
+                return None
+            if found.size and not np.all(np.abs(found) < _SAFE):
+                return None
+            numbers.append(found)
+        first, last, stride = numbers
+        if not (np.all(first == np.floor(first)) and np.all(stride != 0)):
+            return None
+        last = np.where(stride > 0, np.floor(last), np.ceil(last))
+        return first.astype(np.int64), last.astype(np.int64), stride.astype(np.int64)
+
+    def _range(self, first: Value, last: Value, stride: Value) -> Domain | None:
+        bounds = (first, last, stride)
+        texts = [
+            self._text(bound, value)
+            for bound, value in zip((self.first, self.last, self.stride), bounds, strict=True)
+        ]
+        if self.type == "int" and kind_of(texts[0]) != "int":
+            self._refuse_fraction(texts[0])
+        return _set(self.geometric, self.type, *texts)
+
+    def _text(self, bound: Bound, value: Value) -> str:
+        if isinstance(bound, str):
+            return bound
+        if value is None:
+            raise SpaceError(
+                f"the bound {bound.text} is NULL: it needs a parameter that is inactive",
+                place=_place(bound),
+                cure="give this parameter the same WHEN",
+            )
+        if isinstance(value, bool | str) or not math.isfinite(value):
+            raise SpaceError(
+                f"the bound {bound.text} is {text_of(value)!r}, which is no number",
+                place=_place(bound),
+            )
+        if isinstance(value, float) and value.is_integer() and self.type == "int":
+            return str(int(value))
+        return text_of(value)
+
+    def _refuse_fraction(self, text: str) -> NoReturn:
+        assert isinstance(self.first, Expression)
+        raise SpaceError(
+            f"the range begins at {self.first.text}, which is {text}, but goes by whole numbers",
+            place=_place(self.first),
+            cure="write // where you divide, or a stride with decimals such as 1.0",
+        )
+
+    @property
+    def size(self) -> int:
+        raise self._unbound("size")
+
+    @property
+    def ordered(self) -> bool:
+        return True
+
+    def text(self, position: int) -> str:  # noqa: ARG002
+        raise self._unbound("text")
+
+    def value(self, position: int) -> Value:  # noqa: ARG002
+        raise self._unbound("value")
+
+    def position(self, value: Value) -> int:  # noqa: ARG002
+        raise self._unbound("position")
+
+    def values(self) -> Column:
+        raise self._unbound("list of values")
+
+    def texts(self) -> Sequence[str]:
+        raise self._unbound("list of texts")
+
+    def at(self, positions: Column) -> Column:  # noqa: ARG002
+        raise self._unbound("value")
+
+    def _unbound(self, what: str) -> SpaceError:
+        bounds = " and ".join(bound.text for bound in self.bounds)
+        return SpaceError(f"the range has no {what} before its bounds {bounds} are known")
+
+
+def _place(bound: Expression) -> Place:
+    return bound.passage.place(0, len(bound.passage.text))
+
+
+def _transposed(bounds: Sequence[Column | str], length: int) -> Iterator[tuple[Value, ...]]:
+    lists = ([bound] * length if isinstance(bound, str) else bound.tolist() for bound in bounds)
+    return zip(*lists, strict=True)
+
+
+@lru_cache(maxsize=4096)
+def _set(geometric: bool, kind: Type, first: str, last: str, stride: str) -> Domain | None:
+    step, low, high = number(stride, "stride"), number(first), number(last)
+    up = step > 1 if geometric else step > 0
+    if geometric:
+        low, high = abs(low), abs(high)
+    if step and ((high < low) if up else (high > low)):
+        return None
+    make = geometric_texts if geometric else arithmetic
+    return typed(make(first, last, stride), kind)

@@ -1,0 +1,203 @@
+"""Sets of elements: what a text stands for, and a set that is written out element by element."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from zenturio.errors import SpaceError, did_you_mean
+from zenturio.expression import Type, Value, text_of
+
+Column = np.ndarray[Any, np.dtype[Any]]
+
+DIGITS = 1232
+"""An integer has at most so many digits: 4,096 bits, as in expressions."""
+
+_INT = re.compile(r"[+-]?[0-9]+")
+_REAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_BOOL = {"true": True, "yes": True, "on": True, "1": True}
+_BOOL |= {"false": False, "no": False, "off": False, "0": False}
+_DTYPE = {"int": np.int64, "real": np.float64, "bool": np.bool_, "str": np.object_}
+
+
+class Domain(Protocol):
+    """A set whose elements have a position, a text and a value; equal sets are equal."""
+
+    @property
+    def type(self) -> Type: ...
+
+    @property
+    def size(self) -> int:
+        """How many elements there are; SpaceError where that is no number."""
+        ...
+
+    @property
+    def ordered(self) -> bool:
+        """Whether near positions are near in meaning: numbers are, names are not."""
+        ...
+
+    def text(self, position: Any) -> str:
+        """What goes into a file, to the letter."""
+        ...
+
+    def value(self, position: Any) -> Value:
+        """What expressions and the repository see."""
+        ...
+
+    def position(self, value: Value) -> Any:
+        """Where *value* stands; SpaceError names what is near, if it is not there."""
+        ...
+
+    def values(self) -> Column:
+        """All values by position."""
+        ...
+
+    def texts(self) -> Sequence[str]:
+        """All texts by position."""
+        ...
+
+    def at(self, positions: Column) -> Column:
+        """The values at many positions."""
+        ...
+
+
+def kind_of(text: str) -> Type:
+    """What *text* reads as: int, else real, else str."""
+    if _INT.fullmatch(text):
+        return "int"
+    return "real" if _REAL.fullmatch(text) else "str"
+
+
+def shared_type(kinds: Iterable[Type]) -> Type:
+    """What elements of these *kinds* share: int, else real, else str."""
+    found = set(kinds)
+    if found <= {"int"}:
+        return "int"
+    return "real" if found <= {"int", "real"} else "str"
+
+
+def read(text: str, kind: Type) -> Value:
+    """The value that *text* stands for in a set of type *kind*."""
+    if kind == "str":
+        return text
+    if kind == "bool":
+        if text.lower() in _BOOL:
+            return _BOOL[text.lower()]
+        raise SpaceError(f"{text!r} is not a bool", cure="write true or false")
+    pattern = _INT if kind == "int" else _REAL
+    if not pattern.fullmatch(text):
+        cure = "TYPE real" if kind == "int" and _REAL.fullmatch(text) else "TYPE str"
+        raise SpaceError(f"{text!r} is not {_named(kind)}", cure=f"write a number, or {cure}")
+    if len(text) > DIGITS:
+        raise SpaceError(f"a number of {len(text)} digits is too long", cure="or is it TYPE str?")
+    number = int(text) if kind == "int" else float(text)
+    if isinstance(number, float) and math.isinf(number):
+        raise SpaceError(f"{text!r} is too large for a real", cure="or is it TYPE str?")
+    return number
+
+
+def fit(value: Any, kind: Type) -> Value:
+    """*value* as a value of type *kind*; ``None`` if it is none."""
+    if hasattr(value, "dtype") and hasattr(value, "item"):
+        value = value.item()
+    if kind in ("bool", "str"):
+        return value if isinstance(value, bool if kind == "bool" else str) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if kind == "real":
+        return float(value)
+    return int(value) if value == value // 1 and abs(value) != math.inf else None
+
+
+def column(values: Sequence[Value], kind: Type) -> Column:
+    """*values* as one array of the dtype that expressions take for type *kind*."""
+    try:
+        return np.array(values, dtype=_DTYPE[kind])
+    except OverflowError:
+        return np.array(values, dtype=np.object_)
+
+
+def _named(kind: Type) -> str:
+    return {"int": "a whole number", "real": "a number", "str": "a text", "bool": "a bool"}[kind]
+
+
+@dataclass(frozen=True)
+class Elements:
+    """A set that holds every one of its elements."""
+
+    type: Type
+    listed: tuple[str, ...]
+    parsed: tuple[Value, ...]
+
+    @property
+    def size(self) -> int:
+        return len(self.listed)
+
+    @property
+    def ordered(self) -> bool:
+        return self.type in ("int", "real")
+
+    def text(self, position: int) -> str:
+        return self.listed[position]
+
+    def value(self, position: int) -> Value:
+        return self.parsed[position]
+
+    def position(self, value: Value) -> int:
+        fitted = fit(value, self.type)
+        if fitted in self._positions:
+            return self._positions[fitted]
+        raise SpaceError(
+            f"{text_of(value) if value is not None else 'NULL'!r} is not in the set",
+            cure=did_you_mean(str(text_of(value)), self.listed),
+        )
+
+    @cached_property
+    def _positions(self) -> dict[Value, int]:
+        return {value: position for position, value in enumerate(self.parsed)}
+
+    @cached_property
+    def _column(self) -> Column:
+        return column(self.parsed, self.type)
+
+    def values(self) -> Column:
+        return self._column
+
+    def texts(self) -> Sequence[str]:
+        return self.listed
+
+    def at(self, positions: Column) -> Column:
+        return self._column[positions]
+
+
+def elements(texts: Iterable[str], type: Type | None = None) -> Elements:  # noqa: A002
+    """The set of *texts* in their order; its type is what they share, if none is given."""
+    listed = tuple(texts)
+    if not listed:
+        raise SpaceError("the set is empty", cure="write at least one element, such as { 1 }")
+    kind = type or shared_type(map(kind_of, listed))
+    parsed = tuple(read(text, kind) for text in listed)
+    if len(set(parsed)) < len(parsed):
+        raise _double(listed, parsed)
+    return Elements(kind, listed, parsed)
+
+
+def _double(listed: Sequence[str], parsed: Sequence[Value]) -> SpaceError:
+    seen: dict[Value, str] = {}
+    for text, value in zip(listed, parsed, strict=True):
+        if value not in seen:
+            seen[value] = text
+        elif seen[value] == text:
+            return SpaceError(f"the element {text!r} is there twice", cure="remove one of the two")
+        else:
+            return SpaceError(
+                f"the elements {seen[value]!r} and {text!r} have the same value",
+                cure="remove one of the two, or say TYPE str if the texts are meant",
+            )
+    raise AssertionError("no element is there twice")

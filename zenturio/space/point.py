@@ -1,0 +1,111 @@
+"""One choice for every parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from zenturio.errors import NotFoundError, did_you_mean
+from zenturio.expression import Value, text_of
+from zenturio.space.dependent import Dependent
+from zenturio.space.parameter import Parameter
+
+Position = int | float | None
+"""Where a value stands in its set; the number itself in a continuous one; None: inactive."""
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """What all points of a space have in common."""
+
+    parameters: tuple[Parameter, ...]
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(parameter.name for parameter in self.parameters)
+
+    @cached_property
+    def slots(self) -> dict[str, int]:
+        """Where each parameter's value is."""
+        return {name: slot for slot, name in enumerate(self.names)}
+
+    @cached_property
+    def dimensions(self) -> tuple[str, ...]:
+        return tuple(each.name for each in self.parameters if each.derived is None)
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """Where each dimension's position is."""
+        return {name: place for place, name in enumerate(self.dimensions)}
+
+
+class Point(Mapping[str, Value]):
+    """A value for every parameter, derived ones included; ``None`` where one is inactive.
+
+    Points are equal if their dimensions have the same names and values, whatever their order.
+    """
+
+    __slots__ = ("_layout", "_positions", "_values")
+
+    def __init__(
+        self, layout: Layout, values: tuple[Value, ...], positions: tuple[Position, ...]
+    ) -> None:
+        self._layout = layout
+        self._values = values
+        self._positions = positions
+
+    def __getitem__(self, name: str) -> Value:
+        return self._values[self._layout.slots[name]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._layout.names)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @property
+    def positions(self) -> dict[str, Position]:
+        """Where each dimension's value stands in its set."""
+        return dict(zip(self._layout.dimensions, self._positions, strict=True))
+
+    def text(self, name: str) -> str:
+        """What goes into files for *name*, to the letter; while inactive, its DEFAULT."""
+        if name not in self._layout.slots:
+            raise NotFoundError(
+                f"no parameter is named {name!r}", cure=did_you_mean(name, self._layout.names)
+            )
+        slot = self._layout.slots[name]
+        parameter, value = self._layout.parameters[slot], self._values[slot]
+        if parameter.domain is None:
+            return text_of(value)
+        if value is None:
+            return parameter.default or ""
+        domain = parameter.domain
+        if isinstance(domain, Dependent):
+            whole = {n: p for n, p in self.positions.items() if isinstance(p, int)}
+            found = domain.domain(self, whole)
+            assert found is not None, "a point has a value only where there is one"
+            domain = found
+        return domain.text(self._positions[self._layout.places[name]])
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The text of every parameter."""
+        return {name: self.text(name) for name in self}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Point):
+            return NotImplemented
+        if self._layout is other._layout:
+            return self._values == other._values
+        return self._chosen() == other._chosen()
+
+    def __hash__(self) -> int:
+        return hash(frozenset((name, self[name]) for name in self._layout.dimensions))
+
+    def _chosen(self) -> dict[str, tuple[type, Value]]:
+        return {name: (type(self[name]), self[name]) for name in self._layout.dimensions}
+
+    def __repr__(self) -> str:
+        return f"Point({', '.join(f'{name}={value!r}' for name, value in self.items())})"
