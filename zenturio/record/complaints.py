@@ -1,0 +1,50 @@
+"""The words for what a caller asked for and cannot have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from zenturio.errors import ConflictError, NotFoundError, did_you_mean
+from zenturio.record.facts import Lease
+
+
+def no_study(name: str, known: Iterable[str]) -> NotFoundError:
+    return NotFoundError(f"no study is named {name!r}", cure=did_you_mean(name, known))
+
+
+def no_experiment(digests: Iterable[str], study: str | None = None) -> NotFoundError:
+    missing = sorted(digests)
+    shown = ", ".join(missing[:3]) + (f", ... ({len(missing)} in all)" if missing[3:] else "")
+    where = "the repository" if study is None else f"study {study!r}"
+    return NotFoundError(f"{where} has no experiment {shown}", cure="add it first")
+
+
+def driven(lease: Lease) -> ConflictError:
+    """Another driver has the study."""
+    return ConflictError(
+        f"study {lease.study!r} is driven by process {lease.pid} on {lease.host}"
+        f" since {_utc(lease.since)}",
+        cure="wait until it ends, stop it, or help it with --join",
+    )
+
+
+def superseded(study: str, number: int) -> ConflictError:
+    """The caller's own lease is over."""
+    return ConflictError(
+        f"lease {number} on study {study!r} has ended: another driver took the study over",
+        cure="run the study again: what was recorded is kept",
+    )
+
+
+def still_driven(lease: Lease) -> ConflictError:
+    """A study cannot go while somebody is at it."""
+    return ConflictError(
+        f"study {lease.study!r} cannot be removed: process {lease.pid} on {lease.host}"
+        f" drives it since {_utc(lease.since)}",
+        cure="wait until it ends, or stop it",
+    )
+
+
+def _utc(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -1,0 +1,152 @@
+"""What a repository is told and what it tells: plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from zenturio.experiment.experiment import Log, Outcome
+from zenturio.expression import Type, Value
+
+State = Literal["waiting", "running", "ok", "failed", "timeout", "cancelled"]
+"""Of an experiment: no outcome and nobody at it, claimed, or the status of its outcome."""
+STATES: tuple[State, ...] = ("waiting", "running", "ok", "failed", "timeout", "cancelled")
+RECORDED: frozenset[State] = frozenset(("ok", "failed", "timeout", "cancelled"))
+
+AttemptState = Literal["running", "ok", "failed", "timeout", "cancelled", "stale", "superseded"]
+"""Of an attempt: stale is one whose driver was lost, superseded one whose outcome came late."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A parameter or a metric of a study."""
+
+    name: str
+    type: Type | None = None
+    unit: str = ""
+    kind: str = ""
+    """Of a parameter: where it goes (``substitute``, ``assign``, ``env``, ``param``)."""
+    how: str = ""
+    """Of a metric: what measures it, as written. Where two studies share an experiment, they
+    share the metrics that agree in name and in this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What a study is: what varies, what is measured, what is wanted, and where it came from."""
+
+    parameters: tuple[Field, ...] = ()
+    metrics: tuple[Field, ...] = ()
+    goals: tuple[Any, ...] = ()
+    """Anything JSON."""
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    """Anything JSON."""
+    sources: Mapping[str, bytes] = field(default_factory=dict)
+    """The annotated files by their path."""
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    """Anything JSON that the caller wants back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """A study as the repository knows it."""
+
+    name: str
+    view: str
+    """The SQL view of the experiments that succeeded."""
+    view_all: str
+    """The SQL view of all its experiments."""
+    created: float
+    """Seconds since 1970, UTC, by the database's clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right of one driver to drive one study."""
+
+    number: int
+    study: str
+    host: str
+    pid: int
+    since: float
+    until: float
+    seconds: float
+
+
+class Key(NamedTuple):
+    """Where a record stands in the order of its study."""
+
+    number: int
+    """The point's index in the space."""
+    repeat: int
+    row: int
+    """In the order of their adding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One experiment of a study: what it was, how it stands, and what came out."""
+
+    key: Key
+    digest: str
+    state: State
+    values: Mapping[str, Value]
+    outcome: Outcome | None
+    """Without logs and artifacts; none while there is none."""
+
+    @property
+    def index(self) -> int:
+        return self.key.number
+
+    @property
+    def repeat(self) -> int:
+        return self.key.repeat
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try at an experiment."""
+
+    number: int
+    state: AttemptState
+    driver: int
+    """The number of the lease under which it was made."""
+    host: str = ""
+    started: float = 0.0
+    ended: float | None = None
+    cause: str = ""
+    exit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened, by the database's clock."""
+
+    at: float
+    kind: str
+    text: str
+    digest: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """What an attempt said."""
+
+    stdout: Log = field(default_factory=Log)
+    stderr: Log = field(default_factory=Log)
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What a deletion takes away, or would."""
+
+    study: str
+    experiments: int
+    """That no other study has."""
+    shared: int
+    """That other studies have too: these keep them."""
+    attempts: int
+    log_bytes: int
+    artifacts: tuple[str, ...]
+    """Where the files of the artifacts lie."""

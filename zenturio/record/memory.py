@@ -1,0 +1,467 @@
+"""The reference: dicts. Every other repository behaves like it."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from zenturio.errors import Complaint
+from zenturio.experiment.experiment import Artifact, Experiment, Log, Measure, Outcome
+from zenturio.expression import Value
+from zenturio.record import complaints, naming, rules
+from zenturio.record.driver import Driver
+from zenturio.record.facts import (
+    STATES,
+    Attempt,
+    AttemptState,
+    Definition,
+    Event,
+    Key,
+    Lease,
+    Logs,
+    Record,
+    Removal,
+    State,
+    Study,
+)
+from zenturio.record.rules import Standing
+from zenturio.record.sharing import shared_metrics
+
+_Try = tuple[int, int]
+"""An attempt's number and its driver's."""
+
+
+@dataclass
+class _Row:
+    """What a study knows of an experiment."""
+
+    key: Key
+    values: dict[str, Value]
+    metrics: dict[str, Measure] = field(default_factory=dict)
+
+
+@dataclass
+class _Shelf:
+    """A study with its rows."""
+
+    study: Study
+    definition: Definition
+    rows: dict[str, _Row] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+
+    def ways(self) -> dict[str, str]:
+        return {metric.name: metric.how for metric in self.definition.metrics}
+
+
+@dataclass
+class _Known:
+    """An experiment: how it stands, and what came of its attempts."""
+
+    row: int
+    home: str
+    """The study that added it first, or that has it since that one went."""
+    standing: Standing = field(default_factory=lambda: Standing("waiting", 0, None))
+    outcome: Outcome | None = None
+    """Without metrics, logs and artifacts."""
+    attempts: dict[_Try, Attempt] = field(default_factory=dict)
+    logs: dict[_Try, Logs] = field(default_factory=dict)
+    artifacts: dict[_Try, tuple[Artifact, ...]] = field(default_factory=dict)
+
+    def chosen(self, attempt: int | None) -> _Try | None:
+        """The attempt of that number; the newest, if none is named."""
+        newest = (self.standing.attempt, self.standing.driver or 0)
+        if attempt in {None, newest[0]} and newest in self.attempts:
+            return newest
+        number = newest[0] if attempt is None else attempt
+        return next((t for t in sorted(self.attempts) if t[0] == number), None)
+
+
+class Memory:
+    """A repository that lasts as long as the process; safe to share among its threads."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._shelves: dict[str, _Shelf] = {}
+        self._known: dict[str, _Known] = {}
+        self._leases: dict[int, tuple[Lease, Driver]] = {}
+        self._lease_numbers = itertools.count(1)
+        self._row_numbers = itertools.count(1)
+
+    @property
+    def place(self) -> str:
+        return "memory"
+
+    @property
+    def warnings(self) -> tuple[Complaint, ...]:
+        return ()
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    # Studies
+
+    def open(self, name: str, definition: Definition) -> Study:
+        naming.check(name, definition)
+        with self._lock:
+            if name in self._shelves:
+                self._shelves[name].definition = definition
+            else:
+                taken = [v for s in self.studies() for v in (s.view, s.view_all)]
+                study = Study(name, *naming.views(name, taken), self._clock())
+                self._shelves[name] = _Shelf(study, definition)
+            return self._shelves[name].study
+
+    def study(self, name: str) -> Study:
+        return self._shelf(name).study
+
+    def studies(self) -> tuple[Study, ...]:
+        return tuple(shelf.study for shelf in self._shelves.values())
+
+    def definition(self, study: str) -> Definition:
+        return self._shelf(study).definition
+
+    def _shelf(self, name: str) -> _Shelf:
+        if name not in self._shelves:
+            raise complaints.no_study(name, self._shelves)
+        return self._shelves[name]
+
+    def burden(self, study: str) -> Removal:
+        with self._lock:
+            alone = [self._known[d] for d in self._shelf(study).rows if not self._others(study, d)]
+            logs = [s for k in alone for log in k.logs.values() for s in (log.stdout, log.stderr)]
+            kept = (a for k in alone for files in k.artifacts.values() for a in files)
+            return Removal(
+                study,
+                experiments=len(alone),
+                shared=len(self._shelf(study).rows) - len(alone),
+                attempts=sum(len(known.attempts) for known in alone),
+                log_bytes=sum(len(log.head) + len(log.tail) for log in logs),
+                artifacts=tuple(sorted({str(artifact.kept) for artifact in kept})),
+            )
+
+    def delete(self, study: str) -> Removal:
+        with self._lock:
+            for lease in self._living(study):
+                raise complaints.still_driven(lease)
+            removal = self.burden(study)
+            for digest in self._shelf(study).rows:
+                others = self._others(study, digest)
+                if not others:
+                    del self._known[digest]
+                elif self._known[digest].home == study:
+                    self._known[digest].home = others[0]
+            del self._shelves[study]
+            return removal
+
+    def _others(self, study: str, digest: str) -> list[str]:
+        """The studies beside *study* that have the experiment."""
+        return [n for n, shelf in self._shelves.items() if n != study and digest in shelf.rows]
+
+    # Drivers
+
+    def lease(
+        self, study: str, driver: Driver, *, join: bool = False, seconds: float = 60.0
+    ) -> Lease:
+        with self._lock:
+            self._shelf(study)
+            for lease, owner in self._leases.values():
+                if lease.study == study and owner.token == driver.token:
+                    return self.beat(lease)
+            for lease in self._living(study):
+                if not join:
+                    raise complaints.driven(lease)
+            now = self._clock()
+            number = next(self._lease_numbers)
+            lease = Lease(number, study, driver.host, driver.pid, now, now + seconds, seconds)
+            self._leases[number] = lease, driver
+            self.note(study, "driver", f"lease {number}: process {driver.pid} on {driver.host}")
+            return lease
+
+    def beat(self, lease: Lease) -> Lease:
+        with self._lock:
+            current, driver = self._held(lease.study, lease.number)
+            longer = replace(current, until=self._clock() + current.seconds)
+            self._leases[lease.number] = longer, driver
+            return longer
+
+    def leave(self, lease: Lease) -> None:
+        with self._lock:
+            if lease.number in self._leases:
+                self._retire(lease, "left")
+
+    def drivers(self, study: str) -> tuple[Lease, ...]:
+        self._shelf(study)
+        return tuple(lease for lease, _ in self._leases.values() if lease.study == study)
+
+    def _held(self, study: str, number: int) -> tuple[Lease, Driver]:
+        """The lease *number*, if it has not ended."""
+        held = self._leases.get(number)
+        if held is None or held[0].study != study:
+            raise complaints.superseded(study, number)
+        return held
+
+    def _living(self, study: str) -> list[Lease]:
+        """The leases of drivers that are alive; those of others end here."""
+        living = []
+        for lease, driver in list(self._leases.values()):
+            if lease.study == study and self._alive(lease, driver):
+                living.append(lease)
+            elif lease.study == study:
+                self._retire(lease, "superseded")
+        return living
+
+    def _alive(self, lease: Lease, driver: Driver) -> bool:
+        return lease.until > self._clock() and not driver.gone()
+
+    def _retire(self, lease: Lease, why: str) -> None:
+        """Ends a lease; what its driver had claimed is stale and waits again."""
+        del self._leases[lease.number]
+        self.note(lease.study, "driver", f"lease {lease.number}: {why}")
+        for digest, known in self._known.items():
+            if known.standing.state == "running" and known.standing.driver == lease.number:
+                attempt = (known.standing.attempt, lease.number)
+                known.attempts[attempt] = replace(
+                    known.attempts[attempt], state="stale", ended=self._clock(), cause=why
+                )
+                known.standing = replace(known.standing, state="waiting")
+                self.note(lease.study, "stale", f"attempt {attempt[0]}: driver {why}", digest)
+
+    # Experiments
+
+    def add(self, study: str, experiments: Iterable[Experiment]) -> frozenset[str]:
+        with self._lock:
+            shelf = self._shelf(study)
+            digests = [self._add(shelf, experiment) for experiment in experiments]
+            return frozenset(d for d in digests if self._known[d].outcome is not None)
+
+    def _add(self, shelf: _Shelf, experiment: Experiment) -> str:
+        digest, name = experiment.digest, shelf.study.name
+        if digest not in self._known:
+            self._known[digest] = _Known(next(self._row_numbers), name)
+        if digest in shelf.rows:
+            return digest
+        known = self._known[digest]
+        key = Key(experiment.index, experiment.repeat, known.row)
+        shelf.rows[digest] = _Row(key, dict(experiment.values))
+        if known.outcome is not None:
+            self._take_over(digest, known.home, name)
+        return digest
+
+    def _take_over(self, digest: str, source: str, target: str) -> None:
+        """Gives study *target* the metrics that *source* has of an experiment."""
+        theirs, ours = self._shelves[source], self._shelves[target]
+        ours.rows[digest].metrics = shared_metrics(
+            theirs.rows[digest].metrics, source, theirs.ways(), ours.ways()
+        )
+
+    def claim(self, study: str, driver: int, digests: Sequence[str]) -> dict[str, int]:
+        with self._lock:
+            lease, _ = self._held(study, driver)
+            self._require(study, digests)
+            self._relieve(digests, driver)
+            return {d: n for d in digests if (n := self._claim(d, lease)) is not None}
+
+    def _claim(self, digest: str, lease: Lease) -> int | None:
+        known = self._known[digest]
+        number = rules.grant(known.standing, lease.number)
+        if number is not None and known.standing.state == "waiting":
+            known.standing = Standing("running", number, lease.number)
+            known.attempts[number, lease.number] = Attempt(
+                number, "running", lease.number, lease.host, self._clock()
+            )
+        return number
+
+    def _relieve(self, digests: Iterable[str], driver: int) -> None:
+        """Ends the leases of dead drivers that hold a claim on one of *digests*."""
+        standings = [self._known[digest].standing for digest in digests]
+        for holder in {s.driver for s in standings if s.state == "running"} - {driver}:
+            held = self._leases.get(holder or 0)
+            if held is not None and not self._alive(*held):
+                self._retire(held[0], "superseded")
+
+    def _require(self, study: str, digests: Iterable[str]) -> None:
+        missing = set(digests) - self._shelf(study).rows.keys()
+        if missing:
+            raise complaints.no_experiment(missing, study)
+
+    # Outcomes
+
+    def record(
+        self, study: str, driver: int, outcomes: Iterable[Outcome], *, final: bool = True
+    ) -> frozenset[str]:
+        with self._lock:
+            given = list(outcomes)
+            self._require(study, (outcome.digest for outcome in given))
+            return frozenset(o.digest for o in given if self._record(study, driver, o, final))
+
+    def _record(self, study: str, driver: int, outcome: Outcome, final: bool) -> bool:
+        """Keeps one outcome; whether it was accepted, now or before."""
+        known = self._known[outcome.digest]
+        match rules.judge(known.standing, driver, outcome.attempt):
+            case "supersede":
+                return self._supersede(study, driver, outcome)
+            case "accept":
+                self._keep(known, driver, outcome, outcome.status)
+                state: State = outcome.status if final else "waiting"
+                known.standing = Standing(state, outcome.attempt, driver)
+                if final:
+                    self._accept(study, known, outcome)
+        return final
+
+    def _keep(self, known: _Known, driver: int, outcome: Outcome, state: AttemptState) -> None:
+        at = (outcome.attempt, driver)
+        known.attempts[at] = Attempt(
+            outcome.attempt,
+            state,
+            driver,
+            outcome.host,
+            outcome.started,
+            outcome.ended,
+            outcome.cause,
+            outcome.exit,
+        )
+        known.logs[at] = Logs(outcome.stdout, outcome.stderr)
+        known.artifacts[at] = outcome.artifacts
+
+    def _accept(self, study: str, known: _Known, outcome: Outcome) -> None:
+        known.outcome = replace(outcome, metrics={}, stdout=Log(), stderr=Log(), artifacts=())
+        self._shelves[study].rows[outcome.digest].metrics = dict(outcome.metrics)
+        for other in self._others(study, outcome.digest):
+            self._take_over(outcome.digest, study, other)
+
+    def _supersede(self, study: str, driver: int, outcome: Outcome) -> bool:
+        known = self._known[outcome.digest]
+        past = known.attempts.get((outcome.attempt, driver))
+        if rules.supersedes(past.state if past else None):
+            self._keep(known, driver, outcome, "superseded")
+            self.note(study, "superseded", f"attempt {outcome.attempt} came late", outcome.digest)
+        return False
+
+    def enter(
+        self, study: str, driver: int, results: Iterable[tuple[Experiment, Outcome]]
+    ) -> frozenset[str]:
+        with self._lock:
+            given = list(results)
+            lease, _ = self._held(study, driver)
+            self.add(study, [experiment for experiment, _ in given])
+            self._relieve((experiment.digest for experiment, _ in given), driver)
+            return frozenset(o.digest for _, o in given if self._enter(lease, o))
+
+    def _enter(self, lease: Lease, outcome: Outcome) -> bool:
+        known = self._known[outcome.digest]
+        if known.standing.recorded and known.standing.driver == lease.number:
+            return True
+        number = self._claim(outcome.digest, lease)
+        if number is not None:
+            outcome = replace(outcome, attempt=number)
+        return self._record(lease.study, lease.number, outcome, final=True)
+
+    def remeasure(self, study: str, outcomes: Iterable[Outcome]) -> int:
+        with self._lock:
+            given = list(outcomes)
+            self._require(study, (outcome.digest for outcome in given))
+            return sum(self._remeasure(study, outcome) for outcome in given)
+
+    def _remeasure(self, study: str, outcome: Outcome) -> bool:
+        known = self._known[outcome.digest]
+        if known.outcome is None:
+            return False
+        self._shelves[study].rows[outcome.digest].metrics = dict(outcome.metrics)
+        if not self._others(study, outcome.digest):
+            at = (known.standing.attempt, known.standing.driver or 0)
+            status, cause = outcome.status, outcome.cause
+            known.standing = replace(known.standing, state=status)
+            known.outcome = replace(known.outcome, status=status, cause=cause)
+            known.attempts[at] = replace(known.attempts[at], state=status, cause=cause)
+        return True
+
+    def reopen(self, study: str, digests: Sequence[str]) -> int:
+        with self._lock:
+            self._require(study, digests)
+            states = {d: self._known[d].standing for d in digests}
+            closed = [d for d, s in states.items() if s.recorded and s.state != "ok"]
+            for digest in closed:
+                self._known[digest].standing = replace(states[digest], state="waiting")
+                self._known[digest].outcome = None
+                for shelf in self._shelves.values():
+                    if digest in shelf.rows:
+                        shelf.rows[digest].metrics = {}
+                self.note(study, "reopened", f"attempt {states[digest].attempt} set aside", digest)
+            return len(closed)
+
+    # Answers
+
+    def find(self, digests: Sequence[str], study: str | None = None) -> dict[str, Outcome]:
+        with self._lock:
+            shelf = None if study is None else self._shelf(study)
+            found = {}
+            for digest in digests:
+                known = self._known.get(digest)
+                if known is None or known.outcome is None:
+                    continue
+                rows = (shelf or self._shelves[known.home]).rows
+                if digest in rows:
+                    found[digest] = self._whole(known.outcome, rows[digest])
+            return found
+
+    def _whole(self, outcome: Outcome, row: _Row) -> Outcome:
+        return replace(outcome, metrics=dict(row.metrics))
+
+    def counts(self, study: str) -> dict[State, int]:
+        with self._lock:
+            states = [self._known[digest].standing.state for digest in self._shelf(study).rows]
+            return {state: states.count(state) for state in STATES}
+
+    def records(
+        self, study: str, *, after: Key | None = None, states: Iterable[State] | None = None
+    ) -> Iterator[Record]:
+        wanted = frozenset(STATES if states is None else states)
+        with self._lock:
+            rows = sorted((row.key, digest) for digest, row in self._shelf(study).rows.items())
+        for key, digest in rows:
+            if after is None or key > after:
+                with self._lock:
+                    record = self._seen(study, digest, wanted)
+                if record is not None:
+                    yield record
+
+    def _seen(self, study: str, digest: str, wanted: Collection[State]) -> Record | None:
+        shelf = self._shelves.get(study)
+        if shelf is None or digest not in shelf.rows:
+            return None
+        row, known = shelf.rows[digest], self._known[digest]
+        if known.standing.state not in wanted:
+            return None
+        outcome = known.outcome and self._whole(known.outcome, row)
+        return Record(row.key, digest, known.standing.state, dict(row.values), outcome)
+
+    def attempts(self, digest: str) -> tuple[Attempt, ...]:
+        known = self._experiment(digest)
+        return tuple(known.attempts[at] for at in sorted(known.attempts))
+
+    def _experiment(self, digest: str) -> _Known:
+        if digest not in self._known:
+            raise complaints.no_experiment([digest])
+        return self._known[digest]
+
+    def note(self, study: str, kind: str, text: str, digest: str | None = None) -> None:
+        with self._lock:
+            self._shelf(study).events.append(Event(self._clock(), kind, text, digest))
+
+    def events(self, study: str, digest: str | None = None) -> tuple[Event, ...]:
+        happened = self._shelf(study).events
+        return tuple(event for event in happened if digest in {None, event.digest})
+
+    def logs(self, digest: str, attempt: int | None = None) -> Logs:
+        known = self._experiment(digest)
+        at = known.chosen(attempt)
+        return known.logs.get(at, Logs()) if at else Logs()
+
+    def artifacts(self, digest: str, attempt: int | None = None) -> tuple[Artifact, ...]:
+        known = self._experiment(digest)
+        at = known.chosen(attempt)
+        return known.artifacts.get(at, ()) if at else ()

@@ -1,0 +1,202 @@
+"""The seam: what every repository promises, whatever keeps its rows.
+
+Everything comes in batches, and everything may be said twice: adding, claiming or recording the
+same thing again changes nothing. So a caller that did not hear the answer asks once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+from zenturio.errors import Complaint
+from zenturio.experiment.experiment import Artifact, Experiment, Outcome
+from zenturio.record.driver import Driver
+from zenturio.record.facts import (
+    Attempt,
+    Definition,
+    Event,
+    Key,
+    Lease,
+    Logs,
+    Record,
+    Removal,
+    State,
+    Study,
+)
+
+
+class Repository(Protocol):
+    """What is remembered of studies, experiments and their outcomes.
+
+    An experiment is known by its digest, whichever study brought it: what one study has run, all
+    others recall. Each study keeps a row of its own for it, with the metrics as that study reads
+    them.
+
+    A call that returned is committed. Each call is one transaction, so whoever wants group commit
+    hands over groups: a call with fifty outcomes costs little more than a call with one.
+    """
+
+    @property
+    def place(self) -> str:
+        """Where it is, as it may be shown: without a password."""
+        ...
+
+    @property
+    def warnings(self) -> tuple[Complaint, ...]:
+        """What its user should know about the place where it lies."""
+        ...
+
+    def open(self, name: str, definition: Definition) -> Study:
+        """The study *name*; created if it is not there, else brought up to *definition*.
+
+        Parameters and metrics that are new are added; what was recorded stays. Every definition
+        that the study ever had is kept, with its provenance and its annotated files.
+        """
+        ...
+
+    def study(self, name: str) -> Study:
+        """The study *name*; NotFoundError with the nearest names if there is none."""
+        ...
+
+    def studies(self) -> tuple[Study, ...]:
+        """All studies, in the order of their creation."""
+        ...
+
+    def definition(self, study: str) -> Definition:
+        """The newest definition of *study*."""
+        ...
+
+    def lease(
+        self, study: str, driver: Driver, *, join: bool = False, seconds: float = 60.0
+    ) -> Lease:
+        """The right to drive *study* for that many *seconds* of the database's clock.
+
+        While another driver is alive: ConflictError that names its host, process and since when,
+        or with *join* a lease beside it. A driver whose process on this host is gone is
+        superseded at once, any other one when its lease runs out; what it had claimed is stale
+        then and waits again. The same *driver* asking again gets its own lease.
+        """
+        ...
+
+    def beat(self, lease: Lease) -> Lease:
+        """The lease, longer; ConflictError if another driver has superseded this one."""
+        ...
+
+    def leave(self, lease: Lease) -> None:
+        """Gives the lease back; what it still had claimed waits again."""
+        ...
+
+    def drivers(self, study: str) -> tuple[Lease, ...]:
+        """The leases on *study* that have not ended, oldest first."""
+        ...
+
+    def add(self, study: str, experiments: Iterable[Experiment]) -> frozenset[str]:
+        """Makes the experiments rows of *study*; the digests of those that have an outcome already.
+
+        One that another study has run brings its outcome along; metrics that are measured
+        in another way there are missing here, and say so.
+        """
+        ...
+
+    def claim(self, study: str, driver: int, digests: Sequence[str]) -> dict[str, int]:
+        """Which of *digests* the driver with this lease number may run, and each one's attempt.
+
+        Granted are those that wait, and again those that this driver holds: a claim whose answer
+        was lost is found by asking once more. Never granted is what another live driver holds or
+        what has an outcome.
+        """
+        ...
+
+    def record(
+        self, study: str, driver: int, outcomes: Iterable[Outcome], *, final: bool = True
+    ) -> frozenset[str]:
+        """Keeps the outcomes of what *driver* claimed; the digests of those that were accepted.
+
+        An outcome is accepted once, from the driver and the attempt that hold the claim. A late
+        or second one is kept as a superseded attempt. With ``final=False`` the attempt is kept
+        under its own status and the experiment waits for its next one.
+        """
+        ...
+
+    def enter(
+        self, study: str, driver: int, results: Iterable[tuple[Experiment, Outcome]]
+    ) -> frozenset[str]:
+        """Adds, claims and records in one go what was evaluated already; the digests accepted.
+
+        For experiments that cost less than asking for them: the driver may find that another had
+        the same outcome first; its own is kept as superseded then.
+        """
+        ...
+
+    def remeasure(self, study: str, outcomes: Iterable[Outcome]) -> int:
+        """Replaces status, cause and metrics of recorded experiments; how many there were.
+
+        For metrics that were added or changed afterwards. Attempt, times, logs and artifacts
+        stay as they are; metrics that an outcome does not name are taken away.
+        """
+        ...
+
+    def reopen(self, study: str, digests: Sequence[str]) -> int:
+        """Lets experiments wait again whose outcome is not ``ok``; how many there were.
+
+        The outcome that they had stays among their attempts.
+        """
+        ...
+
+    def find(self, digests: Sequence[str], study: str | None = None) -> dict[str, Outcome]:
+        """The accepted outcomes of those that have one, without logs and artifacts.
+
+        Metrics are those of *study*, or of the study that added the experiment first.
+        """
+        ...
+
+    def counts(self, study: str) -> dict[State, int]:
+        """How many experiments of *study* are in each state; every state is named."""
+        ...
+
+    def records(
+        self, study: str, *, after: Key | None = None, states: Iterable[State] | None = None
+    ) -> Iterator[Record]:
+        """The rows of *study* by index, repeat, and order of their adding.
+
+        *after* goes on behind a record's ``key``. Rows are fetched in batches, each as of its
+        own moment, so a long iteration holds no lock and no transaction.
+        """
+        ...
+
+    def attempts(self, digest: str) -> tuple[Attempt, ...]:
+        """Every attempt at an experiment, by number; the accepted one under its status."""
+        ...
+
+    def note(self, study: str, kind: str, text: str, digest: str | None = None) -> None:
+        """Adds an event."""
+        ...
+
+    def events(self, study: str, digest: str | None = None) -> tuple[Event, ...]:
+        """What happened in *study*, or to one experiment of it, in its order."""
+        ...
+
+    def logs(self, digest: str, attempt: int | None = None) -> Logs:
+        """What an attempt said, to the byte; the accepted or newest one, if none is named."""
+        ...
+
+    def artifacts(self, digest: str, attempt: int | None = None) -> tuple[Artifact, ...]:
+        """The files that an attempt left; of the accepted or newest one, if none is named."""
+        ...
+
+    def burden(self, study: str) -> Removal:
+        """What ``delete`` would take away."""
+        ...
+
+    def delete(self, study: str) -> Removal:
+        """Takes *study* away, and every experiment that no other study has.
+
+        ConflictError while it has a driver. Files of artifacts are the caller's to remove: the
+        answer names them.
+        """
+        ...
+
+    def close(self) -> None:
+        """Lets go of connections; what was recorded stays."""
+        ...
