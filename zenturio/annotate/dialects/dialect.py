@@ -68,14 +68,18 @@ class Dialect:
 
     def assign(self, target: str, text: str) -> str:
         """``target = text`` as a programmer writes it in this language."""
+        before, behind = self.around(target)
+        return f"{before}{self.quote(text)}{behind}"
+
+    def around(self, target: str) -> tuple[str, str]:
+        """What an assignment to *target* has before the quoted text, and behind it."""
         assert self.form is not None, f"{self.name} has no assignment"
         bare = target.removeprefix(self.sigil)
         has_own = not self.sigil or bare[:1] in {"$", "@", "%", "\\"}
-        name = bare if has_own else self.sigil + bare
         # Not str.format: targets and texts hold braces.
         before, _, rest = self.form.partition("{target}")
         between, _, behind = rest.partition("{text}")
-        return f"{before}{name}{between}{self.quote(text)}{behind}"
+        return f"{before}{bare if has_own else self.sigil + bare}{between}", behind
 
     @cached_property
     def head(self) -> re.Pattern[str]:

@@ -19,6 +19,7 @@ DIALECTS: tuple[Dialect, ...] = (
         shebangs=("python", "pypy", "ipython", "sage"),
         line=("#",),
         verbatim=(v.TRIPLE, v.DOUBLE, v.SINGLE),
+        fragile=("coding:", "coding="),
     ),
     Dialect(
         "shell",

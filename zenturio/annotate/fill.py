@@ -1,0 +1,278 @@
+"""
+Put a point's texts into the files of an application.
+
+Each file is cut once into pieces of bytes with slots between them, so that filling is a join. Bytes
+outside the slots are those of the source; what was put in is never read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from zenturio.annotate.comments import shown
+from zenturio.annotate.holes import Layout, occurrences
+from zenturio.annotate.lines import MARK
+from zenturio.annotate.model import Annotated, Application, Assignment, Line
+from zenturio.annotate.source import Source, without_end
+from zenturio.annotate.spans import Spans
+from zenturio.errors import AnnotationError, Place
+
+if TYPE_CHECKING:
+    from zenturio.space import Point
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A file as an experiment sees it."""
+
+    path: str
+    content: bytes
+    mode: int
+
+
+class Filler:
+    """Writes the files of an application for one point after the other."""
+
+    def __init__(self, application: Application) -> None:
+        changed = [file for file in application.files if _is_changed(file)]
+        named = _parameters_of_lines(changed)
+        self._templates = tuple(_Template(file, named) for file in changed)
+        self.unchanged = tuple(f for f in application.files if not _is_changed(f))
+        """The files that are the same for every point."""
+
+    def files(self, point: Point, seed_texts: Mapping[str, str] = {}) -> tuple[Filled, ...]:
+        """Every other file with the point's texts; *seed_texts* come before them."""
+        return tuple(template.fill(point, seed_texts) for template in self._templates)
+
+
+def _is_changed(file: Annotated) -> bool:
+    return bool(file.lines or file.holes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """A parameter's text in one of the forms that a file needs it in."""
+
+    parameter: str
+    form: Callable[[str], str] | None
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class _Edit:
+    """Characters that give way to what stands *before* and *behind* the input, and the input."""
+
+    start: int
+    end: int
+    input: _Input | None
+    before: str = ""
+    behind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    """A line of fixed columns: its characters without the slots, and the slots in it."""
+
+    line: int
+    fixed: int
+    inputs: tuple[int, ...]
+
+
+class _Template:
+    """One file: pieces of bytes, and which input goes where between them."""
+
+    def __init__(self, annotated: Annotated, named: _Named) -> None:
+        self._annotated = annotated
+        self._source = annotated.source
+        edits = [*_occurrence_edits(annotated), *_line_edits(annotated, named)]
+        edits.sort(key=lambda edit: edit.start)
+        self._inputs = list(dict.fromkeys(edit.input for edit in edits if edit.input))
+        index = {given: i for i, given in enumerate(self._inputs)}
+        self._pieces, self._slots = _cut(self._source, edits, index)
+        self._limits = _limits(annotated, edits, index)
+
+    def fill(self, point: Point, seed_texts: Mapping[str, str]) -> Filled:
+        texts = []
+        for given in self._inputs:
+            name = given.parameter
+            text = seed_texts[name] if name in seed_texts else point.text(name)
+            texts.append(given.form(text) if given.form else text)
+        if self._limits:
+            self._check_columns(texts)
+        pieces = self._pieces.copy()
+        encoded = self._encoded(texts)
+        for piece, i in self._slots:
+            pieces[piece] = encoded[i]
+        return Filled(self._annotated.path, b"".join(pieces), self._source.mode)
+
+    def _encoded(self, texts: list[str]) -> list[bytes]:
+        encoding = self._source.encoding
+        try:
+            return [text.encode(encoding) for text in texts]
+        except UnicodeEncodeError as error:
+            which = next(i for i, text in enumerate(texts) if text == error.object)
+            given, bad = self._inputs[which], error.object[error.start]
+            raise AnnotationError(
+                f"{given.parameter}: {self._annotated.path} is in {encoding}, which has no {bad!a}",
+                place=given.place,
+                cure="save the file as UTF-8, or choose a text without this character",
+            ) from None
+
+    def _check_columns(self, texts: list[str]) -> None:
+        width = self._annotated.dialect.width or 0
+        for limit in self._limits:
+            columns = limit.fixed + sum(len(texts[i]) for i in limit.inputs)
+            if columns > width:
+                line = without_end(self._source.lines[limit.line])
+                names = {self._inputs[i].parameter: texts[i] for i in limit.inputs}
+                chosen = ", ".join(f"{name} = {text}" for name, text in names.items())
+                raise AnnotationError(
+                    f"with {chosen} this line has {columns} columns; fixed form ends at {width}",
+                    place=Place(str(self._source.path), limit.line + 1, 1, line, len(line)),
+                    cure="go on in a second line, or keep the text in a variable",
+                )
+
+
+_Named = Mapping[tuple[str, int], list[tuple[str, Place]]]
+
+
+def _parameters_of_lines(files: Iterable[Annotated]) -> _Named:
+    """Which parameters the SUBSTITUTE in a file and line (from 1) is about."""
+    named: dict[tuple[str, int], list[tuple[str, Place]]] = {}
+    for file in files:
+        for hole in file.holes:
+            found = named.setdefault((hole.place.file, hole.place.line), [])
+            if hole.parameter not in (name for name, _ in found):
+                found.append((hole.parameter, hole.place))
+    return named
+
+
+def _occurrence_edits(annotated: Annotated) -> Iterable[_Edit]:
+    for found in occurrences(annotated):
+        hole = found.hole
+        yield _Edit(found.start, found.end, _Input(hole.parameter, None, hole.place))
+
+
+def _line_edits(annotated: Annotated, named: _Named) -> Iterable[_Edit]:
+    """What becomes of the directives' lines: assignments, and comments on one line each."""
+    starts = Layout(annotated).starts
+    assigned = {a.line.first: a for a in annotated.assignments}
+    for line in annotated.lines:
+        for number in range(line.first, line.last + 1):
+            text = without_end(annotated.source.lines[number])
+            start = starts[number]
+            if number in assigned:
+                yield _assignment(annotated, assigned[number], start, start + len(text))
+            else:
+                at = text.index(MARK)
+                behind = f" {text[text.index(line.closer, at) :]}" if line.closer else ""
+                chosen = named.get((str(annotated.source.path), number + 1), [])
+                yield from _comment(
+                    annotated, line, (start + at, start + len(text)), chosen, behind
+                )
+
+
+def _comment(
+    annotated: Annotated,
+    line: Line,
+    span: tuple[int, int],
+    chosen: list[tuple[str, Place]],
+    behind: str,
+) -> Iterable[_Edit]:
+    """``ZEN: n = 128`` for a SUBSTITUTE, ``ZEN`` for all else."""
+    if not chosen:
+        yield _Edit(*span, None, "ZEN" + behind)
+        return
+    encoding = annotated.source.encoding
+    form = partial(
+        _in_comment,
+        encoding=encoding,
+        show=partial(shown, dialect=annotated.dialect, opener=line.opener, closer=line.closer),
+    )
+    parameter, place = chosen[0]
+    yield _Edit(*span, _Input(parameter, form, place), f"ZEN: {form(parameter)} = ", behind)
+
+
+def _in_comment(text: str, encoding: str, show: Callable[[str], str]) -> str:
+    """The text as shown; in a comment, what the file's encoding lacks is no error."""
+    return show(text).encode(encoding, "backslashreplace").decode(encoding)
+
+
+def _assignment(annotated: Annotated, assignment: Assignment, start: int, end: int) -> _Edit:
+    dialect, line = annotated.dialect, assignment.line
+    if dialect.form is None:
+        raise AnnotationError(
+            f"{dialect.name} has no assignment",
+            place=line.body.place(0, len("ASSIGN")),
+            cure="use SUBSTITUTE",
+        )
+    before, behind = dialect.around(assignment.target)
+    # Statements of fixed form begin in column 7.
+    indent = line.indent.ljust(6) if dialect.width else line.indent
+    place = line.body.place(0, len(line.body.text))
+    return _Edit(
+        start, end, _Input(assignment.parameter, dialect.quote, place), indent + before, behind
+    )
+
+
+def _cut(
+    source: Source, edits: list[_Edit], index: Mapping[_Input, int]
+) -> tuple[list[bytes], tuple[tuple[int, int], ...]]:
+    """The pieces, those of the slots empty, and which input goes into which piece."""
+    text = source.text or ""
+    pieces: list[bytes] = []
+    slots: list[tuple[int, int]] = []
+    gap, position = [], 0
+    for edit in edits:
+        gap += [text[position : edit.start], edit.before]
+        if edit.input:
+            pieces += [source.encode("".join(gap)), b""]
+            slots.append((len(pieces) - 1, index[edit.input]))
+            gap = []
+        gap.append(edit.behind)
+        position = edit.end
+    pieces.append(source.encode("".join(gap) + text[position:]))
+    pieces[0] = source.bom + pieces[0]
+    return pieces, tuple(slots)
+
+
+def _limits(
+    annotated: Annotated, edits: list[_Edit], index: Mapping[_Input, int]
+) -> tuple[_Limit, ...]:
+    """The lines with slots that a fixed form cuts off; comments may be longer.
+
+    Lines that are too long as they stand show that the compiler is told to read on.
+    """
+    width, layout = annotated.dialect.width, Layout(annotated)
+    if width is None:
+        return ()
+    spans = Spans(annotated.source.text or "", annotated.dialect)
+    code: dict[int, list[_Edit]] = {}
+    for edit in edits:
+        span = spans.at(edit.start)
+        assigns = edit.input and edit.input.form is annotated.dialect.quote
+        if edit.input and (assigns or not (span and span.comment)):
+            code.setdefault(layout.line_of(edit.start), []).append(edit)
+    limits = []
+    for line, inside in code.items():
+        old = _code_length(annotated, layout, spans, line)
+        removed = sum(edit.end - edit.start for edit in inside)
+        added = sum(len(edit.before) + len(edit.behind) for edit in inside)
+        inputs = tuple(index[edit.input] for edit in inside if edit.input)
+        if old <= width:
+            limits.append(_Limit(line, old - removed + added, inputs))
+    return tuple(limits)
+
+
+def _code_length(annotated: Annotated, layout: Layout, spans: Spans, line: int) -> int:
+    """Columns of a line before a comment in it."""
+    start = layout.starts[line]
+    text = without_end(annotated.source.lines[line])
+    for column in range(len(text)):
+        span = spans.at(start + column)
+        if span and span.comment and column:
+            return len(text[:column].rstrip())
+    return len(text)

@@ -1,0 +1,205 @@
+"""Where the targets of SUBSTITUTE stand in a file."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate
+from typing import Any
+
+from zenturio.annotate.lines import hidden
+from zenturio.annotate.model import Annotated, Hole
+from zenturio.annotate.source import without_end
+from zenturio.errors import Complaint, did_you_mean
+
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eEdDqQ][+-]?\d+)?")
+_MANY = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """Characters of a file, from *start* to before *end*, that a parameter's text replaces."""
+
+    start: int
+    end: int
+    hole: Hole
+
+
+class Layout:
+    """Which lines of a file may be replaced, and where they begin."""
+
+    def __init__(self, annotated: Annotated) -> None:
+        lines = annotated.source.lines
+        self.starts = [0, *accumulate(map(len, lines))]
+        closed = {n for line in annotated.lines for n in range(line.first, line.last + 1)}
+        for lines_off in hidden(annotated.lines, len(lines)):
+            closed.update(lines_off)
+        self._closed = closed
+
+    def line_of(self, position: int) -> int:
+        return bisect_right(self.starts, position) - 1
+
+    def is_open(self, line: int) -> bool:
+        """Whether occurrences in the line count: not in directives, not between OFF and ON."""
+        return line not in self._closed
+
+    def allows(self, occurrence: Occurrence) -> bool:
+        """Whether all its lines are open and within the scope of its hole."""
+        first, last = self.line_of(occurrence.start), self.line_of(max(occurrence.end - 1, 0))
+        hole = occurrence.hole
+        return (
+            hole.first <= first
+            and last < hole.last
+            and all(self.is_open(line) for line in range(first, last + 1))
+        )
+
+
+def occurrences(annotated: Annotated) -> tuple[Occurrence, ...]:
+    """What is replaced in the file: leftmost first, of several the longest, none overlapping.
+
+    Of two holes with the same target, the one whose scope begins later stands further inside.
+    """
+    layout = Layout(annotated)
+    order = {id(hole): i for i, hole in enumerate(annotated.holes)}
+    found = sorted(
+        (o for o in _candidates(annotated) if layout.allows(o)),
+        key=lambda o: (o.start, -o.end, o.hole.match == "regex", -o.hole.first, order[id(o.hole)]),
+    )
+    taken: list[Occurrence] = []
+    end = 0
+    for occurrence in found:
+        if occurrence.start >= end and not (taken and _same_place(occurrence, taken[-1])):
+            taken.append(occurrence)
+            end = occurrence.end
+    return tuple(taken)
+
+
+def complaints(files: Iterable[Annotated]) -> tuple[Complaint, ...]:
+    """One for each SUBSTITUTE without OPTIONAL whose target stands in none of its files."""
+    counts: dict[Hole, int] = defaultdict(int)
+    where: dict[Hole, list[Annotated]] = defaultdict(list)
+    for file in files:
+        if file.holes:
+            taken = {id(o.hole) for o in occurrences(file)}
+            for hole in file.holes:
+                directive = _directive_of(hole)
+                counts[directive] += id(hole) in taken
+                where[directive].append(file)
+    return tuple(
+        _absent(hole, where[hole]) for hole, n in counts.items() if not n and not hole.optional
+    )
+
+
+def _directive_of(hole: Hole) -> Hole:
+    """One key for the holes that one directive makes in several files."""
+    return Hole(hole.parameter, hole.target, hole.match, 0, 0, hole.optional, hole.place)
+
+
+def _same_place(one: Occurrence, other: Occurrence) -> bool:
+    """Both empty, at one position: only a group of a regular expression can be so."""
+    return (one.start, one.end) == (other.start, other.end)
+
+
+def _candidates(annotated: Annotated) -> Iterator[Occurrence]:
+    literal = [hole for hole in annotated.holes if hole.match != "regex" and hole.target]
+    if literal:
+        yield from _literal(annotated.source.text or "", literal)
+    for hole in annotated.holes:
+        if hole.match == "regex":
+            yield from _regex(annotated, hole)
+
+
+def _literal(text: str, holes: list[Hole]) -> Iterator[Occurrence]:
+    """Every place where a target stands, also those that overlap."""
+    at: dict[str, list[Hole]] = defaultdict(list)
+    for hole in holes:
+        at[hole.target].append(hole)
+    lengths = {len(target) for target in at}
+    any_of = re.compile("|".join(map(re.escape, sorted(at, key=len, reverse=True))))
+    position = 0
+    while found := any_of.search(text, position):
+        start = found.start()
+        position = start + 1
+        for target in {text[start : start + length] for length in lengths}:
+            for hole in at.get(target, ()):
+                if hole.match == "text" or word(target).match(text, start):
+                    yield Occurrence(start, start + len(target), hole)
+
+
+@cache
+def word(target: str) -> re.Pattern[str]:
+    """Matches *target* where it is no part of a longer word or number.
+
+    A boundary is asked for only where the target begins or ends with a letter, digit or _. A number
+    is not found inside ``100.5``, ``1e100``, ``1e-100`` or ``x100``, but is in ``1..100``,
+    ``.eq.100`` and ``100.times``.
+    """
+    before = r"(?<!\w)" if re.match(r"\w", target) else ""
+    behind = r"(?!\w)" if re.search(r"\w\Z", target) else ""
+    if _NUMBER.fullmatch(target):
+        before = r"(?<!\w)(?<!(?<![.A-Za-z])\.)"
+        if target[0] in "+-":
+            before = r"(?<![\d.][eEdDqQ])"
+        elif target[0].isdigit():
+            before += r"(?<![\d.][eEdDqQ][+-])"
+        behind = r"(?!\w)(?!\.(?!\.|[A-Za-z]{2}))"
+    return re.compile(before + re.escape(target) + behind)
+
+
+def _regex(annotated: Annotated, hole: Hole) -> Iterator[Occurrence]:
+    """Matches line by line, so that ``^`` and ``$`` mean what they mean to a reader."""
+    import re2  # noqa: PLC0415 - loaded only where a pattern is used
+
+    pattern: Any = re2.compile(hole.target)
+    group = 1 if pattern.groups else 0
+    position = 0
+    for number, line in enumerate(annotated.source.lines):
+        if hole.first <= number < hole.last:
+            for found in pattern.finditer(without_end(line)):
+                start, end = found.span(group)
+                if start >= 0 and found.end() > found.start():
+                    yield Occurrence(position + start, position + end, hole)
+        position += len(line)
+
+
+def _absent(hole: Hole, files: list[Annotated]) -> Complaint:
+    only = files[0].path if len(files) == 1 else f"any of {len(files)} files"
+    message = f"{hole.target} does not stand in {only} where it could be replaced"
+    cures = [cure for file in files[:1] for cure in _cures(hole, file)]
+    cure = cures[0] if cures else _near(hole, files[0])
+    return Complaint(message, hole.place, f"{cure}; OPTIONAL if it may be missing")
+
+
+def _cures(hole: Hole, file: Annotated) -> Iterator[str]:
+    """Why a target that stands in the file all the same is not replaced."""
+    layout = Layout(file)
+    scope = next(h for h in file.holes if _directive_of(h) == _directive_of(hole))
+    if hole.match == "regex":
+        return
+    text = file.source.text or ""
+    for found in re.finditer(re.escape(hole.target), text):
+        line = layout.line_of(found.start())
+        if not layout.is_open(line):
+            continue
+        if hole.match == "word" and not word(hole.target).match(text, found.start()):
+            yield f"it is part of a longer word in line {line + 1}: MATCH TEXT finds it there"
+        elif not scope.first <= line < scope.last:
+            yield f"it stands in line {line + 1}, but the scope is {_scope(scope)}"
+        else:
+            yield f"in line {line + 1} it is part of a longer target"
+
+
+def _scope(hole: Hole) -> str:
+    return f"lines {hole.first + 1} to {hole.last}"
+
+
+def _near(hole: Hole, file: Annotated) -> str:
+    words = sorted(set(re.findall(r"[^\W\d]\w*", (file.source.text or "")[: 50 * _MANY])))
+    if hole.match == "regex" or not words or len(words) > _MANY:
+        return "check the target's spelling"
+    near = did_you_mean(hole.target, words)
+    return near if near.startswith("did") else "check the target's spelling"
