@@ -146,6 +146,9 @@ def _order(complaint: Complaint) -> tuple[str, int, int, str]:
 class ExpressionError(InputError):
     """An expression cannot be read, checked or evaluated."""
 
+    row: int | None = None
+    """Where many rows were evaluated at once, the row (from 0) that could not be."""
+
 
 class AnnotationError(InputError):
     """A directive is wrong, or a file does not hold what it says."""

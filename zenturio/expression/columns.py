@@ -1,39 +1,106 @@
-"""An expression on many rows at once."""
+"""An expression on many rows at once, with the answer that a single point gets, to the bit."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from zenturio.errors import ExpressionError
+from zenturio.expression.cells import Array, Cells, merged, of_list
+from zenturio.expression.closures import Key
+from zenturio.expression.evaluator import Evaluator
+from zenturio.expression.rows import Block, by_nulls
+from zenturio.expression.values import Type, Value
+
 if TYPE_CHECKING:
     from zenturio.expression.expression import Expression
 
-Array = np.ndarray[Any, Any]
+BLOCK = 1 << 15
+"""Rows are taken in blocks whose columns stay in the processor's cache."""
+
+FEW = 32
+"""Up to so many rows are computed one by one: sooner done than NumPy's calls are prepared."""
+
+_DTYPES: dict[Any, Any] = {"int": np.int64, "real": np.float64, "bool": np.bool_}
+_TYPES: dict[str, Type] = {"b": "bool", "i": "int", "u": "int", "f": "real", "U": "str"}
 
 
 def evaluate(
     expression: Expression,
     columns: Mapping[str, Array],
     length: int,
+    positions: Mapping[str, Array] | None = None,
+) -> Array:
+    """The value of *expression* in each of *length* rows."""
+    if length == 0:
+        return _nothing(expression, columns)
+    if length <= FEW:
+        return _one_by_one(expression, columns, length, positions or {})
+    source: dict[Key, Array] = {**columns}
+    source.update((("index", name), column) for name, column in (positions or {}).items())
+    names = expression.names & columns.keys()
+    evaluator = Evaluator(expression.passage, source)
+    with np.errstate(all="ignore"):
+        parts = []
+        for start in range(0, length, BLOCK):
+            block = Block(source, start, min(start + BLOCK, length))
+            parts.append((slice(start, start + BLOCK), _block(evaluator, expression, block, names)))
+    return _whole(parts, length)
+
+
+def _one_by_one(
+    expression: Expression,
+    columns: Mapping[str, Array],
+    length: int,
     positions: Mapping[str, Array],
 ) -> Array:
     names = [name for name in expression.names if name in columns]
-    values = [columns[name].tolist() for name in names]
-    spots = [(name, positions[name].tolist()) for name in expression.indexed]
-    result = [
-        expression.value(
-            {name: value[row] for name, value in zip(names, values, strict=True)},
-            {name: spot[row] for name, spot in spots},
-        )
-        for row in range(length)
-    ]
-    kinds = set(map(type, result))
-    dtype = (
-        {int: "int64", float: "float64", bool: "bool"}.get(kinds.pop()) if len(kinds) == 1 else None
-    )
+    spots = [name for name in expression.indexed if name in positions]
+    width = len(names)
+    series = [columns[name].tolist() for name in names]
+    series += [positions[name].tolist() for name in spots]
+    found: list[Value] = []
     try:
-        return np.array(result, dtype=dtype or object)
-    except OverflowError:
-        return np.array(result, dtype=object)
+        for row in zip(*series, strict=False) if series else repeat((), length):
+            values = dict(zip(names, row, strict=False))
+            found.append(expression.value(values, dict(zip(spots, row[width:], strict=True))))
+    except ExpressionError as error:
+        error.row = len(found)
+        raise
+    return _wide(of_list(found))
+
+
+def _block(
+    evaluator: Evaluator, expression: Expression, block: Block, names: frozenset[str]
+) -> Cells:
+    groups = [
+        (group.picked, evaluator.cells(expression.node, group)) for group in by_nulls(block, names)
+    ]
+    return merged(groups, block.length) if groups else evaluator.cells(expression.node, block)
+
+
+def _whole(parts: list[tuple[slice, Cells]], length: int) -> Array:
+    """The blocks one behind the other, in 64 bits."""
+    cells = parts[0][1]
+    if len(parts) > 1 or cells.constant:
+        cells = merged(parts, length)
+    return _wide(cells)
+
+
+def _wide(cells: Cells) -> Array:
+    found: Array = cells.data
+    return found.astype(np.int64) if cells.kind == "int" else found
+
+
+def _nothing(expression: Expression, columns: Mapping[str, Array]) -> Array:
+    """No rows, of the type that rows would have."""
+    types = {name: _TYPES.get(column.dtype.kind) for name, column in columns.items()}
+    types.update(dict.fromkeys(expression.indexed, "int"))
+    try:
+        found = expression.check(types)
+    except ExpressionError:
+        found = None
+    return np.empty(0, dtype=_DTYPES.get(found, object))

@@ -233,6 +233,16 @@ def condition(value: Value, operator: str) -> bool | None:
 _CONDITION = "compare it with something, such as '... > 0'"
 
 
+def both(a: Value, b: Value) -> Value:
+    """True, false or NULL, connected by 'and'."""
+    return False if a is False or b is False else (None if a is None or b is None else True)
+
+
+def either(a: Value, b: Value) -> Value:
+    """True, false or NULL, connected by 'or'."""
+    return True if a is True or b is True else (None if a is None or b is None else False)
+
+
 def negation(value: Value) -> Value:
     known = condition(value, "not")
     return None if known is None else not known

@@ -27,6 +27,9 @@ _TYPES: dict[type, Type] = {int: "int", float: "real", str: "str", bool: "bool"}
 class Fault(Exception):
     """An operation has no answer; whoever knows where it stands makes an ExpressionError of it."""
 
+    row: int | None = None
+    """Of a column, the row that has none."""
+
     def __init__(self, message: str, cure: str = "") -> None:
         super().__init__(message)
         self.message = message

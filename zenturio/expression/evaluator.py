@@ -1,0 +1,311 @@
+"""The walk through a tree that computes columns: what `closures` does for a point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from zenturio.errors import ExpressionError, Passage
+from zenturio.expression import vectors
+from zenturio.expression.cells import Array, Cells, by_rows, by_values, constant, merged
+from zenturio.expression.closures import Key, located, unknown
+from zenturio.expression.functions import CALLED
+from zenturio.expression.nodes import (
+    Arithmetic,
+    Call,
+    Compare,
+    Conditional,
+    Host,
+    Index,
+    Literal,
+    Logic,
+    Member,
+    Name,
+    Negative,
+    Node,
+    Not,
+    Positive,
+    Power,
+    Within,
+)
+from zenturio.expression.operations import (
+    ARITHMETIC,
+    RELATIONS,
+    both,
+    condition,
+    either,
+    keep,
+    member,
+    negate,
+    negation,
+    power,
+    within,
+)
+from zenturio.expression.rows import Picked, Rows
+from zenturio.expression.values import Fault, Value
+from zenturio.expression.vector_functions import FUNCTIONS
+
+Fast = Callable[..., Cells | None]
+
+
+class Evaluator:
+    """Computes trees of one *passage* on rows; remembers nothing between two calls."""
+
+    def __init__(self, passage: Passage, source: Mapping[Key, Array]) -> None:
+        self.passage = passage
+        self.source = source
+        self.trying = False
+
+    def cells(self, node: Node, rows: Rows) -> Cells:
+        """The values of *node* in *rows*, of which there is at least one."""
+        return _RULES[type(node)](self, node, rows)
+
+    def literal(self, node: Literal, _: Rows) -> Cells:
+        return constant(node.value)
+
+    def name(self, node: Name, rows: Rows) -> Cells:
+        return self._lookup(node.name, node, rows)
+
+    def index(self, node: Index, rows: Rows) -> Cells:
+        return self._lookup(("index", node.name), node, rows)
+
+    def host(self, node: Host, rows: Rows) -> Cells:
+        return self._lookup(("host", node.name), node, rows)
+
+    def _lookup(self, key: Key, node: Node, rows: Rows) -> Cells:
+        try:
+            return rows.cells(key)
+        except KeyError:
+            raise unknown(key, self.source, node, self.passage) from None
+        except Fault as fault:
+            raise self._located(fault, node, rows) from None
+
+    def _located(self, fault: Fault, node: Node, rows: Rows) -> ExpressionError:
+        error = located(fault, node, self.passage)
+        error.row = rows.row(fault.row or 0)
+        return error
+
+    def _apply(
+        self,
+        fast: Fast | None,
+        slow: Callable[..., Value],
+        operands: Sequence[Cells],
+        node: Node,
+        rows: Rows,
+    ) -> Cells:
+        """The *fast* way where it is proven to be right, else *slow* row by row."""
+        if fast is not None and not all(operand.constant for operand in operands):
+            found = fast(*operands)
+            if found is not None:
+                return found
+        if any(operand.constant and operand.data is None for operand in operands):
+            return constant(None)
+        return self._slowly(slow, operands, node, rows)
+
+    def _slowly(
+        self, slow: Callable[..., Value], operands: Sequence[Cells], node: Node, rows: Rows
+    ) -> Cells:
+        """*slow* for each row, or for each value that occurs if only one operand varies."""
+        varying = [at for at, operand in enumerate(operands) if not operand.constant]
+        try:
+            if len(varying) != 1:
+                return by_rows(slow, operands)
+            (at,) = varying
+            before = [operand.data for operand in operands[:at]]
+            after = [operand.data for operand in operands[at + 1 :]]
+            return by_values(lambda value: slow(*before, value, *after), operands[at])
+        except Fault as fault:
+            raise self._located(fault, node, rows) from None
+
+    def arithmetic(self, node: Arithmetic, rows: Rows) -> Cells:
+        found = self.cells(node.first, rows)
+        for step in node.steps:
+            right = self.cells(step.operand, rows)
+            operator = step.operator
+            fast, slow = vectors.ARITHMETIC[operator], ARITHMETIC[operator]
+            found = self._apply(fast, slow, (found, right), step, rows)
+        return found
+
+    def power(self, node: Power, rows: Rows) -> Cells:
+        operands = (self.cells(node.base, rows), self.cells(node.exponent, rows))
+        return self._apply(vectors.power, power, operands, node, rows)
+
+    def negative(self, node: Negative, rows: Rows) -> Cells:
+        return self._apply(vectors.negate, negate, (self.cells(node.operand, rows),), node, rows)
+
+    def positive(self, node: Positive, rows: Rows) -> Cells:
+        return self._apply(vectors.keep, keep, (self.cells(node.operand, rows),), node, rows)
+
+    def negated(self, node: Not, rows: Rows) -> Cells:
+        operand = self.cells(node.operand, rows)
+        return self._apply(vectors.negation, negation, (operand,), node, rows)
+
+    def call(self, node: Call, rows: Rows) -> Cells:
+        operands = [self.cells(argument, rows) for argument in node.arguments]
+        fast = FUNCTIONS.get(node.function)
+        return self._apply(fast, CALLED[node.function], operands, node, rows)
+
+    def compare(self, node: Compare, rows: Rows) -> Cells:
+        if len(node.steps) > 1:
+            return self.cells(_pairs(node), rows)
+        (step,) = node.steps
+        operands = (self.cells(node.first, rows), self.cells(step.operand, rows))
+
+        def fast(a: Cells, b: Cells) -> Cells | None:
+            return vectors.relation(step.operator, a, b)
+
+        return self._apply(fast, RELATIONS[step.operator], operands, node, rows)
+
+    def member(self, node: Member, rows: Rows) -> Cells:
+        operands = [self.cells(node.item, rows)]
+        operands += [self.cells(option, rows) for option in node.options]
+        found = _equals_one(*operands) or self._slowly(member, operands, node, rows)
+        return self._opposite(found, node, rows) if node.negated else found
+
+    def within(self, node: Within, rows: Rows) -> Cells:
+        operands = (self.cells(node.part, rows), self.cells(node.whole, rows))
+        found = self._apply(None, within, operands, node, rows)
+        return self._opposite(found, node, rows) if node.negated else found
+
+    def _opposite(self, found: Cells, node: Node, rows: Rows) -> Cells:
+        return self._apply(vectors.negation, negation, (found,), node, rows)
+
+    def logic(self, node: Logic, rows: Rows) -> Cells:
+        found = self._truth(node.operands[0], rows, node.operator)
+        for operand in node.operands[1:]:
+            found = self._further(found, operand, rows, node.operator)
+        return found
+
+    def _truth(self, node: Node, rows: Rows, operator: str) -> Cells:
+        """True, false or NULL in every row."""
+        found = self.cells(node, rows)
+        if found.kind == "bool":
+            return found
+        try:
+            return by_rows(lambda value: condition(value, operator), [found])
+        except Fault as fault:
+            raise self._located(fault, node, rows) from None
+
+    def _further(self, left: Cells, operand: Node, rows: Rows, operator: str) -> Cells:
+        """*left* and (or) the *operand*, which counts only where *left* decides nothing."""
+        decisive = operator == "or"
+        if left.constant:
+            if left.data is decisive:
+                return left
+            return _combined(operator, left, self._truth(operand, rows, operator))
+        undecided = ~_are(left, decisive)
+        if not undecided.any():
+            return left
+        if undecided.all():
+            return _combined(operator, left, self._truth(operand, rows, operator))
+        right = self._attempt(lambda: self._truth(operand, rows, operator))
+        if right is not None:
+            return _combined(operator, left, right)
+        open_rows, rest = np.flatnonzero(undecided), np.flatnonzero(~undecided)
+        right = self._truth(operand, Picked(rows, open_rows), operator)
+        both = _combined(operator, left.take(open_rows), right)
+        return merged([(open_rows, both), (rest, left.take(rest))], rows.length)
+
+    def _attempt(self, compute: Callable[[], Cells]) -> Cells | None:
+        """What may fail in rows that do not reach it is first computed in all rows.
+
+        Mostly it does not fail, and no rows need be picked. Inside an attempt the first failure
+        ends it, so that the time does not double with every level.
+        """
+        if self.trying:
+            return compute()
+        self.trying = True
+        try:
+            return compute()
+        except ExpressionError:
+            return None
+        finally:
+            self.trying = False
+
+    def conditional(self, node: Conditional, rows: Rows) -> Cells:
+        asked = self._truth(node.condition, rows, "if")
+        mask = np.asarray(_are(asked, True))
+        if mask.all() or not mask.any():
+            return self.cells(node.then if mask.all() else node.other, rows)
+        both = self._attempt(lambda: self._branches(node, mask, rows))
+        if both is not None:
+            return both
+        parts = []
+        for branch, picked in ((node.then, mask), (node.other, ~mask)):
+            where = np.flatnonzero(picked)
+            parts.append((where, self.cells(branch, Picked(rows, where))))
+        return merged(parts, rows.length)
+
+    def _branches(self, node: Conditional, mask: Array, rows: Rows) -> Cells:
+        then, other = self.cells(node.then, rows), self.cells(node.other, rows)
+        found = vectors.chosen(mask, then, other)
+        if found is not None:
+            return found
+        yes, no = np.flatnonzero(mask), np.flatnonzero(~mask)
+        return merged([(yes, then.take(yes)), (no, other.take(no))], rows.length)
+
+
+def _are(cells: Cells, wanted: bool) -> Any:
+    """Which of the cells, true, false or NULL, are *wanted*."""
+    if cells.constant:
+        return cells.data is wanted
+    if cells.kind == "bool":
+        return cells.data if wanted else ~cells.data
+    return np.fromiter((value is wanted for value in cells.list()), bool, len(cells.data))
+
+
+def _combined(operator: str, a: Cells, b: Cells) -> Cells:
+    """Truths connected row by row, as in SQL where NULL is among them."""
+    if a.kind == b.kind == "bool" and not (a.constant and b.constant):
+        return Cells("bool", a.data & b.data if operator == "and" else a.data | b.data)
+    return by_rows(both if operator == "and" else either, [a, b])
+
+
+def _equals_one(item: Cells, *options: Cells) -> Cells | None:
+    """Whether the item equals one of the options, if no row needs a closer look."""
+    if item.kind == "int" and not item.constant and all(_is_integer(o) for o in options):
+        wanted = [o.data for o in options if item.low <= o.data <= item.high]
+        return Cells("bool", np.isin(item.data, np.array(wanted, dtype=item.data.dtype)))
+    if item.constant and all(option.constant for option in options):
+        return None
+    answers = [vectors.relation("==", item, option) for option in options]
+    found: Any = False
+    for answer in answers:
+        if answer is None:
+            return None
+        found = found | answer.data
+    return constant(bool(found)) if np.ndim(found) == 0 else Cells("bool", found)
+
+
+def _is_integer(cells: Cells) -> bool:
+    return cells.constant and cells.kind == "int"
+
+
+def _pairs(node: Compare) -> Logic:
+    """A chain of comparisons as each of them, connected by 'and'."""
+    left, pairs = node.first, []
+    for step in node.steps:
+        pairs.append(Compare(left, (step,), start=step.start, end=step.end))
+        left = step.operand
+    return Logic("and", tuple(pairs), start=node.start, end=node.end)
+
+
+_RULES: dict[type[Node], Callable[[Evaluator, Any, Rows], Cells]] = {
+    Literal: Evaluator.literal,
+    Name: Evaluator.name,
+    Index: Evaluator.index,
+    Host: Evaluator.host,
+    Arithmetic: Evaluator.arithmetic,
+    Power: Evaluator.power,
+    Negative: Evaluator.negative,
+    Positive: Evaluator.positive,
+    Not: Evaluator.negated,
+    Compare: Evaluator.compare,
+    Member: Evaluator.member,
+    Within: Evaluator.within,
+    Logic: Evaluator.logic,
+    Conditional: Evaluator.conditional,
+    Call: Evaluator.call,
+}

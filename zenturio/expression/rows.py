@@ -1,0 +1,95 @@
+"""The rows that are evaluated together: a block of the columns, or some rows of such a block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
+
+import numpy as np
+
+from zenturio.expression.cells import Array, Cells, constant, of_array
+from zenturio.expression.closures import Key
+
+MOST_PATTERNS = 8
+"""With more patterns of NULLs than this, evaluating row by row is no slower."""
+
+
+class Rows(Protocol):
+    """What the leaves of a tree are taken from."""
+
+    @property
+    def length(self) -> int: ...
+
+    def cells(self, key: Key) -> Cells:
+        """The values of a name in these rows; KeyError if there are none."""
+        ...
+
+    def row(self, index: int) -> int:
+        """Which of the caller's rows stands at *index* here."""
+        ...
+
+
+class Block:
+    """A stretch of the caller's columns; each is looked at when it is asked for, once."""
+
+    def __init__(self, source: Mapping[Key, Array], start: int, stop: int) -> None:
+        self.source = source
+        self.start = start
+        self.length = stop - start
+        self._known: dict[Key, Cells] = {}
+
+    def cells(self, key: Key) -> Cells:
+        known = self._known.get(key)
+        if known is None:
+            column = np.asarray(self.source[key])
+            known = of_array(column[self.start : self.start + self.length])
+            self._known[key] = known
+        return known
+
+    def row(self, index: int) -> int:
+        return self.start + index
+
+
+class Picked:
+    """Some of other rows; *known* are columns whose values there are known already."""
+
+    def __init__(self, rows: Rows, picked: Array, known: Mapping[Key, Cells] | None = None) -> None:
+        self.rows = rows
+        self.picked = picked
+        self.length = len(picked)
+        self._known: dict[Key, Cells] = dict(known or {})
+
+    def cells(self, key: Key) -> Cells:
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self.rows.cells(key).take(self.picked)
+        return known
+
+    def row(self, index: int) -> int:
+        return self.rows.row(int(self.picked[index]))
+
+
+def by_nulls(rows: Rows, keys: Iterable[Key]) -> Iterator[Picked]:
+    """Groups of rows in which each of the *keys* is NULL everywhere or nowhere.
+
+    So an inactive parameter costs no speed: in a group, every column is of one kind or constant.
+    Nothing if the rows need not be parted, or would be parted too often.
+    """
+    nulls = {key: mask for key in keys if (mask := _nulls(rows.cells(key))) is not None}
+    if not nulls or len(nulls) > 60:
+        return
+    codes = sum(mask.astype(np.int64) << at for at, mask in enumerate(nulls.values()))
+    patterns = np.unique(codes)
+    if len(patterns) > MOST_PATTERNS:
+        return
+    for pattern in patterns.tolist():
+        known = {key: constant(None) for at, key in enumerate(nulls) if pattern >> at & 1}
+        yield Picked(rows, np.flatnonzero(codes == pattern), known)
+
+
+def _nulls(cells: Cells) -> Array | None:
+    """Where NULL stands; nothing if nowhere."""
+    if cells.kind != "mixed" or cells.constant:
+        return None
+    mask = np.fromiter((value is None for value in cells.list()), bool, len(cells.data))
+    return mask if mask.any() else None

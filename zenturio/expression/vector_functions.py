@@ -1,0 +1,108 @@
+"""Functions on whole columns, where the machine gives Python's answer for certain; else ``None``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from zenturio.expression.cells import Cells, of_integers
+from zenturio.expression.vectors import chosen, negate, relation, remainder
+
+_BELOW = float(2**63)
+
+
+def _best(operator: str) -> Callable[..., Cells | None]:
+    """The later of two only where it is better, as Python's min and max."""
+
+    def two(a: Cells | None, b: Cells) -> Cells | None:
+        if a is None or a.kind not in ("int", "real") or b.kind not in ("int", "real"):
+            return None
+        better = relation(operator, b, a)
+        if better is None:
+            return None
+        if a.kind == b.kind:
+            return _picked(better, b, a)
+        mask = better.data
+        return Cells("real", np.where(mask, b.data, a.data).astype(np.float64, copy=False))
+
+    return lambda *values: reduce(two, values)
+
+
+def _picked(better: Cells, b: Cells, a: Cells) -> Cells | None:
+    if better.constant:
+        return b if better.data else a
+    return chosen(better.data, b, a)
+
+
+def _absolute(a: Cells) -> Cells | None:
+    if a.kind == "real":
+        return Cells("real", np.abs(a.data))
+    if a.kind != "int" or a.low >= 0:
+        return a if a.kind == "int" else None
+    opposite = negate(a)
+    if opposite is None or a.high <= 0:
+        return opposite
+    most = max(-a.low, a.high)
+    return Cells("int", np.abs(a.data.astype(opposite.data.dtype, copy=False)), 0, most)
+
+
+def _rounded(ufunc: Any) -> Callable[[Cells], Cells | None]:
+    def function(a: Cells) -> Cells | None:
+        if a.kind != "real":
+            return a if a.kind == "int" else None
+        found = ufunc(a.data)
+        within = (found >= -_BELOW) & (found < _BELOW)
+        return of_integers(found.astype(np.int64)) if within.all() else None
+
+    return function
+
+
+def _root(a: Cells) -> Cells | None:
+    if a.kind == "int":
+        return Cells("real", np.sqrt(a.data.astype(np.float64))) if a.low >= 0 else None
+    if a.kind != "real":
+        return None
+    found = np.sqrt(a.data)
+    return Cells("real", found) if np.isfinite(found).all() else None
+
+
+def _common_divisor(*values: Cells) -> Cells | None:
+    if any(value.kind != "int" or value.low <= -(2**63) for value in values):
+        return None
+    if any(value.high >= 2**63 for value in values):
+        return None
+    most = max(max(-value.low, value.high) for value in values)
+    wide = [v.data if v.constant else v.data.astype(np.int64, copy=False) for v in values]
+    found = reduce(np.gcd, wide)
+    return Cells("int", np.asarray(found, dtype=np.int64), 0, most)
+
+
+def _is_power_of_two(a: Cells) -> Cells | None:
+    if a.kind != "int" or a.low <= -(2**31):
+        return None
+    return Cells("bool", (a.data > 0) & ((a.data & (a.data - 1)) == 0))
+
+
+def _divides(divisor: Cells, value: Cells) -> Cells | None:
+    if divisor.kind != "int" or value.kind != "int":
+        return None
+    rest = remainder(value, divisor)
+    return None if rest is None else Cells("bool", np.equal(rest.data, 0))
+
+
+FUNCTIONS: dict[str, Callable[..., Cells | None]] = {
+    "min": _best("<"),
+    "max": _best(">"),
+    "abs": _absolute,
+    "floor": _rounded(np.floor),
+    "ceil": _rounded(np.ceil),
+    "round": _rounded(np.rint),
+    "sqrt": _root,
+    "gcd": _common_divisor,
+    "ispow2": _is_power_of_two,
+    "divides": _divides,
+}
+"""Those that the machine can do; the others are computed once for each value that occurs."""

@@ -1,0 +1,200 @@
+"""Operators on whole columns, where it is proven that the machine's numbers give Python's answer.
+
+Every function gives ``None`` where it is not: the operator is then applied row by row. So nothing
+here needs to tell what is wrong, only to be sure that nothing is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from zenturio.expression.cells import INT32, INT64, Array, Cells, constant
+
+EXACT = 2**53
+"""Integers up to here are real numbers as well, so that comparing and dividing them is exact."""
+
+_NUMBERS = ("int", "real")
+
+
+def _width(*bounds: int) -> Any:
+    """The narrowest machine integer that holds all *bounds*."""
+    low, high = min(bounds), max(bounds)
+    if low >= -(2**31) and high < 2**31:
+        return INT32
+    return INT64 if low >= -(2**63) and high < 2**63 else None
+
+
+def _data(cells: Cells, width: Any) -> Any:
+    """The data in that *width*; a constant takes the width of what it meets."""
+    data = cells.data
+    return data if cells.constant or data.dtype is width else data.astype(width)
+
+
+def _integers(ufunc: Any, a: Cells, b: Cells, low: int, high: int) -> Cells | None:
+    """*ufunc* in integers wide enough for the operands and for results from *low* to *high*."""
+    width = _width(a.low, a.high, b.low, b.high, low, high)
+    if width is None:
+        return None
+    return Cells("int", ufunc(_data(a, width), _data(b, width)), low, high)
+
+
+def _reals(ufunc: Any, a: Cells, b: Cells) -> Cells | None:
+    """*ufunc* in real numbers, if all that comes out is finite."""
+    if a.kind not in _NUMBERS or b.kind not in _NUMBERS:
+        return None
+    if _width(a.low, a.high, b.low, b.high) is None:
+        return None
+    found = ufunc(_real(a), _real(b))
+    return Cells("real", found) if np.isfinite(found).all() else None
+
+
+def _real(cells: Cells) -> Any:
+    return float(cells.data) if cells.constant else cells.data.astype(np.float64, copy=False)
+
+
+def _exact(cells: Cells) -> bool:
+    return cells.kind == "real" or (
+        cells.kind == "int" and cells.low >= -EXACT and cells.high <= EXACT
+    )
+
+
+def _no_zero(cells: Cells) -> bool:
+    if cells.kind == "int" and (cells.low > 0 or cells.high < 0):
+        return True
+    return bool(np.all(cells.data))
+
+
+def add(a: Cells, b: Cells) -> Cells | None:
+    if a.kind == "int" and b.kind == "int":
+        return _integers(np.add, a, b, a.low + b.low, a.high + b.high)
+    return _reals(np.add, a, b)
+
+
+def subtract(a: Cells, b: Cells) -> Cells | None:
+    if a.kind == "int" and b.kind == "int":
+        return _integers(np.subtract, a, b, a.low - b.high, a.high - b.low)
+    return _reals(np.subtract, a, b)
+
+
+def multiply(a: Cells, b: Cells) -> Cells | None:
+    if a.kind == "int" and b.kind == "int":
+        if a.low >= 0 and b.low >= 0:
+            return _integers(np.multiply, a, b, a.low * b.low, a.high * b.high)
+        ends = (a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high)
+        return _integers(np.multiply, a, b, min(ends), max(ends))
+    return _reals(np.multiply, a, b)
+
+
+def divide(a: Cells, b: Cells) -> Cells | None:
+    # Python rounds the quotient of two integers once, the machine each of them before.
+    if a.kind == "int" and b.kind == "int" and not (_exact(a) and _exact(b)):
+        return None
+    return _reals(np.true_divide, a, b) if b.kind in _NUMBERS and _no_zero(b) else None
+
+
+def floor_divide(a: Cells, b: Cells) -> Cells | None:
+    if b.kind not in _NUMBERS or not _no_zero(b):
+        return None
+    if a.kind == "int" and b.kind == "int":
+        most = max(abs(a.low), abs(a.high))
+        low, high = -most, most
+        if a.low >= 0 and b.low > 0:
+            low, high = a.low // b.high, a.high // b.low
+        return _integers(np.floor_divide, a, b, low, high)
+    return _reals(np.floor_divide, a, b)
+
+
+def remainder(a: Cells, b: Cells) -> Cells | None:
+    if b.kind not in _NUMBERS or not _no_zero(b):
+        return None
+    if a.kind == "int" and b.kind == "int":
+        low, high = min(b.low + 1, 0), max(b.high - 1, 0)
+        return _integers(np.remainder, a, b, low, high)
+    return _reals(np.remainder, a, b)
+
+
+def power(a: Cells, b: Cells) -> Cells | None:
+    """Of integers; the machine's powers of real numbers are not those of Python to the last bit."""
+    if a.kind != "int" or b.kind != "int" or b.low < 0:
+        return None
+    most = max(abs(a.low), abs(a.high))
+    if most.bit_length() * b.high > 64:
+        return None
+    high = max(most**b.high, 1)
+    return _integers(np.power, a, b, 0 if a.low >= 0 else -high, high)
+
+
+def negate(a: Cells) -> Cells | None:
+    if a.kind == "int":
+        width = _width(a.low, a.high, -a.low, -a.high)
+        return Cells("int", np.negative(_data(a, width)), -a.high, -a.low) if width else None
+    return Cells("real", np.negative(a.data)) if a.kind == "real" else None
+
+
+def keep(a: Cells) -> Cells | None:
+    return a if a.kind in _NUMBERS else None
+
+
+def negation(a: Cells) -> Cells | None:
+    return Cells("bool", np.logical_not(a.data)) if a.kind == "bool" else None
+
+
+_ALWAYS: dict[str, Callable[[Cells, Cells], bool | None]] = {
+    "<": lambda a, b: True if a.high < b.low else (False if a.low >= b.high else None),
+    "<=": lambda a, b: True if a.high <= b.low else (False if a.low > b.high else None),
+    ">": lambda a, b: True if a.low > b.high else (False if a.high <= b.low else None),
+    ">=": lambda a, b: True if a.low >= b.high else (False if a.high < b.low else None),
+    "==": lambda a, b: False if a.high < b.low or b.high < a.low else None,
+    "!=": lambda a, b: True if a.high < b.low or b.high < a.low else None,
+}
+"""What the bounds of two columns of integers already decide."""
+
+_UFUNCS: dict[str, Any] = {
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "==": np.equal,
+    "!=": np.not_equal,
+}
+
+
+def relation(operator: str, a: Cells, b: Cells) -> Cells | None:
+    """Whether ``a operator b``, row by row."""
+    if a.kind == "int" and b.kind == "int":
+        decided = _ALWAYS[operator](a, b)
+        if decided is not None:
+            return constant(decided)
+    elif a.kind != b.kind or a.kind == "mixed":
+        if not (_exact(a) and _exact(b)):
+            return None
+    elif a.kind == "bool" and operator not in ("==", "!="):
+        return None
+    return Cells("bool", _UFUNCS[operator](a.data, b.data))
+
+
+def chosen(mask: Array, a: Cells, b: Cells) -> Cells | None:
+    """*a* where the *mask* is true, else *b*, if both are of one kind of number or truth."""
+    if a.kind != b.kind or a.kind in ("str", "mixed"):
+        return None
+    if a.kind != "int":
+        return Cells(a.kind, np.where(mask, a.data, b.data))
+    width = _width(a.low, a.high, b.low, b.high)
+    if width is None:
+        return None
+    first, second = (width.type(c.data) if c.constant else _data(c, width) for c in (a, b))
+    return Cells("int", np.where(mask, first, second), min(a.low, b.low), max(a.high, b.high))
+
+
+ARITHMETIC: dict[str, Callable[[Cells, Cells], Cells | None]] = {
+    "+": add,
+    "-": subtract,
+    "*": multiply,
+    "/": divide,
+    "//": floor_divide,
+    "%": remainder,
+    "**": power,
+}
