@@ -1,0 +1,131 @@
+"""What a regression sees: rows become distinct points, each with the mean of its repeats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from zenturio.errors import InputError, did_you_mean
+
+FEWEST = 3
+"""Distinct points that a regression needs."""
+
+Noise = Literal["equal", "relative"]
+"""Whether deviations are as large everywhere, or in proportion to the value."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """Distinct points, the mean of y at each, and how many rows that is the mean of."""
+
+    columns: Mapping[str, np.ndarray]
+    y: np.ndarray
+    counts: np.ndarray
+    noise: Noise
+
+    @property
+    def points(self) -> int:
+        return len(self.y)
+
+    @cached_property
+    def root(self) -> np.ndarray:
+        """Square roots of the weights: one over the deviation that each mean is expected to have,
+        in units of a typical one, so that kinds of noise can be compared.
+        """
+        root = np.sqrt(self.counts)
+        if self.noise == "relative":
+            root = root / np.abs(self.y)
+        scaled: np.ndarray = root / np.exp(np.log(root).mean())
+        return scaled
+
+
+@dataclass(frozen=True)
+class Rows:
+    """All rows that have numbers in every column."""
+
+    columns: Mapping[str, np.ndarray]
+    y: np.ndarray
+
+    @cached_property
+    def _grouped(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        inputs = np.column_stack(list(self.columns.values()))
+        points, group, counts = np.unique(inputs, axis=0, return_inverse=True, return_counts=True)
+        return points, group.ravel(), counts
+
+    def data(self, noise: Noise | None) -> tuple[Data, ...]:
+        """The points under *noise*; under each that is possible, if the repeats do not tell."""
+        points, group, counts = self._grouped
+        means = np.bincount(group, self.y) / counts
+        columns = {name: points[:, i] for i, name in enumerate(self.columns)}
+        equal = Data(columns, means, counts, "equal")
+        relative = replace(equal, noise="relative")
+        if noise == "relative" and not means.all():
+            raise InputError("a mean is 0: noise cannot be relative to it", cure="noise='equal'")
+        match noise or _told(self.y - means[group], means[group], counts[group]):
+            case "equal":
+                return (equal,)
+            case "relative":
+                return (relative,)
+            case None:
+                return (equal, relative)
+
+
+def rows_of(columns: Mapping[str, Any], y: str, x: Sequence[str]) -> Rows:
+    """The rows that count; InputError if there are too few for a regression."""
+    known(columns, (y, *x))
+    table = {name: _numbers(columns, name) for name in dict.fromkeys((*x, y))}
+    used = np.logical_and.reduce([np.isfinite(column) for column in table.values()])
+    rows = Rows({name: table[name][used] for name in x}, table[y][used])
+    distinct = len(np.unique(np.column_stack(list(rows.columns.values())), axis=0))
+    if distinct < FEWEST:
+        raise InputError(
+            f"{y!r} is known at {distinct} distinct values of {', '.join(x)}",
+            cure=f"a regression needs at least {FEWEST}",
+        )
+    return rows
+
+
+def known(columns: Mapping[str, Any], names: Iterable[str]) -> None:
+    """InputError for the first of *names* that is no column."""
+    for name in names:
+        if name not in columns:
+            raise InputError(f"there is no column {name!r}", cure=did_you_mean(name, columns))
+
+
+def _numbers(columns: Mapping[str, Any], name: str) -> np.ndarray:
+    column = columns[name]
+    try:
+        if hasattr(column, "to_numpy"):
+            values: np.ndarray = column.to_numpy(dtype=float, na_value=math.nan)
+            return values
+        if isinstance(column, np.ndarray) and column.dtype != object:
+            return column.astype(float)
+        return np.array([math.nan if value is None else value for value in column], dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{name!r} holds text, and a regression needs numbers",
+            cure=f"fit each of its values by itself: --by {name}",
+        ) from error
+
+
+def _told(off: np.ndarray, means: np.ndarray, counts: np.ndarray) -> Noise | None:
+    """Under which noise the deviations of the repeats are likelier (Gauss); None without repeats.
+
+    By row: how far it is from the mean of its point, that mean, and how many rows the point has.
+    """
+    # A point of k rows has k - 1 free deviations.
+    share = (counts - 1) / counts
+    freedom = share.sum()
+    if not means.all():
+        return "equal"
+    if freedom < 1 or not off.any():
+        return None
+    equal = freedom / 2 * math.log(float(off @ off))
+    ratios = off / means
+    relative = freedom / 2 * math.log(float(ratios @ ratios)) + share @ np.log(np.abs(means))
+    return "relative" if relative < equal else "equal"
