@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import TracebackType
 
 from zenturio.errors import AnnotationError, Complaint, InputError, Place
 
@@ -22,15 +21,32 @@ class Complaints:
     def warn(self, message: str, place: Place | None, cure: str) -> None:
         self.warnings.append(Complaint(message, place, cure, severity="warning"))
 
-    @contextmanager
-    def gather(self) -> Iterator[None]:
+    def gather(self) -> Gathering:
         """Keep what the block raises, and go on behind it."""
-        try:
-            yield
-        except InputError as error:
-            self.errors += error.complaints
+        return Gathering(self)
 
     def close(self) -> None:
         """Raise all errors as one, if there are any."""
         if self.errors:
             raise AnnotationError.all(self.errors)
+
+
+@dataclass(frozen=True, slots=True)
+class Gathering:
+    """A ``with`` whose block may end early, in complaints."""
+
+    complaints: Complaints
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        if isinstance(error, InputError):
+            self.complaints.errors += error.complaints
+            return True
+        return False

@@ -30,7 +30,7 @@ from zenturio.errors import AnnotationError, Passage, did_you_mean
 from zenturio.expression import Expression, parse
 
 _LIMITS = ("TIMEOUT", "RETRY", "CPUS", "MEMORY")
-_AMOUNT = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]*)")
+_AMOUNT = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([A-Za-z]*)")
 _UNITS = {
     "TIMEOUT": ("", "ns", "us", "ms", "s", "min", "h", "d"),
     "MEMORY": ("", "B", *(prefix + unit for prefix in "KMGTP" for unit in ("B", "iB"))),

@@ -9,7 +9,7 @@ from zenturio.errors import AnnotationError, Passage
 _STEP = re.compile(
     r"""
     \.(?P<name>[^\s.\[\]'"]+)
-  | \[\s*(?P<number>-?[0-9]+)\s*\]
+  | \[\s*(?P<number>-?[0-9]{1,9})\s*\]
   | \[\s*(?P<every>\*)\s*\]
   | \[\s*(?P<quoted>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')\s*\]
     """,

@@ -13,7 +13,7 @@ from zenturio.expression import Expression
 if TYPE_CHECKING:
     from zenturio.annotate.dialects import Dialect
     from zenturio.annotate.source import Source
-    from zenturio.space import Space
+    from zenturio.space import Domain, Space
 
 Match = Literal["word", "text", "regex"]
 Take = Literal["first", "last", "min", "max", "mean", "sum", "count", "all"]
@@ -136,6 +136,23 @@ class Repeat:
 
     count: int = 1
     seed: str | None = None
+    seeds: Domain | None = None
+    """What is declared for the seed: one whole number to count from, or one element for each run.
+
+    If nothing is declared, a run's seed is its number.
+    """
+
+    def texts(self, run: int) -> dict[str, str]:
+        """The seed's text in a *run*, counted from 1: what a fill and a command need besides."""
+        if self.seed is None:
+            return {}
+        if self.seeds is None:
+            return {self.seed: str(run)}
+        if self.seeds.size > 1 or run == 1:
+            return {self.seed: self.seeds.text(run - 1)}
+        first = self.seeds.value(0)
+        assert isinstance(first, int), "a seed to count from is a whole number"
+        return {self.seed: str(first + run - 1)}
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from zenturio.annotate.complaints import Complaints
@@ -123,16 +123,3 @@ def _whole(name: Passage) -> Place:
 def quoted(name: str) -> str:
     """*name* as it is written in a directive."""
     return name if name.replace("_", "a").isalnum() else f'"{name}"'
-
-
-def shadowed(first: int, last: int, inner: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The lines from *first* to before *last* without those of *inner*."""
-    parts = [(first, last)]
-    for start, end in inner:
-        parts = [
-            part
-            for a, b in parts
-            for part in ((a, min(b, start)), (max(a, end), b))
-            if part[0] < part[1]
-        ]
-    return parts

@@ -19,7 +19,7 @@ CALLS = {
 DEEPEST = 20
 EFFORT = 3_000_000
 
-_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
+NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _CALL = re.compile(r"(\w+)\s*\(")
 _PAIRS = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[()]""", re.DOTALL)
 
@@ -158,7 +158,7 @@ class _Reader(TextReader):
         if self.next() == "(":
             end = self.closing(start)
         else:
-            found = _NUMBER.match(self.text, start)
+            found = NUMBER.match(self.text, start)
             end = found.end() if found else None
         if end is None:
             return None

@@ -14,6 +14,7 @@ from zenturio.annotate.listed import folder_entries, lines_of
 from zenturio.annotate.readings import Entry, listed
 from zenturio.annotate.set_syntax import (
     CALLS,
+    NUMBER,
     Call,
     Elements,
     Item,
@@ -206,7 +207,7 @@ class _Builder:
         first, last, count = item.arguments
         low, high = self.number(first), self.number(last)
         number = self.number(count)
-        if not number.isdigit() or int(number) > MOST:
+        if not number.isdigit() or len(number) > 7 or int(number) > MOST:
             place = count.place(0, len(count.text))
             cure = f"write {CALLS[item.name]}: a whole number, {MOST:,} at most"
             raise AnnotationError(f"{count.text} is no number of points", place=place, cure=cure)
@@ -227,14 +228,7 @@ class _Builder:
 
     def number(self, argument: Passage) -> str:
         """A number as written, or a constant expression such as ``10**-6`` or ``2*3``."""
-        try:
-            text = argument.text.strip()
-            float(text)
-        except ValueError:
-            return self.constant(argument)
-        if text.strip("+-")[:1] in "0123456789." and "_" not in text:
-            return text
-        return self.constant(argument)
+        return argument.text if NUMBER.fullmatch(argument.text) else self.constant(argument)
 
     def constant(self, argument: Passage) -> str:
         try:

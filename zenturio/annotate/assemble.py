@@ -1,0 +1,288 @@
+"""Statements of all files, seen in the light of each other, become one application."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from zenturio.annotate.complaints import Complaints
+from zenturio.annotate.documents import Document
+from zenturio.annotate.holes import complaints as absent_targets
+from zenturio.annotate.model import MEASURED, After, Application, Metric, Repeat
+from zenturio.annotate.names import Names, in_order
+from zenturio.annotate.parameters import Declared, Parameters, known_names, merge
+from zenturio.annotate.seeds import seed_of
+from zenturio.annotate.statements import (
+    Aim,
+    Build,
+    Declaration,
+    Keep,
+    Kept,
+    Measured,
+    Probed,
+    Rank,
+    Repeated,
+    Require,
+    Run,
+    Together,
+    Waits,
+)
+from zenturio.annotate.targets import Targets
+from zenturio.errors import Place, did_you_mean
+from zenturio.expression import Expression, Type
+from zenturio.space import Space
+from zenturio.space.continuous import Continuous
+from zenturio.space.dependent import Dependent
+from zenturio.space.parameter import Parameter, Zip
+
+S = TypeVar("S")
+
+
+@dataclass
+class Assembly:
+    """One walk from statements to an application; every step adds its complaints."""
+
+    documents: Sequence[Document]
+    overrides: Mapping[str, Declaration]
+    complaints: Complaints
+
+    def each(self, kind: type[S]) -> Iterator[S]:
+        """The statements of one kind, file by file, line by line."""
+        for document in self.documents:
+            for written in document.written:
+                if isinstance(written.statement, kind):
+                    yield written.statement
+
+    def application(self, name: str, root: Path) -> Application | None:
+        """The application, if nothing is wrong with it."""
+        parameters = self.parameters()
+        repeated = self.once(Repeated, "REPEAT", lambda each: each.place)
+        repeat, dimensions = self.seed(repeated, parameters)
+        targets = self.targets(parameters, repeat)
+        metrics = self.metrics(parameters)
+        names = self.names(dimensions, metrics, repeat)
+        self.check_expressions(names, dimensions, metrics)
+        after = self.after(names)
+        space = self.space(dimensions, names)
+        aim = self.once(Aim, "OBJECTIVE", lambda each: each.place)
+        rank = self.once(Rank, "RANK", lambda each: each.place)
+        if space is None or self.complaints.errors:
+            return None
+        return Application(
+            name=name,
+            root=root,
+            files=targets.annotated(),
+            space=space,
+            environment=targets.environment,
+            builds=tuple(each.command for each in self.each(Build)),
+            runs=tuple(each.command for each in self.each(Run)),
+            metrics=tuple(metrics.values()),
+            goals=aim.goals if aim else (),
+            repeat=repeat,
+            requires=tuple(each.expression for each in self.each(Require)),
+            rank=rank.expression if rank else None,
+            outputs=tuple(dict.fromkeys(g for each in self.each(Kept) for g in each.globs)),
+            after=after,
+        )
+
+    def parameters(self) -> Parameters:
+        declared = (
+            Declared(written.statement, document.base)
+            for document in self.documents
+            for written in document.written
+            if isinstance(written.statement, Declaration)
+        )
+        return merge(declared, self.overrides, self.complaints)
+
+    def once(self, kind: type[S], keyword: str, place: Callable[[S], Place]) -> S | None:
+        """The only statement of its kind; a second one is a complaint that names the first."""
+        first: S | None = None
+        for each in self.each(kind):
+            if first is not None:
+                message = f"{keyword} stands already at {place(first)}"
+                self.complaints.error(message, place(each), "leave one of them")
+            first = first or each
+        return first
+
+    def seed(
+        self, repeated: Repeated | None, parameters: Parameters
+    ) -> tuple[Repeat, dict[str, Parameter]]:
+        """How often each point runs, and the parameters that are not its seed."""
+        if repeated is None:
+            return Repeat(), parameters.found
+        name = repeated.seed.text if repeated.seed else None
+        declared = parameters.found.get(name) if name is not None else None
+        repeat = Repeat(repeated.count, name)
+        if declared is not None:
+            with self.complaints.gather():
+                repeat = replace(repeat, seeds=seed_of(declared, repeated))
+        return repeat, {k: v for k, v in parameters.found.items() if k != name}
+
+    def targets(self, parameters: Parameters, repeat: Repeat) -> Targets:
+        """What is replaced where; a target that stands nowhere is a complaint."""
+        files = [document for document in self.documents if document.kind == "file"]
+        seed = {repeat.seed} if repeat.seed is not None else set()
+        targets = Targets(files, self.complaints, known_names(parameters) | seed)
+        for document in self.documents:
+            targets.add(document)
+        self.complaints.errors += absent_targets(targets.annotated())
+        self.check_regions()
+        return targets
+
+    def check_regions(self) -> None:
+        seen: dict[str, Place] = {}
+        for probed in self.each(Probed):
+            place = probed.name.place(0, len(probed.name.text))
+            if probed.name.text in seen:
+                message = f"the region {probed.name.text} stands already at "
+                cure = "give one of them another name"
+                self.complaints.error(message + str(seen[probed.name.text]), place, cure)
+            seen.setdefault(probed.name.text, place)
+
+    def metrics(self, parameters: Parameters) -> dict[str, Metric]:
+        found: dict[str, Metric] = {}
+        for measured in self.each(Measured):
+            name = measured.name.text
+            place = measured.name.place(0, len(name))
+            if name in found:
+                message = f"the metric {name} stands already at {found[name].place}"
+                self.complaints.error(message, place, "give one of them another name")
+            elif name in known_names(parameters):
+                declared = parameters.found.get(name)
+                where = f" at {declared.place}" if declared else ""
+                message = f"{name} is a parameter{where}, so no metric can have its name"
+                self.complaints.error(message, place, "give one of them another name")
+            found.setdefault(name, measured.metric)
+        return found
+
+    def names(
+        self, dimensions: Mapping[str, Parameter], metrics: Mapping[str, Metric], repeat: Repeat
+    ) -> Names:
+        """What expressions may name, with types that are known without looking at any."""
+        doubtful = {word for document in self.documents for word in document.failed}
+        declarations = list(self.each(Declaration))
+        unlisted = (Continuous, Dependent, type(None))
+        names = Names(self.complaints, seed=repeat.seed)
+        names.doubtful = doubtful | {d.name.text for d in declarations if not d.same}
+        names.doubtful -= {repeat.seed or ""}
+        names.metrics = {name: _TYPES[name] for name in MEASURED} | dict.fromkeys(metrics)
+        names.lists = {name for name, metric in metrics.items() if metric.take == "all"}
+        called = {d.target.text: (d.same or d.name).text for d in declarations}
+        names.renamed = {target: name for target, name in called.items() if target != name}
+        for name, parameter in dimensions.items():
+            names.parameters[name] = parameter.domain.type if parameter.domain else None
+            if isinstance(parameter.domain, unlisted):
+                names.unplaced.add(name)
+        return names
+
+    def check_expressions(
+        self, names: Names, dimensions: Mapping[str, Parameter], metrics: Mapping[str, Metric]
+    ) -> None:
+        self.check_parameters(names, dimensions)
+        self.check_formulas(names, metrics)
+        for keep in self.each(Keep):
+            names.truth(keep.expression, "a constraint")
+        for require in self.each(Require):
+            names.truth(require.expression, "REQUIRE", host=True)
+        for rank in self.each(Rank):
+            names.number(rank.expression, "RANK", host=True)
+        for step in (*self.each(Build), *self.each(Run)):
+            if step.command.cpus is not None:
+                names.number(step.command.cpus, "CPUS")
+        for aim in self.each(Aim):
+            for goal in aim.goals:
+                names.number(goal.expression, "an objective", metrics=True)
+
+    def check_parameters(self, names: Names, dimensions: Mapping[str, Parameter]) -> None:
+        """Derived values, conditions and bounds, each behind what it needs."""
+        needs = {name: parameter.needs for name, parameter in dimensions.items()}
+        places = {name: parameter.place for name, parameter in dimensions.items()}
+        order, circular = in_order(needs, places, self.complaints)
+        for name in order:
+            parameter = dimensions[name]
+            if name in circular:
+                continue
+            if parameter.derived is not None:
+                names.parameters[name] = names.check(parameter.derived, "a derived value")
+            if parameter.when is not None:
+                names.truth(parameter.when, "WHEN")
+            if isinstance(parameter.domain, Dependent):
+                for bound in parameter.domain.bounds:
+                    names.number(bound, "a bound")
+
+    def check_formulas(self, names: Names, metrics: Mapping[str, Metric]) -> None:
+        formulas: dict[str, Expression] = {
+            name: metric.formula for name, metric in metrics.items() if metric.formula is not None
+        }
+        needs = {name: formula.names for name, formula in formulas.items()}
+        places = {name: metrics[name].place for name in formulas}
+        order, circular = in_order(needs, places, self.complaints)
+        for name in order:
+            if name not in circular:
+                names.metrics[name] = names.check(formulas[name], "a metric", metrics=True)
+
+    def after(self, names: Names) -> tuple[After, ...]:
+        found = []
+        for waits in self.each(Waits):
+            for each in waits.on:
+                if each.text not in names.parameters and each.text not in names.doubtful:
+                    place = each.place(0, len(each.text))
+                    cure = did_you_mean(each.text, names.parameters)
+                    self.complaints.error(f"no parameter is named {each.text}", place, cure)
+            place = waits.stage.place(0, len(waits.stage.text))
+            found.append(After(waits.stage.text, tuple(name.text for name in waits.on), place))
+        return tuple(found)
+
+    def space(self, dimensions: Mapping[str, Parameter], names: Names) -> Space | None:
+        """The space, if all that it is made of is right."""
+        constraints: list[Expression | Zip] = []
+        for document in self.documents:
+            for written in document.written:
+                match written.statement:
+                    case Keep(expression=expression):
+                        constraints.append(expression)
+                    case Together() as together:
+                        self.check_together(together, dimensions, names)
+                        together_names = tuple(name.text for name in together.names)
+                        constraints.append(Zip(together_names, together.place))
+                    case _:
+                        pass
+        if not self.complaints.errors:
+            with self.complaints.gather():
+                return Space(tuple(dimensions.values()), tuple(constraints))
+        return None
+
+    def check_together(
+        self, together: Together, dimensions: Mapping[str, Parameter], names: Names
+    ) -> None:
+        """Names that run together: declared, listed, each once, and equally many."""
+        sizes: dict[str, int] = {}
+        before = len(self.complaints.errors)
+        for name in together.names:
+            place, text = name.place(0, len(name.text)), name.text
+            if text in sizes:
+                self.complaints.error(f"{text} stands twice", place, "leave one of them")
+            elif text == names.seed:
+                message = f"{text} is the seed: it is no dimension"
+                self.complaints.error(message, place, "leave it away")
+            elif text in names.unplaced:
+                message = f"{text} has no listed set, so it cannot run together with others"
+                self.complaints.error(message, place, "say what must hold: CONSTRAINT VALUE …")
+            elif text in dimensions:
+                domain = dimensions[text].domain
+                sizes[text] = domain.size if domain else 0
+            elif text not in names.doubtful:
+                cure = did_you_mean(text, dimensions)
+                self.complaints.error(f"no parameter is named {text}", place, cure)
+            else:
+                return
+        if len(set(sizes.values())) > 1 and len(self.complaints.errors) == before:
+            lengths = ", ".join(f"{name} has {size}" for name, size in sizes.items())
+            message = f"the sets are not equally long: {lengths} elements"
+            cure = "give each as many elements as the others"
+            self.complaints.error(message, together.place, cure)
+
+
+_TYPES: dict[str, Type] = {"wtime": "real", "ctime": "real", "maxrss": "int", "exit": "int"}

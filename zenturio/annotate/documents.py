@@ -1,0 +1,86 @@
+"""Files read, with their directives as statements."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from zenturio.annotate.complaints import Complaints
+from zenturio.annotate.dialects import Dialect, dialect_of
+from zenturio.annotate.grammar import read
+from zenturio.annotate.lines import Found, find
+from zenturio.annotate.model import Line
+from zenturio.annotate.paths import Member, is_study
+from zenturio.annotate.scopes import Scopes, Written, pair
+from zenturio.annotate.source import Source
+from zenturio.errors import Complaint, InputError
+
+Kind = Literal["file", "side", "study"]
+
+
+@dataclass(frozen=True)
+class Document:
+    """A file with what its directives say; a side file speaks of another, a study of a folder."""
+
+    source: Source
+    name: str
+    """Its path in the application."""
+    kind: Kind
+    dialect: Dialect
+    lines: tuple[Line, ...]
+    written: tuple[Written, ...]
+    scopes: Scopes
+
+    @property
+    def base(self) -> Path:
+        """The folder that its sets' files are sought from."""
+        return self.source.path.parent
+
+    @property
+    def failed(self) -> Iterator[str]:
+        """The words of directives that cannot be read: they may have named anything."""
+        for each in self.written:
+            if each.statement is None:
+                yield from re.findall(r"\w+", each.line.body.text)
+
+
+def read_documents(
+    members: Iterable[Member], complaints: Complaints, *, beside: bool
+) -> Iterator[Document]:
+    """Each file that can be read, *beside* others or part of the experiment."""
+    for member in members:
+        kind: Kind = "file"
+        if beside:
+            kind = "study" if is_study(member.name) else "side"
+        try:
+            source = Source.read(member.path)
+        except OSError as error:
+            message = f"{member.path} cannot be read: {error.strerror}"
+            complaints.errors.append(Complaint(message, cure="change its permissions"))
+            continue
+        yield _document(source, member.name, kind, complaints)
+
+
+def _document(source: Source, name: str, kind: Kind, complaints: Complaints) -> Document:
+    dialect = dialect_of(source.path, source.lines[0] if source.lines else "")
+    found = find(source, dialect)
+    sort(found, complaints)
+    written = []
+    for line in found.directives:
+        statement = None
+        try:
+            statement = read(line.body)
+        except InputError as error:
+            complaints.errors += error.complaints
+        written.append(Written(line, statement))
+    scopes = pair(written, len(source.lines), complaints)
+    return Document(source, name, kind, dialect, found.lines, tuple(written), scopes)
+
+
+def sort(found: Found, complaints: Complaints) -> None:
+    """Errors to the errors, warnings to the warnings."""
+    for each in found.complaints:
+        (complaints.warnings if each.severity == "warning" else complaints.errors).append(each)

@@ -1,0 +1,114 @@
+"""What names in expressions mean: parameters, metrics, and what is neither."""
+
+from __future__ import annotations
+
+import graphlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from zenturio.annotate.complaints import Complaints
+from zenturio.errors import Place
+from zenturio.expression import Expression, Type
+from zenturio.expression.nodes import Index, Name, walk
+
+
+@dataclass
+class Names:
+    """Everything that an expression may name, and complaints about what it may not."""
+
+    complaints: Complaints
+    parameters: dict[str, Type | None] = field(default_factory=dict)
+    metrics: dict[str, Type | None] = field(default_factory=dict)
+    unplaced: set[str] = field(default_factory=set)
+    """Parameters without positions: computed, continuous, or bounded by others."""
+    lists: set[str] = field(default_factory=set)
+    """Metrics that keep all their values."""
+    renamed: dict[str, str] = field(default_factory=dict)
+    """Targets whose parameters have other names."""
+    seed: str | None = None
+    doubtful: set[str] = field(default_factory=set)
+    """Words of directives that cannot be read: they may be names."""
+
+    def check(
+        self, expression: Expression, who: str, *, metrics: bool = False, host: bool = False
+    ) -> Type | None:
+        """The type of *expression*, which *who* says; all that is wrong becomes complaints."""
+        types: dict[str, Type | None] = dict.fromkeys(self.doubtful)
+        types.update(self.metrics if metrics else {})
+        types.update(self.parameters)
+        for node in walk(expression.node):
+            if isinstance(node, Name | Index):
+                place = expression.passage.place(node.start, node.end)
+                for message, cure in self.wrong(node, who, metrics=metrics):
+                    self.complaints.error(message, place, cure)
+                    types[node.name] = None
+        with self.complaints.gather():
+            return expression.check(types, host=host)
+        return None
+
+    def wrong(self, node: Name | Index, who: str, *, metrics: bool) -> Iterator[tuple[str, str]]:
+        """What is wrong with a name, as far as the expression alone cannot know it."""
+        name = node.name
+        if isinstance(node, Index) and (name in self.unplaced or name in self.metrics):
+            what = "a metric" if name in self.metrics else "no listed set"
+            yield f"{name} has {what}, so index({name}) is no number", "compare its value"
+        elif name == self.seed:
+            cure = "use it in files and commands; for values to compare make it a dimension"
+            yield f"{name} is the seed, which differs run by run: {who} cannot name it", cure
+        elif name in self.parameters:
+            return
+        elif name in self.metrics and not metrics:
+            yield f"{name} is a metric, known only after a run", f"{who} may name parameters only"
+        elif name in self.lists:
+            cure = "TAKE mean, min, max, first or last gives one"
+            yield f"{name} keeps all its values (TAKE all), and a formula needs one", cure
+        elif name in self.renamed and name not in self.metrics:
+            yield f"{name} is the target; its parameter is {self.renamed[name]}", "write that name"
+
+    def truth(self, expression: Expression, who: str, *, host: bool = False) -> None:
+        """A condition: true or false."""
+        found = self.check(expression, who, host=host)
+        if found not in ("bool", None):
+            kind = "a text" if found == "str" else "a number"
+            message = f"{who} is true or false, but {_short(expression.text)} is {kind}"
+            self.complaints.error(message, whole(expression), "compare it, as n * threads <= 2048")
+
+    def number(
+        self, expression: Expression, who: str, *, metrics: bool = False, host: bool = False
+    ) -> None:
+        found = self.check(expression, who, metrics=metrics, host=host)
+        if found in ("str", "bool"):
+            kind = "a text" if found == "str" else "true or false"
+            message = f"{who} is a number, but {_short(expression.text)} is {kind}"
+            cure = "write 1 if … else 0" if found == "bool" else "name a number"
+            self.complaints.error(message, whole(expression), cure)
+
+
+def whole(expression: Expression) -> Place:
+    """The place of all of an expression."""
+    return expression.passage.place(0, len(expression.passage.text))
+
+
+def _short(text: str, most: int = 40) -> str:
+    return text if len(text) <= most else f"{text[: most - 4]} ..."
+
+
+def in_order(
+    needs: Mapping[str, frozenset[str]], places: Mapping[str, Place | None], complaints: Complaints
+) -> tuple[list[str], set[str]]:
+    """The names, each behind those that it needs; and those that need themselves, printed."""
+    rank = {name: at for at, name in enumerate(needs)}
+    graph = {name: {each for each in needs[name] if each in needs} for name in needs}
+    circular: set[str] = set()
+    while True:
+        try:
+            return list(graphlib.TopologicalSorter(graph).static_order()), circular
+        except graphlib.CycleError as error:
+            circle = list(reversed(error.args[1]))[:-1]
+        at = min(range(len(circle)), key=lambda i: rank[circle[i]])
+        circle = [*circle[at:], *circle[:at], circle[at]]
+        message = f"{circle[0]} needs itself: {' -> '.join(circle)}"
+        cure = "let one of them not depend on the others"
+        complaints.error(message, places.get(circle[0]), cure)
+        circular.update(circle)
+        graph[circle[0]].discard(circle[1])

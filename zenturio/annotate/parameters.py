@@ -1,0 +1,185 @@
+"""Declarations of one name, wherever they stand, become one parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from zenturio.annotate.complaints import Complaints
+from zenturio.annotate.declarations import declaration
+from zenturio.annotate.model import MEASURED
+from zenturio.annotate.sets import MOST, read_set
+from zenturio.annotate.statements import Declaration
+from zenturio.errors import AnnotationError, Passage
+from zenturio.expression import Type
+from zenturio.space.continuous import Continuous
+from zenturio.space.dependent import Dependent
+from zenturio.space.domain import Domain
+from zenturio.space.parameter import Parameter
+
+OPTION = "-P"
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A declaration, and the folder that its set's files are sought from."""
+
+    declaration: Declaration
+    base: Path
+
+
+@dataclass
+class Parameters:
+    """All parameters by name, in the order of their first declarations."""
+
+    found: dict[str, Parameter] = field(default_factory=dict)
+    broken: set[str] = field(default_factory=set)
+    """Names whose declarations are wrong: complaints about their use would only confuse."""
+
+
+def merge(
+    declared: Iterable[Declared], overrides: Mapping[str, Declaration], complaints: Complaints
+) -> Parameters:
+    """One parameter for each name; what does not agree names both places."""
+    groups: dict[str, list[Declared]] = {}
+    for each in declared:
+        if each.declaration.same is None:
+            groups.setdefault(each.declaration.name.text, []).append(each)
+    for name, override in overrides.items():
+        groups[name] = [_overridden(groups.get(name), override)]
+    parameters = Parameters()
+    for name, group in groups.items():
+        with complaints.gather():
+            parameters.broken.add(name)
+            _check_name(group[0].declaration)
+            parameters.found[name] = _parameter(group)
+            parameters.broken.discard(name)
+    return parameters
+
+
+def read_overrides(texts: Sequence[str], complaints: Complaints) -> dict[str, Declaration]:
+    """What ``-P name={…}`` says, by name."""
+    found: dict[str, Declaration] = {}
+    for text in texts:
+        with complaints.gather():
+            each = declaration(Passage.of(text, OPTION), 0, "PARAM")
+            if each.name.text in found:
+                message = f"{each.name.text} is given twice"
+                raise AnnotationError(message, place=each.place, cure="leave one of them")
+            found[each.name.text] = each
+    return found
+
+
+def _overridden(group: Sequence[Declared] | None, override: Declaration) -> Declared:
+    """The override with what it does not say itself taken from the first declaration."""
+    if not group:
+        return Declared(override, Path())
+    first = group[0].declaration
+    kept: dict[str, Any] = {
+        clause: next((v for d in group if (v := getattr(d.declaration, clause)) is not None), None)
+        for clause in ("type", "unit", "default", "when")
+        if getattr(override, clause) is None
+    }
+    if override.expression is not None:
+        kept = {"unit": kept.get("unit")} if "unit" in kept else {}
+    return Declared(replace(override, way=first.way, **kept), Path())
+
+
+def _check_name(declaration: Declaration) -> None:
+    name = declaration.name
+    if name.text in MEASURED:
+        raise AnnotationError(
+            f"{name.text} is the name of a metric that is always measured",
+            place=name.place(0, len(name.text)),
+            cure="give the parameter another name: AS …",
+        )
+
+
+def _parameter(group: Sequence[Declared]) -> Parameter:
+    first = group[0].declaration
+    kind = _agreed(group, "type", "TYPE")
+    rest: dict[str, Any] = {
+        "kind": first.way,
+        "unit": _agreed(group, "unit", "UNIT") or "",
+        "default": _agreed(group, "default", "DEFAULT"),
+        "when": _agreed(group, "when", "WHEN"),
+        "place": first.place,
+    }
+    if first.expression is not None:
+        for other in group[1:]:
+            if other.declaration.expression != first.expression:
+                _differ(first, other.declaration)
+        return Parameter(first.name.text, derived=first.expression, **rest)
+    return Parameter(first.name.text, domain=_domain(group, kind), **rest)
+
+
+def _agreed(group: Sequence[Declared], clause: str, keyword: str) -> Any:
+    """What the declarations say in a clause; one may leave it out, none may contradict."""
+    said = [d.declaration for d in group if getattr(d.declaration, clause) is not None]
+    for other in said[1:]:
+        if getattr(other, clause) != getattr(said[0], clause):
+            message = f"{keyword} of {other.name.text} is another at {said[0].places[keyword]}"
+            raise AnnotationError(
+                message, place=other.places[keyword], cure="say it once, or the same in both"
+            )
+    return getattr(said[0], clause) if said else None
+
+
+def _domain(group: Sequence[Declared], kind: Type | None) -> Domain:
+    """The set that all declarations agree on."""
+    first = group[0]
+    domain = _read(first, kind)
+    for other in group[1:]:
+        if other.declaration.elements is None:
+            _differ(first.declaration, other.declaration)
+        same_text = _written(other.declaration) == _written(first.declaration)
+        if same_text and other.base == first.base:
+            continue
+        if not _equal(_read(other, kind), domain):
+            _differ(first.declaration, other.declaration)
+    return domain
+
+
+def _read(declared: Declared, kind: Type | None) -> Domain:
+    elements = declared.declaration.elements
+    assert elements is not None, "a declaration without a set has an expression"
+    return read_set(elements, declared.base, kind)
+
+
+def _equal(one: Domain, other: Domain) -> bool:
+    """Whether two sets have the same texts in the same order."""
+    if one == other:
+        return True
+    if isinstance(one, Continuous | Dependent) or isinstance(other, Continuous | Dependent):
+        return False
+    if one.size != other.size or one.size > MOST:
+        return False
+    return list(one.texts()) == list(other.texts())
+
+
+def _written(declaration: Declaration) -> str:
+    content = declaration.elements or (declaration.expression and declaration.expression.passage)
+    return " ".join(content.text.split()) if content else ""
+
+
+def _differ(first: Declaration, second: Declaration) -> NoReturn:
+    """The complaint about one name with two meanings."""
+    name = second.name.text
+    here, there = (_short(_written(each)) for each in (second, first))
+    cure = "the same in both, or another name for one of them: AS …"
+    if sorted(here.strip("{} ").split(", ")) == sorted(there.strip("{} ").split(", ")):
+        cure = "the same in both, in the same order"
+    raise AnnotationError(
+        f"{name} is {here} here, but {there} at {first.place}", place=second.place, cure=cure
+    )
+
+
+def _short(text: str, most: int = 40) -> str:
+    return text if len(text) <= most else f"{text[: most - 4]} ..."
+
+
+def known_names(parameters: Parameters) -> frozenset[str]:
+    """Names that are declared, rightly or wrongly."""
+    return frozenset(parameters.found) | parameters.broken

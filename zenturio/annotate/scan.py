@@ -1,0 +1,53 @@
+"""From files to an application: every directive read, everything that is wrong said at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from zenturio.annotate.assemble import Assembly
+from zenturio.annotate.complaints import Complaints
+from zenturio.annotate.documents import Document, read_documents
+from zenturio.annotate.model import Application
+from zenturio.annotate.parameters import read_overrides
+from zenturio.annotate.paths import find_files
+from zenturio.errors import AnnotationError, Complaint
+
+
+def scan(paths: Sequence[str | Path] | str | Path, *, overrides: Sequence[str] = ()) -> Application:
+    """What the directives of these files and folders say; AnnotationError with all complaints.
+
+    Each of *overrides*, as ``n = { 1, 2 }``, gives a parameter another set, or adds one.
+    """
+    complaints = Complaints()
+    given = [paths] if isinstance(paths, str | Path) else list(paths)
+    if not given:
+        raise AnnotationError("no file is named", cure="name an annotated file, or its folder")
+    found = find_files(given, complaints)
+    documents = [
+        *read_documents(found.files, complaints, beside=False),
+        *read_documents(found.sides, complaints, beside=True),
+    ]
+    documents.sort(key=lambda document: document.name)
+    if not complaints.errors and not any(document.written for document in documents):
+        complaints.errors.append(_silent(given, documents))
+    assembly = Assembly(documents, read_overrides(overrides, complaints), complaints)
+    application = assembly.application(found.name, found.root)
+    complaints.close()
+    assert application is not None, "what is not an application has complaints"
+    return replace(application, warnings=tuple(complaints.warnings))
+
+
+def _silent(given: Sequence[str | Path], documents: Sequence[Document]) -> Complaint:
+    """The complaint about files that say nothing."""
+    where = ", ".join(map(str, given))
+    first = next((d for d in documents if d.source.text is not None), None)
+    if first is None:
+        cure = "directives for a file that cannot hold comments stand beside it, in NAME.zen"
+        return Complaint(f"{where}: there are no directives", cure=cure)
+    openers = first.dialect.openers or ("#",)
+    opener = next((o for o in ("//", "#", "!") if o in openers), openers[0])
+    closer = first.dialect.closers.get(opener, "")
+    example = f"{opener} ZEN$ PARAM n = {{ 1, 2, 4 }} {closer}".rstrip()
+    return Complaint(f"{where}: there are no directives", cure=f"write {example}")

@@ -1,0 +1,210 @@
+"""Which files a SUBSTITUTE, an ASSIGN or a CR is about, and what it makes of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from zenturio.annotate.complaints import Complaints
+from zenturio.annotate.documents import Document
+from zenturio.annotate.model import Annotated, Assignment, Hole, Line
+from zenturio.annotate.paths import SIDE, match_glob, under
+from zenturio.annotate.patterns import check_pattern
+from zenturio.annotate.scopes import quoted
+from zenturio.annotate.statements import Declaration, Probed
+from zenturio.errors import AnnotationError, Passage, did_you_mean
+
+
+@dataclass
+class Targets:
+    """The files of an application, and what is to be replaced in each."""
+
+    files: Sequence[Document]
+    complaints: Complaints
+    known: frozenset[str]
+    """Names that ``= @name`` may say."""
+    holes: dict[str, list[Hole]] = field(default_factory=lambda: defaultdict(list))
+    assignments: dict[str, list[Assignment]] = field(default_factory=lambda: defaultdict(list))
+    environment: dict[str, str] = field(default_factory=dict)
+    _variables: dict[str, Passage] = field(default_factory=dict)
+
+    def add(self, document: Document) -> None:
+        """Take up every declaration of a file."""
+        for each in document.written:
+            match each.statement:
+                case Declaration() as declaration:
+                    with self.complaints.gather():
+                        self.declare(document, declaration, each.line)
+                case Probed(name=name):
+                    with self.complaints.gather():
+                        _check_region(document, name)
+                case _:
+                    pass
+
+    def declare(self, document: Document, declaration: Declaration, line: Line) -> None:
+        parameter = self.parameter(declaration)
+        match declaration.way:
+            case "substitute":
+                self.substitute(document, declaration, line, parameter)
+            case "assign":
+                self.assign(document, declaration, line, parameter)
+            case "env":
+                self.export(declaration.target, parameter)
+            case "param":
+                if declaration.same is not None:
+                    message = f"this would only be a second name for {parameter}"
+                    cure = f"use {parameter}; = @name is for SUBSTITUTE, ASSIGN and ENV"
+                    raise AnnotationError(message, place=declaration.place, cure=cure)
+
+    def parameter(self, declaration: Declaration) -> str:
+        """The parameter that a declaration is about."""
+        same = declaration.same
+        if same is None:
+            return declaration.name.text
+        if same.text not in self.known:
+            place = same.place(0, len(same.text))
+            cure = did_you_mean(same.text, self.known)
+            raise AnnotationError(f"no parameter is named {same.text}", place=place, cure=cure)
+        return same.text
+
+    def substitute(
+        self, document: Document, declaration: Declaration, line: Line, parameter: str
+    ) -> None:
+        if declaration.match == "regex":
+            check_pattern(declaration.target)
+        files = self.files_of(document, declaration)
+        held = [file for file in files if self.may_hold(file, declaration)]
+        for file in held or files:
+            first, last = 0, len(file.source.lines)
+            if file is document:
+                first = line.last + 1
+                last = document.scopes.ends.get(line.first, last)
+            hole = Hole(
+                parameter,
+                declaration.target.text,
+                declaration.match,
+                first,
+                last,
+                declaration.optional,
+                declaration.place,
+            )
+            self.check_twice(file, hole)
+            self.holes[file.name].append(hole)
+
+    def may_hold(self, file: Document, declaration: Declaration) -> bool:
+        """Whether the target can occur in a file at all: a hole elsewhere would be idle."""
+        text = file.source.text or ""
+        return declaration.match == "regex" or declaration.target.text in text
+
+    def check_twice(self, file: Document, hole: Hole) -> None:
+        """Two parameters for one target in the same lines are one too many."""
+        for other in self.holes[file.name]:
+            same_lines = (other.first, other.last) == (hole.first, hole.last)
+            same_target = (other.target, other.match) == (hole.target, hole.match)
+            if same_target and same_lines and other.parameter != hole.parameter:
+                raise AnnotationError(
+                    f"{hole.target} is already replaced in the same lines, at {other.place}",
+                    place=hole.place,
+                    cure="leave one of them, or give each a scope with BEGIN and END",
+                )
+
+    def files_of(self, document: Document, declaration: Declaration) -> list[Document]:
+        """The text files whose lines are in the scope of a SUBSTITUTE."""
+        if declaration.begins and (document.kind != "file" or declaration.glob is not None):
+            where = "in a file of its own" if document.kind != "file" else "that has IN"
+            raise AnnotationError(
+                f"BEGIN has no meaning {where}: the scope is a whole file",
+                place=declaration.places["BEGIN"],
+                cure="leave BEGIN and its END away",
+            )
+        if declaration.glob is not None:
+            return self.matching(declaration.glob)
+        if document.kind == "file":
+            return [document]
+        if document.kind == "side":
+            return self.beside(document, declaration)
+        names = set(under(document.name, (file.name for file in self.files)))
+        found = [file for file in self.files if file.name in names and file.source.text is not None]
+        if not found:
+            message, cure = "there is no text file that this could be about", "name a folder"
+            raise AnnotationError(message, place=declaration.place, cure=cure)
+        return found
+
+    def beside(self, document: Document, declaration: Declaration) -> list[Document]:
+        """The one file that a side file is about."""
+        name = document.name.removesuffix(SIDE)
+        found = [file for file in self.files if file.name == name]
+        if found and found[0].source.text is None:
+            raise AnnotationError(
+                f"{name} is binary: it is copied, and nothing in it can be replaced",
+                place=declaration.place,
+                cure="use ENV, or {name} in the RUN command, to hand over the value",
+            )
+        return found
+
+    def matching(self, glob: Passage) -> list[Document]:
+        names = [file.name for file in self.files]
+        found = [file for file in self.files if match_glob(glob.text, file.name)]
+        place = glob.place(0, len(glob.text))
+        if not found:
+            cure = f"{did_you_mean(glob.text, names)}; *.c is in any folder, src/*.c from the first"
+            raise AnnotationError(f"no file matches {glob.text}", place=place, cure=cure)
+        texts = [file for file in found if file.source.text is not None]
+        if not texts:
+            message = f"only binary files match {glob.text}: nothing in them can be replaced"
+            raise AnnotationError(message, place=place, cure="name text files")
+        return texts
+
+    def assign(
+        self, document: Document, declaration: Declaration, line: Line, parameter: str
+    ) -> None:
+        target = quoted(declaration.target.text)
+        if document.kind != "file":
+            raise AnnotationError(
+                "ASSIGN stands in the file itself, where the assignment shall be",
+                place=declaration.place,
+                cure=f"write SUBSTITUTE {target} = … here",
+            )
+        if document.dialect.form is None:
+            raise AnnotationError(
+                f"{document.dialect.name} files have no assignment",
+                place=declaration.place,
+                cure=f"write SUBSTITUTE {target} = …, and {target} where the value belongs",
+            )
+        assignment = Assignment(parameter, declaration.target.text, line)
+        self.assignments[document.name].append(assignment)
+
+    def export(self, target: Passage, parameter: str) -> None:
+        place = target.place(0, len(target.text))
+        if "=" in target.text or "\0" in target.text:
+            message = f"no environment can hold a variable named {target.text}"
+            raise AnnotationError(message, place=place, cure="letters, digits and _")
+        if self.environment.setdefault(target.text, parameter) != parameter:
+            first = self._variables[target.text]
+            other = f"{self.environment[target.text]} at {first.place(0)}"
+            message = f"{target.text} is already {other}"
+            raise AnnotationError(message, place=place, cure="leave one of them")
+        self._variables.setdefault(target.text, target)
+
+    def annotated(self) -> tuple[Annotated, ...]:
+        """Every file with what is to be done to it, sorted by path."""
+        return tuple(
+            Annotated(
+                file.source,
+                file.name,
+                file.dialect,
+                file.lines,
+                tuple(self.holes.get(file.name, ())),
+                tuple(self.assignments.get(file.name, ())),
+                file.scopes.regions,
+            )
+            for file in sorted(self.files, key=lambda file: file.name)
+        )
+
+
+def _check_region(document: Document, name: Passage) -> None:
+    if document.kind != "file":
+        message = "CR stands in the program itself, around the region that is measured"
+        place = name.place(0, len(name.text))
+        raise AnnotationError(message, place=place, cure="move it there")
