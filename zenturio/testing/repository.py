@@ -685,7 +685,8 @@ def _run(
     metrics: Mapping[str, Measure] | None = None,
     **more: Measure,
 ) -> None:
-    outcomes = [outcome(e, status, metrics, **more) for e in experiments]
+    measured = {**(metrics or {}), **more}
+    outcomes = [outcome(e, status, measured) for e in experiments]
     _run_as(repository, driver, experiments, outcomes)
 
 
