@@ -1,0 +1,164 @@
+"""Values in commands: each stays one word for a real shell, or is refused."""
+
+import re
+import subprocess
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from zenturio.annotate.commands import fill_command
+from zenturio.errors import AnnotationError, Passage, Place
+
+HOSTILE = [
+    "",
+    " ",
+    "a b",
+    "$(id)",
+    "`id`",
+    ";rm -rf ~",
+    "-rf",
+    "'",
+    '"',
+    "\\",
+    "a\\",
+    "line\nline",
+    "$HOME",
+    "${HOME}",
+    "~",
+    "*",
+    "#",
+    "}",
+    "{b}",
+    "it's",
+    "x=1",
+    "if",
+    "2",
+    "Größe",
+    "名\u2028前",
+    "!!",
+    "a'\"'b",
+    "\t",
+    "\r\n",
+]
+values = st.one_of(
+    st.sampled_from(HOSTILE),
+    st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12),
+    st.text("'\"\\`$(){};#\n !ab1-", max_size=8),
+)
+
+
+def shell(command):
+    """The words that printf is given, as the shell of RUN reads the command."""
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=False)
+    assert done.returncode == 0, (command, done.stderr)
+    return [word.decode() for word in done.stdout.split(b"\0")[:-1]]
+
+
+# What stands before and behind a value, and how many words of printf's it then is.
+CONTEXTS = [
+    ("{a}", "{v}"),
+    ("--n={a}", "--n={v}"),
+    ("'{a}'", "{v}"),
+    ("'x{a}y'", "x{v}y"),
+    ('"{a}"', "{v}"),
+    ('"x{a}y"', "x{v}y"),
+    ("x{a}{a}y", "x{v}{v}y"),
+    ("'x'{a}\"y\"", "x{v}y"),
+    ('"$(printf %s {a})."', "{v}."),
+    ('"$(printf %s "{a}")."', "{v}."),
+    ("\"$(printf %s 'x{a}y')\"", "x{v}y"),
+    ('"$(printf %s "$(printf %s {a})").{a}"', "{v}.{v}"),
+    ('"$E{a}"', "e{v}"),
+    ("$E{a}", "e{v}"),
+    ('"${{E}}${E}{a}"', None),
+    (r"\{a}{a}", "{{a}}{v}"),
+    (r"\\{a}", "\\{v}"),
+    ('"\\"{a}"', '"{v}'),
+    ("{{a}}{a}", "{{a}}{v}"),
+]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(CONTEXTS), values), min_size=1, max_size=4))
+@example([(context, value) for context in CONTEXTS for value in HOSTILE])
+def test_every_value_is_one_word_wherever_it_stands(pieces):
+    pieces = [(c, v) for c, v in pieces if c[1] is not None and not _is_cut(c[0], v)]
+    words, expected, texts = [], [], {}
+    for i, ((written, wanted), value) in enumerate(pieces):
+        words.append(written.replace("{a}", f"{{p{i}}}").replace("{{p", "{{p"))
+        texts[f"p{i}"] = value
+        expected.append(wanted.replace("{{a}}", f"\1p{i}\2").replace("{v}", value))
+    expected = [word.replace("\1", "{").replace("\2", "}") for word in expected]
+    command = fill_command("E=e; printf '%s\\0' end " + " ".join(words), texts)
+    assert shell(command) == ["end", *expected]
+
+
+def _is_cut(written, value):
+    """$(...) itself drops the newlines at the end of what it reads."""
+    return "$(" in written and value.endswith("\n")
+
+
+@given(values)
+@settings(deadline=None, max_examples=50)
+def test_a_value_is_never_an_assignment_a_keyword_or_a_redirection(value):
+    command = fill_command("f() { printf '%s\\0' \"$@\"; }; f {v}>&1", {"v": value})
+    assert shell(command) == [value]
+
+
+@pytest.mark.parametrize(
+    ("command", "filled"),
+    [
+        ("./matmul {n}", "./matmul 128"),
+        ("echo ${n} $n {m} {}", "echo ${n} $n {m} {}"),
+        ("awk '{print $1 * {n}}' {{n}}", "awk '{print $1 * 128}' {n}"),
+        ("awk '{{print {n}}}'", "awk '{print 128}'"),
+        ("awk '{if (x) {y}}'", "awk '{if (x) {y}}'"),
+        ("echo '${n}' # {n}", "echo '${n}' # {n}"),
+        ("echo ${x:-{n}} ${#x} $#{n}", "echo ${x:-{n}} ${#x} $#'128'"),
+        ("echo $(( {n} + 1 ))", "echo $(( 128 + 1 ))"),
+        ("for ((i=0; i<{n}; i++)); do :; done", "for ((i=0; i<128; i++)); do :; done"),
+        ("cat {n} <<E\nbody\nE", "cat 128 <<E\nbody\nE"),
+        ("cat <<< {n}", "cat <<< 128"),
+        ("echo 'unclosed {n}", "echo 'unclosed 128"),
+        ("(cd x; ./a {n})", "(cd x; ./a 128)"),
+        ("{block-size} {Größe}", "4 '5 m'"),
+    ],
+)
+def test_commands_read_as_written(command, filled):
+    assert fill_command(command, {"n": "128", "block-size": "4", "Größe": "5 m"}) == filled
+
+
+@pytest.mark.parametrize(
+    ("command", "value", "column"),
+    [
+        ("echo `cat {n}`", "1", 11),
+        ("echo $'{n}'", "1", 8),
+        (r"echo $'\'' {n}", "1", 12),
+        ("cat <<E\n{n}\nE", "1", 9),
+        ("echo $(( {n} ))", "a[$(id)]", 10),
+        ("(( {n} ))", "1 + 1", 4),
+        ("echo $[ {n} ]", "1", 9),
+        ('echo "$(case a in a) echo {n};; esac)"', "1", 27),
+        ("echo ${x:-'}'} {n}", "1", 16),
+        ("echo {n}", "a\0b", 6),
+    ],
+)
+def test_where_no_quoting_is_safe_the_value_is_refused_with_its_place(command, value, column):
+    place = Place("job.sh", 7, 1, command)
+    with pytest.raises(AnnotationError) as caught:
+        fill_command(Passage(command, ((0, place),)), {"n": value})
+    (complaint,) = caught.value.complaints
+    assert (complaint.place.file, complaint.place.line, complaint.place.column) == ("job.sh", 7, column)
+    assert complaint.cure
+
+
+@given(st.text("{}$'\"\\`()#<n \n", max_size=20))
+@settings(max_examples=300)
+def test_any_command_is_filled_or_refused_and_without_values_only_loses_doubled_braces(text):
+    try:
+        fill_command(text, {"n": "$(id)"})
+    except AnnotationError as error:
+        assert error.complaints[0].place is not None
+    if "{{" not in re.sub(r"\\.", "", text):
+        assert fill_command(text, {}) == text

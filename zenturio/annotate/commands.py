@@ -1,0 +1,261 @@
+"""
+Put values into a shell command so that each stays one word, whatever it holds.
+
+``{name}`` stands for a value wherever the shell would read a word: bare, in ``'...'``, in ``"..."``
+and in ``$(...)`` within them. ``${...}`` and ``{...}`` around anything that is no parameter are the
+shell's own and stay; ``{{`` and ``}}`` are braces. Where no quoting would be safe (backticks,
+``$'...'``, here-documents, arithmetic unless the value is a number) a value is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from zenturio.errors import AnnotationError, Passage
+
+# Without "=", which makes an assignment of a first word, and "~" and braces, which expand.
+_PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,-]+", re.ASCII)
+_NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?", re.ASCII)
+_VARIABLE = re.compile(r"\$(?:\w*|[@*#?$!-])\Z", re.ASCII)
+_RESERVED = frozenset(
+    {"if", "then", "else", "elif", "fi", "do", "done", "case", "esac", "while"}
+    | {"until", "for", "in", "function", "select", "time", "coproc"}
+)
+_WORD_END = " \t\n;&|()<>"
+
+
+def fill_command(command: Passage | str, texts: Mapping[str, str]) -> str:
+    """The command with each ``{name}`` of *texts* as its text, quoted for where it stands."""
+    return _Filling(Passage.of(command, "<command>"), texts).run()
+
+
+@dataclass(slots=True)
+class _Level:
+    """What the shell is reading: bare words, ``"``, ``(`` within ``$(``, or ``((``."""
+
+    kind: str
+    depth: int = 0
+
+
+class _Filling:
+    """One walk over a command, as the shell reads it."""
+
+    def __init__(self, command: Passage, texts: Mapping[str, str]) -> None:
+        self.command = command
+        self.text = command.text
+        self.texts = texts
+        self.at = 0
+        self.out: list[str] = []
+        self.levels = [_Level("bare")]
+        self.braces = 0
+
+    def run(self) -> str:
+        while self.at < len(self.text):
+            if not self._brace():
+                match self.levels[-1].kind:
+                    case "double":
+                        self._double()
+                    case "arithmetic":
+                        self._arithmetic()
+                    case _:
+                        self._bare()
+        return "".join(self.out)
+
+    def _take(self, count: int) -> None:
+        """Copy the next *count* characters."""
+        self.out.append(self.text[self.at : self.at + count])
+        self.at += count
+
+    def _starts(self, prefix: str) -> bool:
+        return self.text.startswith(prefix, self.at)
+
+    def _brace(self) -> bool:
+        """A value, a doubled brace or ``${...}`` if one begins here."""
+        if self._starts("${"):
+            self._take(self._end_of_expansion() - self.at)
+        elif self._starts("{{") and "}}" in self.text[self.at :]:
+            self.braces += 1
+            self._write("{", 2)
+        elif self._starts("}}") and self.braces:
+            self.braces -= 1
+            self._write("}", 2)
+        elif name := self._name():
+            self._write(self._quoted(name), len(name) + 2)
+        else:
+            return False
+        return True
+
+    def _write(self, text: str, width: int) -> None:
+        self.out.append(text)
+        self.at += width
+
+    def _name(self, at: int | None = None) -> str:
+        """The parameter whose ``{name}`` stands at *at*, or nothing."""
+        at = self.at if at is None else at
+        if not self.text.startswith("{", at):
+            return ""
+        end = self.text.find("}", at)
+        name = self.text[at + 1 : end] if end > 0 else ""
+        return name if name in self.texts else ""
+
+    def _end_of_expansion(self) -> int:
+        """Behind ``${...}``; shells differ in what quotes within it mean to what follows."""
+        depth, end = 0, len(self.text)
+        for i in range(self.at, len(self.text)):
+            depth += {"{": 1, "}": -1}.get(self.text[i], 0)
+            if self.text[i] == "}" and depth == 0:
+                end = i + 1
+                break
+        if re.search(r"['\"`\\]|\$\(", self.text[self.at : end]):
+            self._refuse_behind(end, "${...} with quotes in it")
+        return end
+
+    def _bare(self) -> None:
+        character = self.text[self.at]
+        if character == "\\":
+            self._take(2)
+        elif character == "'":
+            self._single()
+        elif character == '"':
+            self.levels.append(_Level("double"))
+            self._take(1)
+        elif character == "#" and self._begins_word():
+            self._take(self._find("\n") - self.at)
+        elif self._is_case():
+            self._refuse_behind(self.at, "case within $(...)")
+            self._take(1)
+        elif self._starts("<<") and not self._starts("<<<"):
+            self._here_document()
+        elif character == "(" and self._starts("(("):
+            self.levels.append(_Level("arithmetic"))
+            self._take(2)
+        elif character in "()":
+            self._parenthesis(character)
+        else:
+            self._expansion()
+
+    def _double(self) -> None:
+        if self.text[self.at] == "\\":
+            self._take(2)
+        elif self.text[self.at] == '"':
+            self.levels.pop()
+            self._take(1)
+        else:
+            self._expansion()
+
+    def _arithmetic(self) -> None:
+        level = self.levels[-1]
+        if self._starts("))") and level.depth == 0:
+            self.levels.pop()
+            self._take(2)
+            return
+        level.depth += {"(": 1, ")": -1}.get(self.text[self.at], 0)
+        self._expansion()
+
+    def _expansion(self) -> None:
+        """``$(...)``, ``$((...))``, backticks, ``$'...'``, or one plain character."""
+        if self._starts("$(("):
+            self.levels.append(_Level("arithmetic"))
+            self._take(3)
+        elif self._starts("$("):
+            self.levels.append(_Level("substitution"))
+            self._take(2)
+        elif self._starts("`"):
+            self._refused_until("`", 1, "backticks", "write $(...)")
+        elif self._starts("$["):
+            self._refused_until("]", 2, "$[...]", "write $((...))")
+        elif self._starts("$'") and self.levels[-1].kind != "double":
+            self._refused_until("'", 2, "$'...'", "write '...'")
+        else:
+            self._take(1)
+
+    def _single(self) -> None:
+        """Everything up to the next quote, in which only values and braces mean something."""
+        self._take(1)
+        while self.at < len(self.text) and not self._starts("'"):
+            if self._starts("${"):
+                self._take(2)
+            elif not self._starts("{{") and (name := self._name()):
+                self._write(self._safe(name).replace("'", "'\"'\"'"), len(name) + 2)
+            elif not self._brace():
+                self._take(1)
+        self._take(1)
+
+    def _parenthesis(self, character: str) -> None:
+        """``$(`` ends at the ``)`` that no ``(`` within it belongs to."""
+        level = self.levels[-1]
+        if level.kind == "substitution" and character == ")" and level.depth == 0:
+            self.levels.pop()
+        else:
+            level.depth += 1 if character == "(" else -1
+        self._take(1)
+
+    def _here_document(self) -> None:
+        """The rest of the line is read on; below it no value can be quoted."""
+        self._refuse_behind(self._find("\n"), "a here-document", "pass it as an argument")
+        self._take(2)
+
+    def _is_case(self) -> bool:
+        """Whether the ``)`` of a pattern will look like the end of ``$(``."""
+        inside = self.levels[-1].kind == "substitution" and self._begins_word()
+        return inside and re.match(r"case\b", self.text[self.at :]) is not None
+
+    def _refuse_behind(self, start: int, where: str, cure: str = "set a variable before") -> None:
+        """Refuse values from *start* on: what the shell makes of their place is not certain."""
+        if (at := self._next_name(start)) is not None:
+            raise self._refused(at, where, cure)
+
+    def _refused_until(self, closer: str, start: int, where: str, cure: str) -> None:
+        """Copy a quotation in which no value may stand."""
+        end = self.at + start
+        while end < len(self.text) and not self.text.startswith(closer, end):
+            end += 2 if self.text[end] == "\\" else 1
+        at = self._next_name(self.at)
+        # Shells that do not know $'...' read its backslashes otherwise, and so all that follows.
+        unsure = closer == "'" and "\\" in self.text[self.at : end]
+        if at is not None and (at < end or unsure):
+            raise self._refused(at, where, cure)
+        self._take(end + 1 - self.at)
+
+    def _next_name(self, start: int) -> int | None:
+        places = (i for i in range(start, len(self.text)) if self.text[i] == "{")
+        return next((i for i in places if self._name(i)), None)
+
+    def _refused(self, at: int, where: str, cure: str) -> AnnotationError:
+        name = self._name(at)
+        place = self.command.place(at, at + len(name) + 2)
+        return AnnotationError(f"{{{name}}} cannot be quoted in {where}", place=place, cure=cure)
+
+    def _quoted(self, name: str) -> str:
+        text, level = self._safe(name), self.levels[-1]
+        if level.kind == "arithmetic":
+            if not _NUMBER.fullmatch(text):
+                raise self._refused(self.at, f"arithmetic, being {text!r}", "take a number")
+            return text
+        behind = self.text[self.at + len(name) + 2 : self.at + len(name) + 3]
+        is_plain = _PLAIN.fullmatch(text) and not _VARIABLE.search("".join(self.out[-99:]))
+        if level.kind == "double":
+            return text if is_plain else '"' + _single_quoted(text) + '"'
+        is_word = text not in _RESERVED and not (text.isdigit() and behind in {"<", ">"})
+        return text if is_plain and is_word else _single_quoted(text)
+
+    def _safe(self, name: str) -> str:
+        """The text, which no command can take if it holds a NUL."""
+        if "\0" in (text := self.texts[name]):
+            place = self.command.place(self.at, self.at + len(name) + 2)
+            message = f"{{{name}}} holds a NUL byte, which no program's argument can"
+            raise AnnotationError(message, place=place, cure="leave it out, or put it in a file")
+        return text
+
+    def _find(self, text: str) -> int:
+        found = self.text.find(text, self.at)
+        return found if found >= 0 else len(self.text)
+
+    def _begins_word(self) -> bool:
+        return self.at == 0 or self.text[self.at - 1] in _WORD_END
+
+
+def _single_quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\"'\"'") + "'"
