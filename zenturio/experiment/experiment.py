@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from zenturio.annotate import Metric
+from zenturio.annotate.model import Metric
 from zenturio.expression import Expression, Value
 
 Status = Literal["ok", "failed", "timeout", "cancelled"]
@@ -22,6 +22,8 @@ class Filed:
     mode: int
     content: bytes | None = None
     original: Path | None = None
+    digest: str = ""
+    """Of the original's content, as identity counts it; empty where *content* is given."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,102 @@
+"""A Python function as the experiment: its arguments are parameters, its answer is the metrics."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from hashlib import blake2b
+from typing import Any, overload
+
+from zenturio.annotate.model import Repeat
+from zenturio.errors import InputError, did_you_mean
+from zenturio.experiment.experiment import Experiment, Recipe
+from zenturio.expression import Value
+from zenturio.space import Space
+
+_EMPTY: Mapping[str, str] = {}
+
+
+class Function:
+    """A function that is run for each point; calling it calls the function itself.
+
+    Its identity covers its source, the values it is given and the repeat number; what it calls
+    is not covered.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], *, repeat: int = 1, seed: str | None = None
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.name: str = function.__name__
+        self.repeat = Repeat(repeat, seed)
+        self.recipe = Recipe()
+        self.source = _source(function)
+        self._state = blake2b(self.source.encode(), digest_size=16)
+        names, self.takes_all = _arguments(function)
+        self.arguments = frozenset(names)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+    def check(self, space: Space) -> None:
+        """InputError where the function has no argument for one of the space's parameters."""
+        names = {parameter.name for parameter in space.parameters}
+        for name in sorted(names - self.arguments) if not self.takes_all else ():
+            raise InputError(
+                f"{self.name}() has no argument {name}", cure=did_you_mean(name, self.arguments)
+            )
+
+    def experiments(self, point: Mapping[str, Value], index: int = -1) -> tuple[Experiment, ...]:
+        """The experiments of *point*, in the order of their repeats; a seed is the run's number."""
+        count, seed = self.repeat.count, self.repeat.seed
+        found = []
+        for run in range(1, count + 1):
+            values = point if seed is None else {**point, seed: run}
+            digest = self._digest(values, run)
+            found.append(Experiment(digest, index, run, values, (), (), _EMPTY, None, self.recipe))
+        return tuple(found)
+
+    def _digest(self, values: Mapping[str, Value], run: int) -> str:
+        state = self._state.copy()
+        names = sorted(values)  # repr tells 1, 1.0, '1' and True apart, and quotes what it must
+        state.update(
+            repr((run, names, [values[name] for name in names])).encode("utf-8", "replace")
+        )
+        return state.hexdigest()
+
+
+@overload
+def experiment(function: Callable[..., Any], /) -> Function: ...
+@overload
+def experiment(
+    *, repeat: int = 1, seed: str | None = None
+) -> Callable[[Callable[..., Any]], Function]: ...
+def experiment(
+    function: Callable[..., Any] | None = None, /, *, repeat: int = 1, seed: str | None = None
+) -> Function | Callable[[Callable[..., Any]], Function]:
+    """Makes an experiment of a function: ``@experiment`` or ``@experiment(repeat=30)``."""
+    if function is not None:
+        return Function(function, repeat=repeat, seed=seed)
+    return functools.partial(Function, repeat=repeat, seed=seed)
+
+
+def _source(function: Callable[..., Any]) -> str:
+    """The function's text; where there is none (a prompt), its compiled form."""
+    name = f"{function.__module__}.{function.__qualname__}\n"
+    try:
+        return name + inspect.getsource(function)
+    except (OSError, TypeError):
+        code = getattr(function, "__code__", None)
+        if code is None:
+            return name
+        return name + repr((code.co_code, code.co_consts, code.co_names))
+
+
+def _arguments(function: Callable[..., Any]) -> tuple[list[str], bool]:
+    """The names that it takes by keyword, and whether it takes any."""
+    parameters = inspect.signature(function).parameters.values()
+    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    names = [parameter.name for parameter in parameters if parameter.kind in by_name]
+    return names, any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)

@@ -1,0 +1,73 @@
+"""
+What makes an experiment the same: a digest of all that could change what it does.
+
+Covered are the files with their paths and executable bits, the commands to the letter, the
+environment that the experiment sets and the repeat number; not covered are limits (TIMEOUT, RETRY,
+CPUS, MEMORY), metrics, and the machine. Every part is framed by its length, so that no two
+experiments can be read from the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from hashlib import blake2b
+
+from zenturio.experiment.experiment import Filed, Step
+
+_SIZE = 16
+_VERSION = b"zenturio experiment 1"
+
+
+def digest(
+    files: Iterable[Filed], steps: Iterable[Step], environment: Mapping[str, str], repeat: int
+) -> str:
+    """32 hexadecimal digits; *files* in any order."""
+    records = sorted(record(filed) for filed in files)
+    return combined(files_digest(records), steps, environment, repeat)
+
+
+def content_digest(content: bytes) -> bytes:
+    """Of a file's bytes alone."""
+    return blake2b(content, digest_size=_SIZE).digest()
+
+
+def record(filed: Filed) -> bytes:
+    """What a file adds: its path, whether it may be executed, and its content."""
+    if filed.content is not None:
+        content = content_digest(filed.content)
+    else:
+        content = bytes.fromhex(filed.digest)
+    return path_record(filed.path, executable=bool(filed.mode & 0o111)) + content
+
+
+@lru_cache(maxsize=4096)
+def path_record(path: str, *, executable: bool) -> bytes:
+    """What comes before the digest of the content, which has always the same length."""
+    return _framed(path.encode("utf-8", "surrogateescape")) + (b"x" if executable else b"-")
+
+
+def files_digest(records: Iterable[bytes]) -> bytes:
+    """Of all files, whose *records* are sorted."""
+    return content_digest(b"".join(records))
+
+
+def combined(
+    files: bytes, steps: Iterable[Step], environment: Mapping[str, str], repeat: int
+) -> str:
+    """The experiment's digest from that of its files (``files_digest``) and all else."""
+    commands = b"".join(
+        [_framed(step.command.encode("utf-8", "surrogateescape")) for step in steps]
+    )
+    names = b"".join([_named(name, text) for name, text in sorted(environment.items())])
+    parts = (_VERSION, files, commands, names, b"%d" % repeat)
+    return blake2b(b"".join(map(_framed, parts)), digest_size=_SIZE).hexdigest()
+
+
+def _named(name: str, text: str) -> bytes:
+    encoded = (part.encode("utf-8", "surrogateescape") for part in (name, text))
+    return b"".join(map(_framed, encoded))
+
+
+def _framed(part: bytes) -> bytes:
+    return b"%d:" % len(part) + part

@@ -1,0 +1,136 @@
+"""Where results come from: code, host and time; of the environment only what is on a list."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+ENVIRONMENT = (
+    "CC",
+    "CXX",
+    "FC",
+    "CFLAGS",
+    "CXXFLAGS",
+    "FFLAGS",
+    "LDFLAGS",
+    "CONDA_DEFAULT_ENV",
+    "CUDA_VISIBLE_DEVICES",
+    "GOMP_CPU_AFFINITY",
+    "HOSTNAME",
+    "KMP_AFFINITY",
+    "LANG",
+    "LC_ALL",
+    "LD_LIBRARY_PATH",
+    "LOADEDMODULES",
+    "MKL_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "OMP_PLACES",
+    "OMP_PROC_BIND",
+    "OMP_SCHEDULE",
+    "OPENBLAS_NUM_THREADS",
+    "PATH",
+    "SHELL",
+    "SLURM_CLUSTER_NAME",
+    "SLURM_JOB_ID",
+    "SLURM_JOB_NODELIST",
+    "SLURM_JOB_PARTITION",
+    "TZ",
+    "USER",
+    "VIRTUAL_ENV",
+)
+"""Variables that may matter and hold no secret; no other is ever recorded."""
+
+
+def provenance(folder: Path | None = None) -> dict[str, Any]:
+    """All that is worth knowing about how, where and when a study ran; of JSON's types only."""
+    return {
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "tool": _tool(),
+        "git": git(folder or Path.cwd()),
+        "host": host(),
+        "python": platform.python_version(),
+        "command": Path(sys.argv[0]).name if sys.argv else "",
+        "environment": {name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
+    }
+
+
+@cache
+def host() -> dict[str, Any]:
+    """This machine: name, CPU model, cores, memory in bytes, operating system."""
+    return {
+        "name": platform.node(),
+        "cpu": _cpu(),
+        "cores": cores(),
+        "memory": memory(),
+        "arch": platform.machine(),
+        "os": _system(),
+        "kernel": platform.release(),
+    }
+
+
+def cores() -> int:
+    """How many CPUs this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def memory() -> int:
+    """Bytes of memory that this process may use: the machine's, or less in a container."""
+    sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for limit in ("memory.max", "memory/memory.limit_in_bytes"):
+        try:
+            sizes.append(int((Path("/sys/fs/cgroup") / limit).read_text()))
+        except (OSError, ValueError):  # not there, or "max"
+            continue
+    return min(sizes)
+
+
+def git(folder: Path) -> dict[str, Any] | None:
+    """The commit that *folder* is at and whether files differ from it; none without git."""
+    command = ["git", "status", "--porcelain=v2", "--branch", "--untracked-files=no"]
+    try:
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, timeout=10, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    lines = done.stdout.splitlines()
+    facts = dict(line[2:].split(" ", 1) for line in lines if line.startswith("# branch."))
+    commit = facts.get("branch.oid", "")
+    return {
+        "commit": None if commit == "(initial)" else commit,
+        "branch": facts.get("branch.head"),
+        "dirty": any(not line.startswith("#") for line in lines),
+    }
+
+
+def _tool() -> str:
+    try:
+        return version("zenturio")
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _cpu() -> str:
+    """The CPU's model as its maker names it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        return platform.processor()
+    named = (line.partition(":")[2] for line in lines if line.startswith(("model name", "Model")))
+    return next(named, "").strip() or platform.processor()
+
+
+def _system() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
+    except OSError:
+        return platform.platform(terse=True)
