@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+from zenturio.annotate.commands import fill_command
 from zenturio.annotate.complaints import Complaints
 from zenturio.annotate.documents import Document
 from zenturio.annotate.holes import complaints as absent_targets
@@ -188,9 +189,14 @@ class Assembly:
             names.truth(require.expression, "REQUIRE", host=True)
         for rank in self.each(Rank):
             names.number(rank.expression, "RANK", host=True)
-        for step in (*self.each(Build), *self.each(Run)):
-            if step.command.cpus is not None:
-                names.number(step.command.cpus, "CPUS")
+        commands = [step.command for step in self.each(Build)]
+        commands += [step.command for step in self.each(Run)]
+        known = dict.fromkeys([*dimensions, *filter(None, [names.seed])], "1")
+        for command in commands:
+            with self.complaints.gather():
+                fill_command(command.text, known)
+            if command.cpus is not None:
+                names.number(command.cpus, "CPUS")
         for aim in self.each(Aim):
             for goal in aim.goals:
                 names.number(goal.expression, "an objective", metrics=True)

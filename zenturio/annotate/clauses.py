@@ -82,8 +82,13 @@ class Clauses:
 
     def resume(self, start: int) -> int:
         """Where the next known clause begins behind a mistake."""
-        found = (t.start for t in tokens(self.passage.text, start) if t.upper() in self.known)
-        return next(found, len(self.passage.text))
+        text = self.passage.text
+        alone = (
+            t
+            for t in tokens(text, start)
+            if not text[t.start - 1 : t.end + 1].strip(t.text).strip()
+        )
+        return next((t.start for t in alone if t.upper() in self.known), len(text))
 
     def clause(self, token: Token) -> int:
         keyword = token.upper()
@@ -130,7 +135,9 @@ class Clauses:
         assert token is not None
         text = self.passage.cut(token.start, token.end)
         if token.kind in ("text", "name"):
-            return unquote(text), token.end
+            inner = unquote(text)
+            self.need(inner.text or quoted, keyword, start, what)
+            return inner, token.end
         if token.text in "\"'":
             raise unclosed(self.passage, token)
         end = self.behind(token.start)
@@ -179,7 +186,8 @@ class Clauses:
             )
         if token.kind == "sign" and token.text in "\"'":
             return unclosed(self.passage, token)
-        cure = did_you_mean(token.text, self.known) if keyword else f"here may stand: {allowed}"
+        near = did_you_mean(token.text, self.known)
+        cure = near if near.startswith("did") else f"here may stand: {allowed}"
         if not allowed:
             cure = f"{self.head} ends here"
         return AnnotationError(f"{token.text} is not expected here", place=place, cure=cure)
@@ -200,7 +208,8 @@ class Clauses:
             if choice.casefold() == word.text.casefold():
                 return choice
         place = word.place(0, len(word.text))
-        near = did_you_mean(word.text, choices)
+        shown = [choice.upper() if keyword == "MATCH" else choice for choice in choices]
+        near = did_you_mean(word.text, shown)
         self.complaints.error(f"{keyword} {word.text} is not known", place, near)
         return None
 

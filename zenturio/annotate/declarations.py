@@ -24,6 +24,10 @@ _WAYS: dict[str, Way] = {
 }
 _ALWAYS = ("AS", "TYPE", "UNIT", "DEFAULT", "WHEN")
 _PLACES = ("IN", "MATCH", "OPTIONAL", "BEGIN")
+_EXAMPLES = {
+    "METRIC": r'METRIC time FROM stdout REGEX "time = (\S+)"',
+    "CR": "CR loop PMETRIC WTIME, CTIME, MAXRSS BEGIN",
+}
 _BARE = re.compile(r"""[^\s=:"'{}]+(?::(?!=)[^\s=:"'{}]*)*""")
 _SIGN = re.compile(r"\s*(:=|==|=|:|)\s*")
 
@@ -70,13 +74,14 @@ def read_target(body: Passage, start: int, keyword: str) -> tuple[Passage, int]:
         raise AnnotationError(
             f"{keyword} needs a name",
             place=body.place(max(start - len(keyword), 0), start),
-            cure=f"write {keyword} n = {{ 1, 2, 4 }}",
+            cure=f"write {_EXAMPLES.get(keyword, f'{keyword} n = {{ 1, 2, 4 }}')}",
         )
     if token.kind in ("text", "name"):
         text = unquote(body.cut(token.start, token.end))
         if not text.text:
             place = body.place(token.start, token.end)
-            raise AnnotationError("a name has at least one letter", place=place)
+            cure = "at least one letter between the quotes"
+            raise AnnotationError("the name is empty", place=place, cure=cure)
         return text, token.end
     if token.text in "\"'":
         raise unclosed(body, token)
@@ -117,10 +122,10 @@ def _no_set(body: Passage, sign: str, at: int, keyword: str) -> AnnotationError:
     """The complaint about what stands in place of a set."""
     at = min(at, max(len(body.text.rstrip()) - 1, 0))
     if sign in ("", ":", "=="):
-        rest = body.text[at:].split("{")[0].strip() or "this"
-        message = "= is missing" if sign == "" else f"{sign} is no sign here"
+        start = body.text.rindex(sign, 0, at) if sign else at
+        message = f"{sign} is no sign here" if sign else "= is missing"
         cure = f"write {keyword} name = {{ … }}; := if it is computed from other parameters"
-        place = body.place(at, at + (len(rest) if not sign else 1))
+        place = body.place(start, start + max(len(sign), 1))
         return AnnotationError(message, place=place, cure=cure)
     word = body.text[at:].split()[0] if sign == "=" and body.text[at:].strip("= ") else ""
     value = word.rstrip(",") or "1, 2, 4"

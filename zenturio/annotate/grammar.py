@@ -124,15 +124,24 @@ def _quoted(body: Passage, token: Token, example: str) -> tuple[Passage, int]:
     if found is None or found.kind != "text":
         if found is not None and found.text in "\"'":
             raise unclosed(body, found)
-        start, end = (found.start, len(body.text.rstrip())) if found else (token.start, token.end)
-        message = f"{token.upper()} needs a quoted text"
-        raise AnnotationError(message, place=body.place(start, end), cure=f"write {example}")
+        start, end = (found.start, _bare_end(body, found)) if found else (token.start, token.end)
+        keyword = token.upper()
+        cure = f'write {keyword} "{body.text[start:end]}"' if found else f"write {example}"
+        raise AnnotationError(
+            f"{keyword} needs a quoted text", place=body.place(start, end), cure=cure
+        )
     text = unquote(body.cut(found.start, found.end))
     if not text.text.strip():
         place = body.place(found.start, found.end)
         message = f"the text of {token.upper()} is empty"
         raise AnnotationError(message, place=place, cure=f"write {example}")
     return text, found.end
+
+
+def _bare_end(body: Passage, first: Token) -> int:
+    """Where a text without quotes ends: before the first clause, or with the directive."""
+    clauses = (t.start for t in tokens(body.text, first.end) if t.upper() in (*_LIMITS, "ON"))
+    return len(body.text[: next(clauses, len(body.text))].rstrip())
 
 
 def _amount(clauses: Clauses, keyword: Literal["TIMEOUT", "MEMORY"]) -> float | None:

@@ -32,7 +32,8 @@ def json_steps(path: str | Passage) -> tuple[str | int | None, ...]:
         found = _STEP.match(text, at)
         if not found:
             place = passage.place(at, len(text))
-            raise AnnotationError("the JSON path ends in nothing known", place=place, cure=_EXAMPLE)
+            message = f"{text[at:]} is no step of a JSON path"
+            raise AnnotationError(message, place=place, cure=_EXAMPLE)
         steps.append(_step(found))
         at = found.end()
     return tuple(steps)

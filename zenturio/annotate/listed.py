@@ -16,7 +16,7 @@ def lines_of(name: Passage, base: Path, place: Place) -> list[Entry]:
     text = _content(name, base, place)
     lines = enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1)
     found = [
-        Entry(line.strip(), place, f" (line {number} of {name.text})")
+        Entry(line.strip(), place, f" in line {number} of {name.text}")
         for number, line in lines
         if line.strip()
     ]

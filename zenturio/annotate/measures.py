@@ -18,7 +18,6 @@ from zenturio.expression import Expression, parse
 
 _FOUND = ("FROM", "REGEX", "JSON", "CSV", "COLUMN", "TAKE", "UNIT", "OPTIONAL")
 _COMPUTED = ("UNIT", "OPTIONAL")
-_EXAMPLE = r'METRIC time FROM stdout REGEX "time = (\S+)"'
 
 
 def measured(body: Passage, start: int) -> Measured:
@@ -37,8 +36,9 @@ def measured(body: Passage, start: int) -> Measured:
         formula, clauses = _formula(body, len(body.text) - len(rest) + 2, complaints)
     else:
         clauses = Clauses(body, "METRIC", _FOUND, complaints).read(at)
-        with complaints.gather():
-            _check_way(clauses, name)
+        if not complaints.errors:
+            with complaints.gather():
+                _check_way(clauses, name)
     metric = _metric(name, formula, clauses)
     complaints.close()
     return Measured(name, metric)
@@ -104,7 +104,7 @@ def _check_source(clauses: Clauses, ways: Sequence[str], name: Passage) -> None:
     if source is None:
         return
     if not ways:
-        message = f"how {name.text} is found in {source.text.text} is not said"
+        message = f"METRIC {name.text} does not say how it is found in {source.text.text}"
         cure = r'write REGEX "time = (\S+)", JSON "$.time" or CSV COLUMN time'
         raise AnnotationError(message, place=source.value_place, cure=cure)
     check_inside(source.text, "FROM")
@@ -125,6 +125,10 @@ def probed(body: Passage, start: int) -> Probed:
     """What stands behind CR: ``name PMETRIC WTIME,CTIME BEGIN``."""
     complaints = Complaints()
     name, at = read_target(body, start, "CR")
+    if name.text.upper() == "PMETRIC" and "PMETRIC" not in body.text[at:].upper():
+        place = name.place(0, len(name.text))
+        cure = "write CR loop PMETRIC WTIME, CTIME, MAXRSS BEGIN"
+        raise AnnotationError("CR needs a name before PMETRIC", place=place, cure=cure)
     clauses = Clauses(body, "CR", ("PMETRIC", "BEGIN"), complaints).read(at)
     place = name.place(0, len(name.text))
     cure = f"write CR {name.text} PMETRIC WTIME, CTIME, MAXRSS BEGIN, and END CR behind the region"

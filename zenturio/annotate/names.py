@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import graphlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from zenturio.annotate.complaints import Complaints
-from zenturio.errors import Place
+from zenturio.errors import InputError, Place
 from zenturio.expression import Expression, Type
 from zenturio.expression.nodes import Index, Name, walk
 
@@ -42,9 +42,13 @@ class Names:
                 for message, cure in self.wrong(node, who, metrics=metrics):
                     self.complaints.error(message, place, cure)
                     types[node.name] = None
-        with self.complaints.gather():
+        try:
             return expression.check(types, host=host)
-        return None
+        except InputError as error:
+            for each in error.complaints:
+                cure = each.cure or "name a parameter whose values fit, or write a number"
+                self.complaints.errors.append(replace(each, cure=cure))
+            return None
 
     def wrong(self, node: Name | Index, who: str, *, metrics: bool) -> Iterator[tuple[str, str]]:
         """What is wrong with a name, as far as the expression alone cannot know it."""
@@ -63,7 +67,8 @@ class Names:
             cure = "TAKE mean, min, max, first or last gives one"
             yield f"{name} keeps all its values (TAKE all), and a formula needs one", cure
         elif name in self.renamed and name not in self.metrics:
-            yield f"{name} is the target; its parameter is {self.renamed[name]}", "write that name"
+            right = self.renamed[name]
+            yield f"{name} is the target; its parameter is {right}", f"write {right}"
 
     def truth(self, expression: Expression, who: str, *, host: bool = False) -> None:
         """A condition: true or false."""

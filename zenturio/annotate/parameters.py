@@ -98,48 +98,48 @@ def _check_name(declaration: Declaration) -> None:
 
 
 def _parameter(group: Sequence[Declared]) -> Parameter:
+    """The parameter that a group of declarations agrees on."""
+    complaints = Complaints()
     first = group[0].declaration
-    kind = _agreed(group, "type", "TYPE")
-    rest: dict[str, Any] = {
-        "kind": first.way,
-        "unit": _agreed(group, "unit", "UNIT") or "",
-        "default": _agreed(group, "default", "DEFAULT"),
-        "when": _agreed(group, "when", "WHEN"),
-        "place": first.place,
+    said = {
+        clause: _agreed(group, clause, complaints) for clause in ("type", "unit", "default", "when")
     }
-    if first.expression is not None:
-        for other in group[1:]:
-            if other.declaration.expression != first.expression:
+    domain = _read(group[0], said["type"]) if first.expression is None else None
+    for other in group[1:]:
+        with complaints.gather():
+            if not _same(group[0], other, domain, said["type"]):
                 _differ(first, other.declaration)
-        return Parameter(first.name.text, derived=first.expression, **rest)
-    return Parameter(first.name.text, domain=_domain(group, kind), **rest)
+    complaints.close()
+    return Parameter(
+        first.name.text,
+        domain,
+        first.way,
+        said["unit"] or "",
+        said["default"],
+        said["when"],
+        first.expression,
+        first.place,
+    )
 
 
-def _agreed(group: Sequence[Declared], clause: str, keyword: str) -> Any:
+def _agreed(group: Sequence[Declared], clause: str, complaints: Complaints) -> Any:
     """What the declarations say in a clause; one may leave it out, none may contradict."""
+    keyword = clause.upper()
     said = [d.declaration for d in group if getattr(d.declaration, clause) is not None]
     for other in said[1:]:
         if getattr(other, clause) != getattr(said[0], clause):
-            message = f"{keyword} of {other.name.text} is another at {said[0].places[keyword]}"
-            raise AnnotationError(
-                message, place=other.places[keyword], cure="say it once, or the same in both"
-            )
+            message = f"{other.name.text} has another {keyword} at {said[0].places[keyword]}"
+            cure = "say it once, or the same in both"
+            complaints.error(message, other.places[keyword], cure)
     return getattr(said[0], clause) if said else None
 
 
-def _domain(group: Sequence[Declared], kind: Type | None) -> Domain:
-    """The set that all declarations agree on."""
-    first = group[0]
-    domain = _read(first, kind)
-    for other in group[1:]:
-        if other.declaration.elements is None:
-            _differ(first.declaration, other.declaration)
-        same_text = _written(other.declaration) == _written(first.declaration)
-        if same_text and other.base == first.base:
-            continue
-        if not _equal(_read(other, kind), domain):
-            _differ(first.declaration, other.declaration)
-    return domain
+def _same(first: Declared, other: Declared, domain: Domain | None, kind: Type | None) -> bool:
+    """Whether another declaration means what the first one does."""
+    if domain is None or other.declaration.elements is None:
+        return other.declaration.expression == first.declaration.expression
+    same_text = _written(other.declaration) == _written(first.declaration)
+    return (same_text and other.base == first.base) or _equal(_read(other, kind), domain)
 
 
 def _read(declared: Declared, kind: Type | None) -> Domain:

@@ -73,9 +73,8 @@ def _value(entry: Entry, kind: Type) -> Value:
 def _equal(first: Entry, second: Entry) -> AnnotationError:
     """The complaint about two elements that are one."""
     if first.text == second.text:
-        origins = [entry.origin for entry in (first, second) if entry.origin]
-        where = f": once{origins[0]}" if origins else ""
-        message = f"the element {first.text!r} stands twice{where}"
+        origins = " and".join(entry.origin for entry in (first, second) if entry.origin)
+        message = f"the element {first.text!r} stands twice{origins and ':'}{origins}"
         cure = "leave one of them"
     else:
         a, b = (f"{entry.text!r}{entry.origin}" for entry in (first, second))

@@ -9,10 +9,11 @@ from pathlib import Path
 from zenturio.annotate.assemble import Assembly
 from zenturio.annotate.complaints import Complaints
 from zenturio.annotate.documents import Document, read_documents
+from zenturio.annotate.grammar import KEYWORDS
 from zenturio.annotate.model import Application
 from zenturio.annotate.parameters import read_overrides
 from zenturio.annotate.paths import find_files
-from zenturio.errors import AnnotationError, Complaint
+from zenturio.errors import AnnotationError, Complaint, Place
 
 
 def scan(paths: Sequence[str | Path] | str | Path, *, overrides: Sequence[str] = ()) -> Application:
@@ -30,6 +31,8 @@ def scan(paths: Sequence[str | Path] | str | Path, *, overrides: Sequence[str] =
         *read_documents(found.sides, complaints, beside=True),
     ]
     documents.sort(key=lambda document: document.name)
+    for document in documents:
+        _check_side(document, complaints)
     if not complaints.errors and not any(document.written for document in documents):
         complaints.errors.append(_silent(given, documents))
     assembly = Assembly(documents, read_overrides(overrides, complaints), complaints)
@@ -37,6 +40,18 @@ def scan(paths: Sequence[str | Path] | str | Path, *, overrides: Sequence[str] =
     complaints.close()
     assert application is not None, "what is not an application has complaints"
     return replace(application, warnings=tuple(complaints.warnings))
+
+
+def _check_side(document: Document, complaints: Complaints) -> None:
+    """A side file is there for its directives: one without any is a mistake."""
+    if document.kind == "file" or document.lines:
+        return
+    texts = enumerate(document.source.lines, 1)
+    number, text = next(((n, t.rstrip()) for n, t in texts if t.strip()), (0, ""))
+    if number:
+        place = Place(str(document.source.path), number, 1, text, len(text))
+        cure = f"write ZEN$ {text.strip()}" if text.split()[0].upper() in KEYWORDS else "ZEN$ …"
+        complaints.error("each directive begins with ZEN$, here as well", place, cure)
 
 
 def _silent(given: Sequence[str | Path], documents: Sequence[Document]) -> Complaint:

@@ -51,7 +51,8 @@ def pair(written: Iterable[Written], length: int, complaints: Complaints) -> Sco
     for each in pairing.open:
         place, name = _start(each)
         closing = f"END {name}".rstrip()
-        complaints.error(f"BEGIN without END: {name}", place, f"write {closing} where it ends")
+        message = f"the scope of {name or 'this'} begins here and never ends"
+        complaints.error(message, place, f"write {closing} where it shall end")
         pairing.ends[each.line.first] = length
     return Scopes(pairing.ends, tuple(pairing.regions))
 

@@ -76,7 +76,8 @@ class _Builder:
             yield
         except SpaceError as error:
             complaint = error.complaints[0]
-            raise self.error(complaint.message, item, complaint.cure) from None
+            cure = complaint.cure or "a smaller set, or another way to write it"
+            raise self.error(complaint.message, item, cure) from None
 
     def whole(self, written: Elements) -> Domain:
         """The domain of a whole set, in the type that TYPE says."""
@@ -155,6 +156,9 @@ class _Builder:
         plain = [bound for bound in bounds if isinstance(bound, str)]
         if len(plain) < len(bounds):
             return self.dependent(item, bounds, alone=alone)
+        if item.stride is None and _goes_down(*plain):
+            message = f"{plain[0]}:{plain[1]} goes down, but without a stride a range goes up by 1"
+            raise self.error(message, item, f"write {plain[0]}:{plain[1]}:-1, or swap the bounds")
         with self.placed(item):
             if item.factor:
                 return geometric_texts(*plain)
@@ -178,7 +182,8 @@ class _Builder:
         value = expression.value({})
         if isinstance(value, bool) or not isinstance(value, int | float):
             place = bound.place(0, len(bound.text))
-            raise AnnotationError("a bound is a number", place=place, cure="as { 1:(n/2) }")
+            cure = "a number, or an expression that gives one, as (n/2)"
+            raise AnnotationError("this bound is no number", place=place, cure=cure)
         return text_of(value)
 
     def call(self, item: Call, *, alone: bool) -> Domain:
@@ -240,3 +245,8 @@ class _Builder:
         place = argument.place(0, len(argument.text))
         cure = "a plain number, as 0.5 or 1e-6"
         raise AnnotationError(f"{argument.text} is no number", place=place, cure=cure)
+
+
+def _goes_down(first: str, last: str) -> bool:
+    """Whether the second of two numbers is the smaller one."""
+    return float(first) > float(last)

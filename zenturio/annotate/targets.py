@@ -112,9 +112,8 @@ class Targets:
     def files_of(self, document: Document, declaration: Declaration) -> list[Document]:
         """The text files whose lines are in the scope of a SUBSTITUTE."""
         if declaration.begins and (document.kind != "file" or declaration.glob is not None):
-            where = "in a file of its own" if document.kind != "file" else "that has IN"
             raise AnnotationError(
-                f"BEGIN has no meaning {where}: the scope is a whole file",
+                "BEGIN has no meaning for lines of another file: its scope is all of them",
                 place=declaration.places["BEGIN"],
                 cure="leave BEGIN and its END away",
             )
