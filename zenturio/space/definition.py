@@ -21,7 +21,12 @@ class Condition:
     """A constraint's expression over dimensions alone."""
 
     expression: Expression
-    names: frozenset[str]
+    source: Expression
+    """As it was declared."""
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return self.expression.names | self.expression.indexed
 
 
 @dataclass(frozen=True)
@@ -46,8 +51,7 @@ class Definition:
     @cached_property
     def conditions(self) -> tuple[Condition, ...]:
         expressions = (each for each in self.constraints if isinstance(each, Expression))
-        written = (each.replace(self.definitions) for each in expressions)
-        return tuple(Condition(each, each.names | each.indexed) for each in written)
+        return tuple(Condition(each.replace(self.definitions), each) for each in expressions)
 
     @cached_property
     def zips(self) -> tuple[tuple[str, ...], ...]:

@@ -119,11 +119,14 @@ class Dependent:
     def _columns(
         self, columns: Columns, positions: Columns, length: int
     ) -> tuple[Column | str, ...]:
-        found = (self.first, self.last, self.stride)
-        return tuple(
-            bound.column(columns, length, positions) if isinstance(bound, Expression) else bound
-            for bound in found
-        )
+        def of(bound: Bound) -> Column | str:
+            if isinstance(bound, str):
+                return bound
+            used = {name: columns[name] for name in bound.names}
+            places = {name: positions[name] for name in bound.indexed}
+            return bound.column(used, length, places)
+
+        return of(self.first), of(self.last), of(self.stride)
 
     def _whole(self, bounds: Sequence[Column | str]) -> tuple[Column, Column, Column] | None:
         """The bounds as small integers, if they can be so; else rows are taken one by one."""

@@ -163,6 +163,11 @@ class Elements:
         return {value: position for position, value in enumerate(self.parsed)}
 
     @cached_property
+    def ranked(self) -> tuple[int, ...]:
+        """The positions by ascending value, of a set of numbers."""
+        return tuple(np.argsort(self._column, kind="stable").tolist())
+
+    @cached_property
     def _column(self) -> Column:
         return column(self.parsed, self.type)
 

@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, Any, overload
 
+from zenturio.errors import SpaceError
 from zenturio.expression import parse
-from zenturio.space.definition import Constraint, Definition, define
+from zenturio.space.component import Component, component
+from zenturio.space.components import Part, split
+from zenturio.space.continuous import Continuous
+from zenturio.space.decode import Decoder
+from zenturio.space.definition import Constraint, define
+from zenturio.space.domain import Column
+from zenturio.space.neighbours import neighbours
 from zenturio.space.parameter import Parameter, Zip
+from zenturio.space.point import Point
+from zenturio.space.product import Product
+from zenturio.space.sampling import Lot, distinct, drawn
 from zenturio.space.sets import Values, domain_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_ROWS = 1 << 32
+"""Columns of more rows than this are refused: a slice of them may be asked for."""
 
 
 class Space:
-    """All choices for *parameters* (and *sets*, by name) that keep the *constraints*."""
+    """All choices for *parameters* (and *sets*, by name) that keep the *constraints*.
+
+    The points have an order: the space is the product of independent components, parameters that
+    share constraints, bounds or conditions. Components come in the order of their first
+    parameters, inside one the parameters as they were declared, each behind those that it needs;
+    the last varies fastest. Without constraints this is the plain product.
+    """
 
     def __init__(
         self,
@@ -22,7 +48,8 @@ class Space:
     ) -> None:
         named = (_parameter(name, values) for name, values in sets.items())
         parsed = (parse(each) if isinstance(each, str) else each for each in constraints)
-        self._definition: Definition = define((*parameters, *named), tuple(parsed))
+        self._definition = define((*parameters, *named), tuple(parsed))
+        self._decoder = Decoder(self._definition)
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -52,8 +79,164 @@ class Space:
         kept = [parameter if each.name == parameter.name else each for each in self.parameters]
         return Space(kept, self.constraints)
 
+    @property
+    def finite(self) -> bool:
+        """Whether no parameter is continuous."""
+        return all(part.finite for part in self._parts)
+
+    @property
+    def cartesian(self) -> int:
+        """How many points the sets make, before any constraint."""
+        return Space(self.parameters).size if self.constraints else self.size
+
+    @property
+    def size(self) -> int:
+        """How many valid points there are, exactly."""
+        return self._product.size
+
+    @property
+    def components(self) -> tuple[Component, ...]:
+        """The independent factors, slowest first."""
+        return self._product.components
+
+    def costs(self) -> list[tuple[Constraint, int]]:
+        """How many points each constraint takes away from what those before it left.
+
+        Together these are ``cartesian - size``.
+        """
+        left = self.cartesian
+        costs = []
+        for number, constraint in enumerate(self.constraints, start=1):
+            kept = Space(self.parameters, self.constraints[:number]).size if left else 0
+            costs.append((constraint, left - kept))
+            left = kept
+        return costs
+
+    def point(self, number: int) -> Point:
+        """The point with this *number*, from 0; a negative one counts from the end."""
+        if not -self.size <= number < self.size:
+            raise IndexError(f"there is no point {number}: the space has {self.size}")
+        (point,) = self._decoder.points(self._product.picked([number % self.size]), 1)
+        return point
+
+    def index(self, point: Mapping[str, Any]) -> int:
+        """The number of *point*, given as such or by its values; SpaceError if it is none."""
+        number = self._product.find(self._decoder.codes(self.find(point)))
+        assert number is not None, "what keeps all constraints has a number"
+        return number
+
+    def find(self, values: Mapping[str, Any]) -> Point:
+        """The point whose dimensions have *values*; SpaceError says why it is not in the space."""
+        return self._decoder.point(values)
+
+    def contains(self, values: Mapping[str, Any]) -> bool:
+        """Whether *values* make a point of this space."""
+        try:
+            self.find(values)
+        except SpaceError:
+            return False
+        return True
+
+    def __contains__(self, values: Mapping[str, Any]) -> bool:
+        return self.contains(values)
+
+    def __iter__(self) -> Iterator[Point]:
+        for codes, length in self._product.walk():
+            yield from self._decoder.points(codes, length)
+
+    @overload
+    def __getitem__(self, at: int) -> Point: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Point]: ...
+    def __getitem__(self, at: int | slice) -> Point | list[Point]:
+        if isinstance(at, int):
+            return self.point(at)
+        numbers = range(self.size)[at]
+        if numbers.step != 1:
+            return self._points(list(numbers))
+        length = max(numbers.stop - numbers.start, 0)
+        codes = self._product.stretch(numbers.start, numbers.start + length)
+        return list(self._decoder.points(codes, length))
+
+    def sample(self, count: int, seed: int | str | None = None) -> list[Point]:
+        """*count* different points, each valid one as likely as any other."""
+        rng = random.Random(seed)  # noqa: S311 - chance, not secrecy
+        lots = self._lots
+        if not any(isinstance(lot, Lot) for lot in lots):
+            return self._points(distinct(self.size, count, rng))
+        found: dict[Point, None] = {}
+        for values in islice(drawn(lots, rng), 100 * count + 100):
+            if len(found) == count:
+                break
+            found[self.find(values)] = None
+        if len(found) < count:
+            raise SpaceError(f"{count} different points are asked for; {len(found)} were found")
+        return list(found)
+
+    def neighbours(self, point: Mapping[str, Any]) -> list[Point]:
+        """The valid points next to *point*.
+
+        They differ in one dimension: by one step if it is ordered, in any way if it is not, and
+        not in a continuous one. Parameters that run together move together.
+        """
+        return list(neighbours(self._decoder, self.find(point)))
+
+    def columns(self, start: int = 0, stop: int | None = None) -> dict[str, Column]:
+        """The values of points *start* to before *stop*, as an array for each parameter."""
+        numbers = range(self.size)[start:stop]
+        length = max(numbers.stop - numbers.start, 0)
+        if length > MOST_ROWS:
+            raise SpaceError(
+                f"columns of {length:,} rows fit into no memory", cure="ask for a slice of them"
+            )
+        codes = self._product.stretch(numbers.start, numbers.start + length)
+        return self._decoder.columns(codes, length)
+
+    def frame(self, start: int = 0, stop: int | None = None) -> pd.DataFrame:
+        """The values of points *start* to before *stop*, as a pandas frame."""
+        import pandas as pd  # noqa: PLC0415 - a second, for those who want frames
+
+        return pd.DataFrame(self.columns(start, stop))
+
+    def __repr__(self) -> str:
+        names = ", ".join(each.name for each in self.parameters)
+        return f"<Space of {names} with {len(self.constraints)} constraints>"
+
+    def _points(self, numbers: Sequence[int]) -> list[Point]:
+        return list(self._decoder.points(self._product.picked(numbers), len(numbers)))
+
+    @cached_property
+    def _parts(self) -> tuple[Part, ...]:
+        return split(self._definition)
+
+    @cached_property
+    def _product(self) -> Product:
+        for each in self.dimensions:
+            if isinstance(each.domain, Continuous):
+                raise SpaceError(
+                    f"{each.name} is continuous, so the points cannot be counted or listed",
+                    place=each.place,
+                    cure="sample them, use a search engine, or take n points with LIN or LOG",
+                )
+        return Product([component(part) for part in self._parts])
+
+    @cached_property
+    def _lots(self) -> list[Component | Lot]:
+        """The components, and what draws from those that have no size."""
+        if not self.finite:
+            return [_lot(component(part)) if part.finite else Lot(part) for part in self._parts]
+        return [_lot(each) for each in self._product.components]
+
 
 def _parameter(name: str, values: Parameter | Values) -> Parameter:
     if isinstance(values, Parameter):
         return replace(values, name=name)
     return Parameter(name, domain_of(values))
+
+
+def _lot(factor: Component) -> Component | Lot:
+    try:
+        _ = factor.size
+    except SpaceError:
+        return Lot(factor.part)
+    return factor

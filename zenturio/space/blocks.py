@@ -1,0 +1,177 @@
+"""Parts too large to join at once, as a tree of blocks: walked, counted and searched lazily."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import accumulate, pairwise
+
+import numpy as np
+
+from zenturio.errors import SpaceError
+from zenturio.space.components import Part
+from zenturio.space.dependent import Dependent
+from zenturio.space.join import Join
+from zenturio.space.rows import Rows
+from zenturio.space.table import Overfull, Table
+
+LEAF = 1 << 17
+"""A block of at most so many points is joined as one table when a single point is looked for."""
+
+MOST = 1 << 17
+"""A part that would take more blocks than this to count is refused: hours, not minutes."""
+
+TRIED = 64
+"""So many blocks are counted before it is judged how many there will be."""
+
+_FEWEST, _MANY = 2, 64
+
+Window = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Block:
+    """The points whose codes in the first dimensions lie in *windows*; all but the last are one."""
+
+    windows: tuple[Window, ...] = ()
+    share: float = field(default=1.0, compare=False)
+    """How much of the whole product the block is."""
+
+
+class Blocks:
+    """The blocks of a part, each divided when it turns out to be too large."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self.join = Join(part)
+        self._children: dict[Block, tuple[Block, ...]] = {}
+        self._counts: dict[Block, int] = {}
+        self.leaf = lru_cache(maxsize=8)(self._leaf)
+
+    def table(self, block: Block) -> Table:
+        """The points of *block*; Overfull if they cannot be joined at once."""
+        return self.join.table(dict(zip(self.part.names, block.windows, strict=False)))
+
+    def tables(self, block: Block = Block()) -> Iterator[tuple[Block, Table]]:
+        """All points of *block*, in order, table by table."""
+        try:
+            yield block, self.table(block)
+        except Overfull as error:
+            for child in self.divided(block, error.rows):
+                yield from self.tables(child)
+
+    def count(self) -> int:
+        """How many points there are; SpaceError if that would take for ever."""
+        counted = _Progress(self.part)
+        return self._count(Block(), counted)
+
+    def _count(self, block: Block, progress: _Progress) -> int:
+        if block not in self._counts:
+            windows = dict(zip(self.part.names, block.windows, strict=False))
+            try:
+                self._counts[block] = self.join.count(windows)
+                progress.note(block)
+            except Overfull as error:
+                children = self.divided(block, error.rows)
+                self._counts[block] = sum(self._count(child, progress) for child in children)
+        return self._counts[block]
+
+    def locate(self, row: int) -> tuple[int, Table]:
+        """The table that holds the point number *row*, and the number of its first point."""
+        block, first = Block(), 0
+        while (table := self.leaf(block)) is None:
+            children = self._children[block]
+            counts = [self._count(child, _Progress(self.part)) for child in children]
+            starts = list(accumulate(counts, initial=first))
+            at = next(i for i, (_, end) in enumerate(pairwise(starts)) if row < end)
+            block, first = children[at], starts[at]
+        return first, table
+
+    def find(self, codes: dict[str, int]) -> int | None:
+        """The number of the point with *codes*."""
+        block, first = Block(), 0
+        while (table := self.leaf(block)) is None:
+            found = None
+            for child in self._children[block]:
+                code = codes[self.part.names[len(child.windows) - 1]]
+                low, high = child.windows[-1]
+                if low <= code < high:
+                    found = child
+                    break
+                first += self._count(child, _Progress(self.part))
+            if found is None:
+                return None
+            block = found
+        at = table.find(codes)
+        return None if at is None else first + at
+
+    def _leaf(self, block: Block) -> Table | None:
+        """The table of *block* if that is a small one; else it has children."""
+        size = self._count(block, _Progress(self.part))
+        if size <= LEAF or len(block.windows) == len(self.part.names):
+            try:
+                return self.table(block)
+            except Overfull as error:
+                size = error.rows
+        self.divided(block, size * 16)
+        return None
+
+    def divided(self, block: Block, rows: int) -> tuple[Block, ...]:
+        """*block* in parts, in order, more of them the more *rows* there would have been."""
+        if block not in self._children:
+            parts = min(max(_FEWEST, rows >> 20), _MANY)
+            windows = block.windows
+            while not windows or windows[-1][1] - windows[-1][0] == 1:
+                windows = (*windows, self._extent(windows))
+            low, high = windows[-1]
+            parts = min(parts, high - low)
+            cuts = [low + (high - low) * i // parts for i in range(parts + 1)] if parts else []
+            self._children[block] = tuple(
+                Block((*windows[:-1], cut), block.share / parts) for cut in pairwise(cuts)
+            )
+        return self._children[block]
+
+    def _extent(self, windows: tuple[Window, ...]) -> Window:
+        """All codes of the next dimension, where those before have one code each."""
+        parameter = self.part.dimensions[len(windows)]
+        codes = {
+            name: np.array([low]) for name, (low, _) in zip(self.part.names, windows, strict=False)
+        }
+        rows = Rows(self.part.parameters, codes, 1)
+        for leader in self.part.leaders.get(parameter.name, ()):
+            if self.part.parameters[leader].when is None and parameter.when is None:
+                code = int(codes[leader][0])
+                return code, code + 1
+        shift = 0 if parameter.when is None else 1
+        if shift and not rows.active(parameter)[0]:
+            return 0, 1
+        domain = parameter.domain
+        assert domain is not None, "only dimensions are divided"
+        if isinstance(domain, Dependent):
+            return shift, shift + int(rows.counts(domain)[0])
+        return shift, shift + domain.size
+
+
+def is_hopeless(blocks: int, share: float) -> bool:
+    """Whether, after so many *blocks* that make this *share* of all, far too many will follow."""
+    return blocks >= TRIED and blocks > MOST * share
+
+
+class _Progress:
+    """How far a count has come, and whether it is worth going on."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self.blocks = 0
+        self.share = 0.0
+
+    def note(self, block: Block) -> None:
+        self.blocks += 1
+        self.share += block.share
+        if is_hopeless(self.blocks, self.share):
+            names = ", ".join(self.part.names[:6]) + (", ..." if self.part.names[6:] else "")
+            raise SpaceError(
+                f"the valid combinations of {names} are too many to be counted",
+                cure="sample them, walk them with a limit, or let a search engine choose",
+            )

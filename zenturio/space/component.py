@@ -1,0 +1,173 @@
+"""The factors of a space: each knows its size, its points by number, and their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from zenturio.space.blocks import Block, Blocks, is_hopeless
+from zenturio.space.components import Part
+from zenturio.space.domain import Column
+from zenturio.space.table import Overfull, Table, stacked
+
+HELD = 1 << 29
+"""A table of at most so many bytes is kept in memory; more is joined again block by block."""
+
+_INT64 = 1 << 63
+_STEP = 1 << 16
+
+
+class Component(Protocol):
+    """Dimensions that share constraints, and the combinations of them that are valid."""
+
+    @property
+    def part(self) -> Part: ...
+
+    @property
+    def size(self) -> int:
+        """How many valid combinations there are."""
+        ...
+
+    @property
+    def known(self) -> bool:
+        """Whether the size is known without much work."""
+        ...
+
+    def codes(self, rows: Sequence[int] | Column) -> tuple[Column, ...]:
+        """The columns of codes of the combinations with these numbers."""
+        ...
+
+    def find(self, codes: dict[str, int]) -> int | None:
+        """The number of the combination with *codes*; ``None`` if it is not valid."""
+        ...
+
+    def tables(self) -> Iterator[tuple[Column, ...]]:
+        """The columns of codes of all combinations, in order, in pieces."""
+        ...
+
+
+class Line:
+    """One dimension that takes every value of its set: nothing is ever written out."""
+
+    known = True
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        domain = part.dimensions[0].domain
+        assert domain is not None, "a dimension has a set"
+        self.size = domain.size
+        self._kind = np.min_scalar_type(self.size - 1)
+
+    def codes(self, rows: Sequence[int] | Column) -> tuple[Column, ...]:
+        if isinstance(rows, range) and self.size < _INT64:
+            return (np.arange(rows.start, rows.stop, rows.step).astype(self._kind),)
+        return (np.asarray(rows, dtype=self._kind),)
+
+    def find(self, codes: dict[str, int]) -> int | None:
+        (code,) = codes.values()
+        return code
+
+    def tables(self) -> Iterator[tuple[Column, ...]]:
+        for start in range(0, self.size, _STEP):
+            stop = min(start + _STEP, self.size)
+            yield self.codes(range(start, stop))
+
+
+class Joined:
+    """Dimensions that meet: a table if it can be held, else blocks that are joined on demand."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self._blocks = Blocks(part)
+
+    @cached_property
+    def size(self) -> int:
+        table = self._table
+        return self._blocks.count() if table is None else table.length
+
+    @property
+    def known(self) -> bool:
+        return "size" in self.__dict__ or self._whole is not None
+
+    def codes(self, rows: Sequence[int] | Column) -> tuple[Column, ...]:
+        if self._table is not None:
+            if isinstance(rows, range) and rows.step == 1:
+                return tuple(column[rows.start : rows.stop] for column in self._table.columns)
+            return self._table.take(np.asarray(rows, dtype=np.intp)).columns
+        numbers = np.array(rows, dtype=np.int64 if self.size < _INT64 else np.object_)
+        order = np.argsort(numbers, kind="stable")
+        tables, done = [], 0
+        while done < len(order):
+            first, table = self._blocks.locate(int(numbers[order[done]]))
+            end = int(np.searchsorted(numbers[order], first + table.length))
+            tables.append(table.take((numbers[order[done:end]] - first).astype(np.intp)))
+            done = end
+        found = stacked(self.part.names, tables)
+        back = np.empty(len(order), dtype=np.intp)
+        back[order] = np.arange(len(order))
+        return found.take(back).columns
+
+    def find(self, codes: dict[str, int]) -> int | None:
+        return self._blocks.find(codes) if self._table is None else self._table.find(codes)
+
+    def tables(self) -> Iterator[tuple[Column, ...]]:
+        if "_table" in self.__dict__ and self._table is not None:
+            yield self._table.columns
+        elif self._whole is not None:
+            yield self._whole.columns
+        else:
+            yield from (table.columns for _, table in self._blocks.tables())
+
+    @cached_property
+    def _whole(self) -> Table | None:
+        """All combinations, if they can be joined at once."""
+        try:
+            return self._blocks.table(Block())
+        except Overfull:
+            return None
+
+    @cached_property
+    def _table(self) -> Table | None:
+        """All combinations, if they can be held: given up once it is seen that they cannot."""
+        if self._whole is not None:
+            return self._whole
+        tables: list[Table] = []
+        held, share = 0, 0.0
+        for number, (block, table) in enumerate(self._blocks.tables()):
+            tables.append(table)
+            held += table.length * table.width
+            share += block.share
+            if held > HELD or is_hopeless(number, share):
+                return None
+            if held > HELD // 16 and held > 4 * HELD * share:
+                return None
+        return stacked(self.part.names, tables)
+
+
+class Piece:
+    """Some combinations of a part, as they come when it is walked."""
+
+    known = True
+
+    def __init__(self, part: Part, columns: tuple[Column, ...]) -> None:
+        self.part = part
+        self.columns = columns
+        self.size = len(columns[0])
+
+    def codes(self, rows: Sequence[int] | Column) -> tuple[Column, ...]:
+        at = np.asarray(rows, dtype=np.intp)
+        return tuple(column[at] for column in self.columns)
+
+    def find(self, codes: dict[str, int]) -> int | None:
+        return Table(self.part.names, self.columns, self.size).find(codes)
+
+    def tables(self) -> Iterator[tuple[Column, ...]]:
+        yield self.columns
+
+
+def component(part: Part) -> Component:
+    """The component that *part* makes."""
+    return Line(part) if part.plain else Joined(part)

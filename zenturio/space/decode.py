@@ -1,0 +1,142 @@
+"""From codes to points and columns, and from a choice of values to its point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from zenturio.errors import SpaceError, did_you_mean
+from zenturio.expression import Value, holds
+from zenturio.space.definition import Definition
+from zenturio.space.dependent import Dependent
+from zenturio.space.domain import Column, Domain
+from zenturio.space.parameter import Parameter
+from zenturio.space.point import Point, Position
+from zenturio.space.rows import Rows
+
+
+class Decoder:
+    """Makes the points of a space."""
+
+    def __init__(self, definition: Definition) -> None:
+        self.definition = definition
+        self.layout = definition.layout
+        self.parameters = {each.name: each for each in self.layout.parameters}
+
+    def columns(self, codes: Mapping[str, Column], length: int) -> dict[str, Column]:
+        """A column of values for each parameter, derived ones included."""
+        rows = Rows(self.parameters, codes, length)
+        return {name: rows[name] for name in self.layout.names}
+
+    def points(self, codes: Mapping[str, Column], length: int) -> Iterator[Point]:
+        """The points that *codes* stand for."""
+        values = [column.tolist() for column in self.columns(codes, length).values()]
+        positions = [self._positions(name, codes[name]) for name in self.layout.dimensions]
+        if not self.layout.parameters:
+            return iter([Point(self.layout, (), ())] * length)
+        every = zip(*positions, strict=True) if positions else iter([()] * length)
+        return (
+            Point(self.layout, chosen, places)
+            for chosen, places in zip(zip(*values, strict=True), every, strict=True)
+        )
+
+    def _positions(self, name: str, codes: Column) -> list[Position]:
+        listed = codes.tolist()
+        if self.parameters[name].when is None:
+            return listed  # type: ignore[no-any-return]
+        return [code - 1 if code else None for code in listed]
+
+    def codes(self, point: Point) -> dict[str, int]:
+        """The codes of the dimensions of a *point* of this space."""
+        codes = {}
+        for name, position in point.positions.items():
+            shift = 0 if self.parameters[name].when is None else 1
+            codes[name] = 0 if position is None else int(position) + shift
+        return codes
+
+    def point(self, given: Mapping[str, Any]) -> Point:
+        """The point whose dimensions have the values *given*; SpaceError says why there is none."""
+        unknown = [name for name in given if name not in self.parameters]
+        if unknown:
+            raise SpaceError(
+                f"no parameter is named {unknown[0]!r}",
+                cure=did_you_mean(unknown[0], self.parameters),
+            )
+        values: dict[str, Value] = {}
+        positions: dict[str, Any] = {}
+        for parameter in self.definition.dimensions:
+            place = _choose(parameter, given, values, positions)
+            if place is None:
+                values[parameter.name] = positions[parameter.name] = None
+            else:
+                positions[parameter.name], values[parameter.name] = place
+        self._refuse_invalid(values, positions)
+        for parameter in self.definition.ordered:
+            if parameter.derived is not None:
+                self._derive(parameter, given, values, positions)
+        return Point(
+            self.layout,
+            tuple(values[name] for name in self.layout.names),
+            tuple(positions[name] for name in self.layout.dimensions),
+        )
+
+    def _refuse_invalid(self, values: Mapping[str, Value], positions: Mapping[str, Any]) -> None:
+        for condition in self.definition.conditions:
+            if not holds(condition.expression.value(values, positions)):
+                expression = condition.source
+                raise SpaceError(
+                    f"the constraint {expression.text} does not hold",
+                    place=expression.passage.place(0, len(expression.passage.text)),
+                )
+        for group in self.definition.zips:
+            if len({positions[name] for name in group} - {None}) > 1:
+                raise SpaceError(f"{' and '.join(group)} run together, position by position")
+
+    def _derive(
+        self,
+        parameter: Parameter,
+        given: Mapping[str, Any],
+        values: dict[str, Value],
+        positions: Mapping[str, Any],
+    ) -> None:
+        assert parameter.derived is not None, "asked of derived parameters only"
+        name = parameter.name
+        values[name] = parameter.derived.value(values, positions)
+        if name in given and given[name] != values[name]:
+            raise SpaceError(f"{name} is derived, and it is {values[name]!r}, not {given[name]!r}")
+
+
+def _choose(
+    parameter: Parameter,
+    given: Mapping[str, Any],
+    values: Mapping[str, Value],
+    positions: Mapping[str, Any],
+) -> tuple[Position, Value] | None:
+    """The position and the value that *parameter* has; ``None`` if it is inactive."""
+    name, value = parameter.name, given.get(parameter.name)
+    if parameter.when is not None and parameter.when.value(values, positions) is not True:
+        if value is not None:
+            raise SpaceError(f"{name} is inactive here, so it has no value", place=parameter.place)
+        return None
+    if value is None:
+        raise SpaceError(f"{name} has no value", place=parameter.place, cure="give it one")
+    domain = domain_at(parameter, values, positions)
+    if domain is None:
+        raise SpaceError(f"the set of {name} is empty here", place=parameter.place)
+    try:
+        position: Position = domain.position(value)
+    except SpaceError as error:
+        (complaint,) = error.complaints
+        message = f"{name}: {complaint.message}"
+        raise SpaceError(message, place=parameter.place, cure=complaint.cure) from None
+    return position, domain.value(position)
+
+
+def domain_at(
+    parameter: Parameter, values: Mapping[str, Value], positions: Mapping[str, Any]
+) -> Domain | None:
+    """The set of *parameter* at a point: its own, or what its bounds make there, if anything."""
+    domain = parameter.domain
+    if isinstance(domain, Dependent):
+        return domain.domain(values, positions)
+    return domain

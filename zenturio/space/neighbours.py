@@ -1,0 +1,104 @@
+"""The points next to a point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from zenturio.errors import SpaceError
+from zenturio.expression import Value, holds
+from zenturio.space.continuous import Continuous
+from zenturio.space.decode import Decoder, domain_at
+from zenturio.space.dependent import Dependent
+from zenturio.space.domain import Domain, Elements
+from zenturio.space.point import Point
+
+Choice = tuple[dict[str, Value], dict[str, Any]]
+
+
+def neighbours(decoder: Decoder, point: Point) -> Iterator[Point]:
+    """The valid points that differ from *point* in one dimension: by a step where it is ordered.
+
+    Dimensions that run together move as one. A dimension that becomes inactive by a move, or
+    active and then with each of its values, is no second difference.
+    """
+    for move in _moves(decoder, point):
+        for values, positions in _completions(decoder, point, move):
+            if _valid(decoder, values, positions):
+                yield decoder.point(values)
+
+
+def _moves(decoder: Decoder, point: Point) -> Iterator[dict[str, Value]]:
+    """New values for one dimension, or for several that run together."""
+    grouped = {name: group for group in decoder.definition.zips for name in group}
+    for parameter in decoder.definition.dimensions:
+        group = grouped.get(parameter.name, (parameter.name,))
+        active = [name for name in group if point[name] is not None]
+        if not active or active[0] != parameter.name or isinstance(parameter.domain, Continuous):
+            continue
+        domains = {name: _domain(decoder, point, name) for name in active}
+        lead = domains[parameter.name]
+        steps = _steps(lead, point.positions[parameter.name])
+        if not all(domain.ordered for domain in domains.values()):
+            steps = _others(lead, point.positions[parameter.name])
+        for position in steps:
+            yield {name: domain.value(position) for name, domain in domains.items()}
+
+
+def _domain(decoder: Decoder, point: Point, name: str) -> Domain:
+    domain = domain_at(decoder.parameters[name], point, point.positions)
+    assert domain is not None, "a point has a value only where there is one"
+    return domain
+
+
+def _steps(domain: Domain, position: Any) -> Iterable[int]:
+    """The positions of the next smaller and the next larger value; of names, all others."""
+    if not domain.ordered:
+        return _others(domain, position)
+    if isinstance(domain, Elements):
+        rank = domain.ranked.index(position)
+        return [domain.ranked[at] for at in (rank - 1, rank + 1) if 0 <= at < domain.size]
+    return [at for at in (position - 1, position + 1) if 0 <= at < domain.size]
+
+
+def _others(domain: Domain, position: Any) -> Iterable[int]:
+    return (at for at in range(domain.size) if at != position)
+
+
+def _completions(decoder: Decoder, point: Point, move: Mapping[str, Value]) -> list[Choice]:
+    """The choices that make *move* and keep all other values that *point* has."""
+    choices: list[Choice] = [({}, {})]
+    for parameter in decoder.definition.dimensions:
+        wanted = move.get(parameter.name, point[parameter.name])
+        longer = []
+        for values, positions in choices:
+            if parameter.when is not None and parameter.when.value(values, positions) is not True:
+                options: Iterable[tuple[Value, Any]] = [(None, None)]
+            else:
+                options = _options(domain_at(parameter, values, positions), wanted)
+            longer += [
+                ({**values, parameter.name: value}, {**positions, parameter.name: position})
+                for value, position in options
+            ]
+        choices = longer
+    return choices
+
+
+def _options(domain: Domain | None, wanted: Value) -> Iterator[tuple[Value, Any]]:
+    """*wanted* with its position, if it is in the set; each element, if nothing is wanted."""
+    if domain is None:
+        return
+    if wanted is None and not isinstance(domain, Continuous | Dependent):
+        yield from ((domain.value(at), at) for at in range(domain.size))
+        return
+    try:
+        yield wanted, domain.position(wanted)
+    except SpaceError:
+        return
+
+
+def _valid(decoder: Decoder, values: Mapping[str, Value], positions: Mapping[str, Any]) -> bool:
+    definition = decoder.definition
+    return all(
+        holds(each.expression.value(values, positions)) for each in definition.conditions
+    ) and all(len({positions[name] for name in group} - {None}) < 2 for group in definition.zips)

@@ -1,0 +1,269 @@
+"""In which order a part is joined: cheap and selective first, what only multiplies last."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from zenturio.space.components import Part, is_plain
+from zenturio.space.definition import Condition
+from zenturio.space.domain import Column
+from zenturio.space.rows import Rows
+
+LISTED = 1 << 20
+"""A condition on one dimension is evaluated beforehand if the set has at most so many elements."""
+
+CELLS = 1 << 18
+"""A condition on two dimensions is evaluated beforehand if there are at most so many pairs."""
+
+PROBES = 256
+"""Points that a condition on more is tried on, to learn how selective it is."""
+
+HUGE = 1 << 62
+"""Sets of so many elements are not tried."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Which codes of two dimensions go together."""
+
+    first: str
+    second: str
+    cells: Column
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset((self.first, self.second))
+
+    def seen_from(self, name: str) -> Column:
+        """The cells with the codes of *name* as rows."""
+        return self.cells if name == self.first else self.cells.T
+
+    def other(self, name: str) -> str:
+        return self.second if name == self.first else self.first
+
+
+@dataclass(frozen=True)
+class Bind:
+    """Add a column for dimension *name*; of its codes, only those that go with *pair*."""
+
+    name: str
+    pair: Pair | None = None
+
+
+@dataclass(frozen=True)
+class Keep:
+    """Drop the rows that the rule does not keep."""
+
+    rule: Condition | Pair
+
+
+Step = Bind | Keep
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Steps that make the table of a part, and the codes that are possible at all."""
+
+    steps: tuple[Step, ...]
+    allowed: Mapping[str, Column] = field(default_factory=dict)
+
+
+def as_declared(part: Part) -> Plan:
+    """Each condition evaluated only where all those before it hold: as one would by hand."""
+    steps = _Steps(part)
+    for condition in part.conditions:
+        steps.use(condition)
+    steps.bind(part.names)
+    return Plan(tuple(steps.steps))
+
+
+def thrifty(part: Part) -> Plan:
+    """Few rows at any time. Conditions may be evaluated where others do not hold."""
+    facts = _Facts(part)
+    steps = _Steps(part)
+    steps.waiting = list(facts.rules)
+    steps.keep_ready()
+    for rule in _order(facts):
+        if rule in steps.waiting:
+            steps.bind(rule.names)
+    steps.bind(part.names)
+    return Plan(tuple(steps.steps), facts.allowed)
+
+
+class _Steps:
+    """Steps so far, and the rules that wait for their names to be bound."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self.steps: list[Step] = []
+        self.waiting: list[Condition | Pair] = []
+        self.bound: set[str] = set()
+
+    def use(self, rule: Condition | Pair) -> None:
+        self.bind(rule.names)
+        self.steps.append(Keep(rule))
+
+    def bind(self, names: Iterable[str]) -> None:
+        needed = frozenset[str]().union(*(self.part.needs[name] for name in names))
+        for name in self.part.names:
+            if name in needed and name not in self.bound:
+                pair = self._pair_for(name)
+                if pair is not None:
+                    self.waiting.remove(pair)
+                self.steps.append(Bind(name, pair))
+                self.bound.add(name)
+                self.keep_ready()
+
+    def keep_ready(self) -> None:
+        for rule in [rule for rule in self.waiting if rule.names <= self.bound]:
+            self.waiting.remove(rule)
+            self.steps.append(Keep(rule))
+
+    def _pair_for(self, name: str) -> Pair | None:
+        """The pair that leaves the fewest codes, whose other name is bound and stands before."""
+        before = set(self.part.names[: self.part.names.index(name)]) & self.bound
+        fitting = [
+            rule
+            for rule in self.waiting
+            if isinstance(rule, Pair) and name in rule.names and rule.other(name) in before
+        ]
+        return min(fitting, key=lambda pair: pair.cells.mean(), default=None)
+
+
+class _Facts:
+    """What is learnt before the join: the codes that are allowed, and the rules that remain."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        zipped = {name for group in part.zips for name in group}
+        self.sizes = {
+            each.name: each.domain.size
+            for each in part.dimensions
+            if each.domain is not None and is_plain(each) and each.name not in zipped
+        }
+        self.allowed: dict[str, Column] = {}
+        pairs: dict[frozenset[str], Pair] = {}
+        self.rules: list[Condition | Pair] = []
+        for condition in sorted(part.conditions, key=lambda each: len(each.names)):
+            if self._is_unary(condition):
+                self._restrict(condition)
+            elif self._is_binary(condition):
+                pair = self._pair(condition)
+                known = pairs.get(pair.names)
+                cells = pair.cells & known.cells if known else pair.cells
+                pairs[pair.names] = Pair(pair.first, pair.second, cells)
+            else:
+                self.rules.append(condition)
+        self._agree(pairs.values())
+        self.rules = [*pairs.values(), *self.rules]
+        self.growth = {rule: self._selectivity(rule) for rule in self.rules}
+
+    def codes(self, name: str) -> Column:
+        if name not in self.allowed:
+            kind = np.min_scalar_type(self.sizes[name] - 1)
+            self.allowed[name] = np.arange(self.sizes[name]).astype(kind)
+        return self.allowed[name]
+
+    def count(self, name: str) -> int:
+        """How many codes *name* has, or a guess."""
+        if name in self.allowed:
+            return len(self.allowed[name])
+        return self.sizes.get(name, 8)
+
+    def _is_unary(self, condition: Condition) -> bool:
+        return len(condition.names) == 1 and all(
+            self.sizes.get(name, LISTED + 1) <= LISTED for name in condition.names
+        )
+
+    def _is_binary(self, condition: Condition) -> bool:
+        if len(condition.names) != 2 or not condition.names <= self.sizes.keys():
+            return False
+        return math.prod(self.sizes[name] for name in condition.names) <= CELLS
+
+    def _restrict(self, condition: Condition) -> None:
+        (name,) = condition.names
+        codes = self.codes(name)
+        rows = Rows(self.part.parameters, {name: codes}, len(codes))
+        self.allowed[name] = codes[rows.kept(condition.expression)]
+
+    def _pair(self, condition: Condition) -> Pair:
+        first, second = sorted(condition.names, key=self.part.names.index)
+        a, b = self.codes(first), self.codes(second)
+        grid = {first: np.repeat(a, len(b)), second: np.tile(b, len(a))}
+        rows = Rows(self.part.parameters, grid, len(a) * len(b))
+        cells = np.zeros((self.sizes[first], self.sizes[second]), dtype=np.bool_)
+        cells[np.ix_(a, b)] = rows.kept(condition.expression).reshape(len(a), len(b))
+        return Pair(first, second, cells)
+
+    def _agree(self, pairs: Iterable[Pair]) -> None:
+        """Leaves each dimension only the codes that every pair has a partner for."""
+        pairs = tuple(pairs)
+        changed = True
+        while changed:
+            changed = False
+            for pair in pairs:
+                for name in pair.names:
+                    partners = self.codes(pair.other(name))
+                    cells = pair.seen_from(name)[np.ix_(self.codes(name), partners)]
+                    kept = np.asarray(cells.any(axis=1))
+                    changed |= not kept.all()
+                    self.allowed[name] = self.codes(name)[kept]
+
+    def _selectivity(self, rule: Condition | Pair) -> float:
+        """The share of the combinations of its names that *rule* keeps, or a guess."""
+        if isinstance(rule, Pair):
+            cells = self.count(rule.first) * self.count(rule.second)
+            return float(rule.cells.sum()) / max(cells, 1)
+        if not all(0 < self.count(name) < HUGE for name in rule.names & self.sizes.keys()):
+            return 0.5
+        if not rule.names <= self.sizes.keys():
+            return 0.5
+        chance = np.random.default_rng(0)
+        codes = {}
+        for name in sorted(rule.names):
+            drawn = chance.integers(self.count(name), size=PROBES)
+            codes[name] = self.allowed[name][drawn] if name in self.allowed else drawn
+        rows = Rows(self.part.parameters, codes, PROBES)
+        return (float(rows.kept(rule.expression).sum()) + 0.5) / PROBES
+
+
+def _order(facts: _Facts) -> list[Condition | Pair]:
+    """Rules by when they are used.
+
+    A rule with dimensions that no other rule needs can wait, if it multiplies the rows rather than
+    thinning them out: so nothing else is evaluated once for each of these. Of what remains, the
+    rule that makes the fewest rows comes first.
+    """
+    needs = {
+        rule: frozenset[str]().union(*(facts.part.needs[name] for name in rule.names))
+        for rule in facts.rules
+    }
+    last: list[Condition | Pair] = []
+    rest = list(facts.rules)
+    while rest:
+        growths = {}
+        for rule in rest:
+            others = frozenset[str]().union(*(needs[other] for other in rest if other is not rule))
+            own = needs[rule] - others
+            growth = math.prod(map(facts.count, own)) * facts.growth[rule]
+            if own and growth >= 1:
+                growths[rule] = growth
+        if not growths:
+            break
+        last.append(max(growths, key=lambda rule: growths[rule]))
+        rest.remove(last[-1])
+    first: list[Condition | Pair] = []
+    bound: frozenset[str] = frozenset()
+    while rest:
+        cheapest = min(
+            rest,
+            key=lambda rule: math.prod(map(facts.count, needs[rule] - bound)) * facts.growth[rule],
+        )
+        bound |= needs[cheapest]
+        first.append(cheapest)
+        rest.remove(cheapest)
+    return [*first, *reversed(last)]
