@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 
 from zenturio.annotate.dialects import UNKNOWN, Dialect
 from zenturio.annotate.model import Line
@@ -23,13 +22,15 @@ MARK = "ZEN$"
 GOES_ON = "ZEN$&"
 _WHOLE_LINE = "a directive is a line of its own"
 
-_VERB = (
-    "(?:SUBSTITUTE|ASSIGN|ENV|PARAM|CONSTRAINT|BUILD|RUN|REQUIRE|RANK|REPEAT|METRIC|CR|OBJECTIVE"
-    "|OUTPUT|AFTER|END|OFF|ON)"
+KEYWORDS = frozenset(
+    {"SUBSTITUTE", "ASSIGN", "ENV", "PARAM", "CONSTRAINT", "BUILD", "RUN", "REQUIRE", "RANK"}
+    | {"REPEAT", "METRIC", "CR", "OBJECTIVE", "OUTPUT", "AFTER", "END", "OFF", "ON"}
 )
+"""What a directive may begin with: not the grammar's, which is not needed to find lines."""
+
+_VERB = f"(?:{'|'.join(sorted(KEYWORDS))})"
 _MISSPELT = re.compile(
-    rf"(?P<mark>(?i:zen)\$&?|(?i:zen)[ \t]+\$(?!\w)|\$[ \t]*ZEN\b|ZEN[&%#§€@]"
-    rf"|(?P<near>[A-Za-z$]{{2,5}})(?=[ \t]+{_VERB}\b))"
+    rf"(?i:zen)\$&?|(?i:zen)[ \t]+\$(?!\w)|\$[ \t]*ZEN\b|ZEN[&%#§€@]|(?i:zen)(?=[ \t]+{_VERB}\b)"
 )
 
 
@@ -169,10 +170,10 @@ class _Search:
 
     def _misspelt(self, number: int, text: str, head: re.Match[str]) -> None:
         found = _MISSPELT.match(head["rest"])
-        if found and (found["near"] is None or _is_near(found["near"])):
-            place = self._place(number, text, head.start("rest"), len(found["mark"]))
-            right = GOES_ON if found["mark"].endswith("&") else MARK
-            self._warn(place, f"{found['mark']} begins no directive", f"did you mean {right}?")
+        if found:
+            place = self._place(number, text, head.start("rest"), len(found[0]))
+            right = GOES_ON if found[0].endswith("&") else MARK
+            self._warn(place, f"{found[0]} begins no directive", f"did you mean {right}?")
 
     def _no_directive(self, number: int, text: str, head: re.Match[str] | None) -> None:
         """Say why a line with ZEN$ is no directive, unless it is prose in a comment."""
@@ -231,10 +232,6 @@ def _starts(lines: tuple[str, ...]) -> list[int]:
 
 def _opener_at(head: re.Match[str]) -> int:
     return head.start("opener") if head["opener"] is not None else head.start("first")
-
-
-def _is_near(word: str) -> bool:
-    return SequenceMatcher(None, word, MARK).ratio() >= 0.75
 
 
 def _goes_on(found: Line, current: Line) -> bool:

@@ -38,7 +38,7 @@ def _spans(text: str, dialect: Dialect) -> Iterator[Span]:
     if pattern is None:
         return
     # Line ends of one form, at the same positions, keep the patterns simple.
-    text = text.replace("\r\n", " \n").replace("\r", "\n")
+    text = text.replace("\\\r\n", " \\\n").replace("\r\n", " \n").replace("\r", "\n")
     position = 0
     while found := pattern.search(text, position):
         kind = found.lastgroup or ""

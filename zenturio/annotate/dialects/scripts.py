@@ -155,7 +155,7 @@ DIALECTS: tuple[Dialect, ...] = (
         (".r", ".rprofile"),
         names=(".Rprofile",),
         shebangs=("Rscript", "r", "R"),
-        line=("##", "#"),
+        line=("#", "##"),
         verbatim=(v.R_RAW, v.LONG_DOUBLE, v.LONG_SINGLE),
         form="{target} <- {text}",
     ),

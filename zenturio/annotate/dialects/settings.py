@@ -105,7 +105,7 @@ DIALECTS: tuple[Dialect, ...] = (
     Dialect(
         "tex",
         (".tex", ".sty", ".cls", ".ltx", ".dtx", ".bib", ".tikz"),
-        line=("%%", "%"),
+        line=("%", "%%"),
         guard=_NOT_ESCAPED,
         verbatim=(v.TEX_VERBATIM,),
         form=r"\def{target}{{text}}",

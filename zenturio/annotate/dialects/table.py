@@ -23,7 +23,7 @@ from zenturio.annotate.dialects.dialect import Dialect
 
 UNKNOWN = Dialect(
     "text",
-    line=("//", "#", "!", "--", ";", "%", "'", "::", "REM", "dnl"),
+    line=("#", "//", "!", "--", ";", "%", "'", "::", "REM", "dnl"),
     block=(("/*", "*/"), ("(*", "*)"), ("<!--", "-->"), ("{-", "-}")),
     column_one=("C", "c", "*"),
     fragile=("--",),
@@ -51,7 +51,7 @@ _SHARED: dict[str, tuple[tuple[str, str], ...]] = {
     ".v": ((r"\(\*|Require|From", "coq"), ("", "verilog")),
     ".cl": ((r"[;(]|#\|", "lisp"), ("", "c")),
     ".ts": ((r"<\?xml|<!DOCTYPE TS", "xml"), ("", "javascript")),
-    ".inc": ((r"<\?php", "php"), (r"//|/\*|#include|#if|#def", "c++"), ("", "text")),
+    ".inc": ((r"<\?php", "php"), (r"//|/\*|#include|#if|#def", "c++")),
     ".com": ((r"@?(?i:echo|rem)\b|::", "batch"), ("", "gaussian")),
 }
 _FIRST_LINES = (
