@@ -1,8 +1,8 @@
-"""Golden files of annotated inputs, each with what is printed about it.
+r"""Golden files of annotated inputs, each with what is printed about it.
 
 A case begins with ``=== title``. Then come the files, each behind ``--- name``; how they are scanned
 where that is not the only file or the folder, behind ``--- scan``; and behind ``--- printed`` what is
-said. In a file whose name ends in ``.bin`` the text ``\\0`` stands for a byte of zero.
+said. In a file whose name ends in ``.bin`` the text ``\0`` stands for a byte of zero.
 """
 
 from __future__ import annotations

@@ -83,12 +83,9 @@ class Clauses:
     def resume(self, start: int) -> int:
         """Where the next known clause begins behind a mistake."""
         text = self.passage.text
-        alone = (
-            t
-            for t in tokens(text, start)
-            if not text[t.start - 1 : t.end + 1].strip(t.text).strip()
-        )
-        return next((t.start for t in alone if t.upper() in self.known), len(text))
+        known = (t for t in tokens(text, start) if t.upper() in self.known)
+        around = ((t, text[t.start - 1] + text[t.end : t.end + 1]) for t in known)
+        return next((t.start for t, beside in around if not beside.strip()), len(text))
 
     def clause(self, token: Token) -> int:
         keyword = token.upper()

@@ -1,0 +1,40 @@
+"""What is likely a mistake is said, and what is right is left in peace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from annotated_cases import Case, check, titles
+
+from zenturio.annotate import lint, scan
+
+LIKELY = Path(__file__).parent / "likely.txt"
+
+
+def answer(case: Case) -> str:
+    application = scan(case.paths, overrides=case.overrides)
+    return "\n".join(map(str, (*application.warnings, *lint(application))))
+
+
+@pytest.mark.parametrize("title", titles(LIKELY))
+def test_a_likely_mistake_is_warned_of_to_the_letter(title, tmp_path):
+    check(LIKELY, title, answer, tmp_path)
+
+
+def test_every_warning_is_a_warning(tmp_path):
+    file = tmp_path / "prog.c"
+    file.write_text("//ZEN$ PARAM n = { 1, 2 }\n")
+    found = lint(scan(file))
+    assert len(found) == 2
+    assert {each.severity for each in found} == {"warning"}
+
+
+def test_a_constraint_too_large_to_try_is_left_in_peace(tmp_path):
+    file = tmp_path / "prog.c"
+    file.write_text(
+        "//ZEN$ PARAM a = { 1:100000 }\n//ZEN$ PARAM b = { 1:100000 }\n"
+        "//ZEN$ CONSTRAINT VALUE a * b > 0\n//ZEN$ OBJECTIVE MINIMIZE wtime\n"
+        '//ZEN$ RUN "./prog {a} {b}"\n'
+    )
+    assert lint(scan(file)) == ()

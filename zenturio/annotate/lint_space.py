@@ -1,0 +1,205 @@
+"""Likely mistakes in what parameters may be and in what must hold between them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+
+from zenturio.annotate.model import Application
+from zenturio.annotate.set_syntax import NUMBER
+from zenturio.errors import Complaint, InputError, Place
+from zenturio.expression import Expression
+from zenturio.space import Continuous, Dependent, Parameter, Space
+
+MANY = 1_000_000
+"""Points beyond which a study needs a search; also the most that are tried for a warning."""
+
+_LISTED = 10_000
+_BRACES = re.compile(r"\{([^{}]+)\}")
+_MEASURE = re.compile(r"[0-9.]+(?:[KMGTP]i?B|B|ns|us|ms|s|min|h|d)")
+
+
+def warning(message: str, place: Place | None, cure: str) -> Complaint:
+    return Complaint(message, place, cure, severity="warning")
+
+
+def unused(application: Application) -> Iterator[Complaint]:
+    """A PARAM that changes nothing: it only multiplies the experiments."""
+    used = _used(application)
+    for parameter in application.space.parameters:
+        if parameter.kind == "param" and parameter.name not in used:
+            times = "is computed, but" if parameter.derived is not None else "is"
+            message = f"PARAM {parameter.name} {times} used nowhere"
+            cure = (
+                f"write {{{parameter.name}}} in a command, or SUBSTITUTE, ASSIGN or ENV for PARAM"
+            )
+            yield warning(message, parameter.place, cure)
+
+
+def _used(application: Application) -> set[str]:
+    """Names that files, commands, the environment or expressions use."""
+    used = set(application.environment.values())
+    for file in application.files:
+        used.update(hole.parameter for hole in file.holes)
+        used.update(assignment.parameter for assignment in file.assignments)
+    for command in (*application.builds, *application.runs):
+        used.update(_BRACES.findall(command.text.text))
+    for expression in _expressions(application):
+        used |= expression.names | expression.indexed
+    for parameter in application.space.parameters:
+        used |= parameter.needs
+    used.update(name for after in application.after for name in after.on)
+    return used
+
+
+def _expressions(application: Application) -> Iterator[Expression]:
+    yield from (c for c in application.space.constraints if isinstance(c, Expression))
+    yield from (goal.expression for goal in application.goals)
+    yield from application.requires
+    for command in (*application.builds, *application.runs):
+        if command.cpus is not None:
+            yield command.cpus
+    if application.rank is not None:
+        yield application.rank
+    yield from (metric.formula for metric in application.metrics if metric.formula is not None)
+
+
+def elements(application: Application) -> Iterator[Complaint]:
+    """Texts that look like something else: a range that is none, half a pair of brackets."""
+    names = {parameter.name for parameter in application.space.parameters}
+    for parameter in application.space.parameters:
+        for text in _texts(parameter):
+            if found := _doubt(text, names):
+                message, cure = found
+                yield warning(f"{parameter.name}: {message}", parameter.place, cure)
+                break
+
+
+def _texts(parameter: Parameter) -> Iterator[str]:
+    domain = parameter.domain
+    if domain is None or isinstance(domain, Continuous | Dependent) or domain.type != "str":
+        return
+    if domain.size <= _LISTED:
+        yield from domain.texts()
+
+
+def _doubt(text: str, names: set[str]) -> tuple[str, str] | None:
+    """What an element may have been meant to be."""
+    parts = [part.strip() for part in text.split(":")]
+    numbers = [bool(NUMBER.fullmatch(part)) for part in parts]
+    if 2 <= len(parts) <= 3 and any(numbers):
+        others = [part for part, number in zip(parts, numbers, strict=True) if not number]
+        if all(names.intersection(re.findall(r"\w+", part)) for part in others):
+            right = ":".join(
+                part if number else f"({part})" for part, number in zip(parts, numbers, strict=True)
+            )
+            return (
+                f"{text} is a text, not a range",
+                f"write {{ {right} }} if a range is meant",
+            )
+    if 2 <= len(parts) <= 3 and all(_MEASURE.fullmatch(part) for part in parts):
+        return f"{text} is a text, not a range", "the bounds of a range are plain numbers"
+    for opener, closer in ("()", "[]", '""'):
+        odd = (
+            text.count(opener) % 2 if opener == closer else text.count(opener) - text.count(closer)
+        )
+        if odd:
+            message = f"{text} has a {opener if opener in text else closer} without its partner"
+            return message, "put quotes around an element that holds a comma"
+    return None
+
+
+def constraints(application: Application) -> Iterator[Complaint]:
+    """A constraint that takes nothing away, or everything."""
+    space = application.space
+    by_name = {parameter.name: parameter for parameter in space.parameters}
+    empty = False
+    for constraint in space.constraints:
+        if not isinstance(constraint, Expression):
+            continue
+        alone = _only(by_name, constraint.names | constraint.indexed)
+        place = constraint.passage.place(0, len(constraint.passage.text))
+        kept = _size(alone, (constraint,))
+        if kept == 0:
+            empty = True
+            message = f"{constraint.text} is never true: no point is left"
+            yield warning(message, place, "check it against the sets")
+        elif kept is not None and kept == _size(alone, ()):
+            message = f"{constraint.text} is always true: it takes nothing away"
+            yield warning(message, place, "check it against the sets, or leave it away")
+    if not empty and space.constraints and _few(by_name) and _empty(space):
+        message = f"{application.name}: the constraints together leave no point"
+        yield warning(message, None, "check them against each other")
+
+
+def _only(by_name: dict[str, Parameter], names: frozenset[str]) -> dict[str, Parameter]:
+    """The parameters named, and those that they need."""
+    wanted: set[str] = set()
+    rest = set(names)
+    while rest:
+        name = rest.pop()
+        wanted.add(name)
+        rest |= by_name[name].needs - wanted
+    return {name: parameter for name, parameter in by_name.items() if name in wanted}
+
+
+def _few(parameters: dict[str, Parameter]) -> bool:
+    """Whether the product of the sets is small enough to be tried."""
+    sizes = []
+    for parameter in parameters.values():
+        if isinstance(parameter.domain, Continuous | Dependent):
+            return False
+        sizes.append(parameter.domain.size if parameter.domain is not None else 1)
+    return math.prod(sizes) <= MANY
+
+
+def _size(parameters: dict[str, Parameter], constraints: tuple[Expression, ...]) -> int | None:
+    """How many points there are, if that is soon known."""
+    if not _few(parameters):
+        return None
+    try:
+        return Space(tuple(parameters.values()), constraints).size
+    except InputError:  # a division by zero, say: the run will tell where
+        return None
+
+
+def _empty(space: Space) -> bool:
+    try:
+        return space.size == 0
+    except InputError:
+        return False
+
+
+def size(application: Application) -> Iterator[Complaint]:
+    """More points than anybody runs, and nothing to search for."""
+    if application.goals:
+        return
+    space = application.space
+    cure = "say what is best, OBJECTIVE MINIMIZE wtime, and search; or run a sample of them"
+    continuous = [p.name for p in space.parameters if isinstance(p.domain, Continuous)]
+    if continuous:
+        message = f"{continuous[0]} is continuous, and there is no OBJECTIVE to search for"
+        yield warning(message, _place(space, continuous[0]), cure)
+        return
+    if any(isinstance(parameter.domain, Dependent) for parameter in space.parameters):
+        return
+    count = _points(space)
+    if count > MANY:
+        shown = f"{count:,}" if count < 10**15 else f"more than 10^{len(str(count)) - 1}"
+        message = f"{application.name}: {shown} points, and no OBJECTIVE to search for"
+        yield warning(message, None, cure)
+
+
+def _points(space: Space) -> int:
+    """How many points there are; before constraints where these make it hard to say."""
+    product = math.prod(p.domain.size for p in space.parameters if p.domain is not None)
+    try:
+        known = product > MANY and all(part.known for part in space.components)
+        return space.size if known else product
+    except InputError:  # an expression that fails on some point: the run will tell where
+        return product
+
+
+def _place(space: Space, name: str) -> Place | None:
+    return next((p.place for p in space.parameters if p.name == name), None)
