@@ -100,6 +100,7 @@ def test_a_directive_is_a_comment_of_its_own(name, line):
         ("a.ml", 'let s = "\n(* ZEN$ A *)\n"', 2, "a string"),
         ("a.sql", "SELECT '\n-- ZEN$ A\n'", 2, "a string"),
         ("a.ps1", "$s = @'\n# ZEN$ A\n'@", 2, "a string"),
+        ("a.pas", "{\n// ZEN$ A\n}", 2, "a comment block"),
         ("a.php", "$s = <<<X\n# ZEN$ A\nX;", 2, "a heredoc"),
         ("a.nix", "x = ''\n# ZEN$ A\n'';", 2, "a string"),
         ("a.xml", "<![CDATA[\n<!-- ZEN$ A -->\n]]>", 2, "a CDATA section"),

@@ -20,5 +20,6 @@ def shown(text: str, dialect: Dialect, opener: str, closer: str) -> str:
 
 
 def _escaped(character: str) -> str:
-    named = character.encode("unicode_escape").decode("ascii")
-    return named if named[0] == "\\" and len(named) == 2 else f"\\x{ord(character):02x}"
+    r"""``\n`` and its like, or the number of the character."""
+    named = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+    return named.get(character) or f"\\x{ord(character):02x}"

@@ -198,8 +198,10 @@ def _scope(hole: Hole) -> str:
 
 
 def _near(hole: Hole, file: Annotated) -> str:
-    words = sorted(set(re.findall(r"[^\W\d]\w*", (file.source.text or "")[: 50 * _MANY])))
-    if hole.match == "regex" or not words or len(words) > _MANY:
-        return "check the target's spelling"
-    near = did_you_mean(hole.target, words)
-    return near if near.startswith("did") else "check the target's spelling"
+    layout = Layout(file)
+    lines = file.source.lines[:_MANY]
+    open_text = "".join(line for i, line in enumerate(lines) if layout.is_open(i))
+    words = set(re.findall(r"[^\W\d]\w*", open_text))
+    near = did_you_mean(hole.target, words) if len(words) <= _MANY else ""
+    is_name = hole.match != "regex" and near.startswith("did")
+    return near if is_name else "check the target's spelling"

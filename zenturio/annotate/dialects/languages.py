@@ -152,8 +152,8 @@ DIALECTS: tuple[Dialect, ...] = (
         "pascal",
         (".pas", ".pp", ".dpr", ".lpr"),
         line=("//",),
-        block=(("{", "}"), ("(*", "*)")),
-        verbatim=(v.PLAIN_SINGLE,),
+        block=(("(*", "*)"),),
+        verbatim=(v.PASCAL_COMMENT, v.PLAIN_SINGLE),
         form="{target} := {text};",
     ),
     Dialect(

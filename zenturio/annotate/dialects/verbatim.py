@@ -78,6 +78,8 @@ GNUPLOT_DATA = Verbatim("a data block", r"(?m:^)[ \t]*\$\w+[ \t]*<<[ \t]*" + _HE
 # Comments that go over lines and have no closer which could end a directive's line.
 POD = Verbatim("a comment block", r"(?m:^)=[a-zA-Z](?s:.*?)(?:\n=cut\b.*|\Z)")
 RUBY_BLOCK = Verbatim("a comment block", r"(?m:^)=begin\b(?s:.*?)(?:\n=end\b.*|\Z)")
+# It closes at the first brace, so that no directive with a set can stand in one.
+PASCAL_COMMENT = Verbatim("a comment block", r"\{[^}]*\}?")
 _MATLAB = (r"(?m:^[ \t]*[%#]\{[ \t]*$)", r"(?m:^[ \t]*[%#]\}[ \t]*$)")
 MATLAB_BLOCK = Verbatim("a comment block", _MATLAB[0], _MATLAB)
 BEHIND_END = Verbatim("the text behind the program's end", r"(?m:^)__(?:END|DATA)__[ \t]*\n(?s:.*)")
