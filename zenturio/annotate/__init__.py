@@ -8,7 +8,7 @@
 from zenturio.annotate.commands import fill_command
 from zenturio.annotate.dialects import Dialect, dialect_of
 from zenturio.annotate.fill import Filled, Filler
-from zenturio.annotate.insert import insert
+from zenturio.annotate.insert import directive, insert
 from zenturio.annotate.jsonpath import json_steps
 from zenturio.annotate.lint import lint
 from zenturio.annotate.model import (
@@ -38,6 +38,7 @@ __all__ = [
     "Repeat",
     "Source",
     "dialect_of",
+    "directive",
     "fill_command",
     "insert",
     "json_steps",

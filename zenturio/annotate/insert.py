@@ -69,12 +69,13 @@ def _name(name: str) -> str:
     if re.fullmatch(r"\w+", name):
         return name
     if name and name.isprintable():
-        if not re.search(r'["\\]', name):
-            return f'"{name}"'
+        if "\\" not in name:
+            return '"' + name.replace('"', '\\"') + '"'
         if "`" not in name:
             return f"`{name}`"
     raise AnnotationError(
-        f"{name!r} cannot be written as a name", cure="leave out control characters and backticks"
+        f"{name!r} cannot be written as a name",
+        cure="leave out control characters, and backticks beside backslashes",
     )
 
 
