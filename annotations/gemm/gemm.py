@@ -22,7 +22,6 @@ of what the arithmetic units and the memory allow, at the occupancy that the til
 #ZEN$ PARAM local := 4 * KWG * (SA * MWG + SB * NWG)
 #ZEN$ CONSTRAINT VALUE divides(MDIMC * VWM, MWG) and divides(NDIMC * VWN, NWG)
 #ZEN$ CONSTRAINT VALUE divides(MDIMA * VWM, MWG) and divides(NDIMB * VWN, NWG)
-#ZEN$ CONSTRAINT VALUE divides(MDIMA, threads) and divides(NDIMB, threads)
 #ZEN$ CONSTRAINT VALUE KWG % (threads // MDIMA) == 0 and KWG % (threads // NDIMB) == 0
 #ZEN$ CONSTRAINT VALUE 64 <= threads <= 512
 #ZEN$ CONSTRAINT VALUE local <= 16KiB

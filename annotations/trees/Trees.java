@@ -15,7 +15,7 @@ import java.lang.management.ManagementFactory;
 //ZEN$ METRIC pauses FROM stdout REGEX "(\d+) ms in \d+ collections" UNIT "ms"
 //ZEN$ METRIC collections FROM stdout REGEX "(\d+) collections"
 //ZEN$ METRIC elapsed FROM stdout REGEX "(\S+) ms for" UNIT "ms"
-//ZEN$ OBJECTIVE MINIMIZE elapsed, MINIMIZE heap
+//ZEN$ OBJECTIVE MINIMIZE elapsed, MINIMIZE pauses
 public class Trees {
     private record Node(Node left, Node right) {
         static Node tree(int depth) {
