@@ -226,8 +226,8 @@ def _transposed(bounds: Sequence[Column | str], length: int) -> Iterator[tuple[V
 def _set(geometric: bool, kind: Type, first: str, last: str, stride: str) -> Domain | None:
     step, low, high = number(stride, "stride"), number(first), number(last)
     up = step > 1 if geometric else step > 0
-    if geometric:
-        low, high = abs(low), abs(high)
+    if geometric and low < 0:
+        low, high = -low, -high
     if step and ((high < low) if up else (high > low)):
         return None
     make = geometric_texts if geometric else arithmetic

@@ -187,7 +187,9 @@ class _Count:
             names |= direct
             if step.pair is not None:
                 names.add(step.pair.other(step.name))
-        return frozenset(names)
+        # What a dependent range holds is computed from its bounds.
+        ranges = (name for name in names if isinstance(part.parameters[name].domain, Dependent))
+        return frozenset(names).union(*(part.needs[name] for name in ranges))
 
     def _keep(self, mask: Column) -> None:
         self.table = self.table.kept(mask)

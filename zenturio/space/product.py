@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import accumulate
+from operator import mul
 
 import numpy as np
 
@@ -27,12 +29,16 @@ class Product:
     def size(self) -> int:
         return math.prod(each.size for each in self.components)
 
+    @cached_property
+    def _strides(self) -> list[int]:
+        """How many points there are to one step of each component."""
+        sizes = (each.size for each in reversed(self.components[1:]))
+        return list(accumulate(sizes, mul, initial=1))[::-1] if self.components else []
+
     def stretch(self, start: int, stop: int) -> Codes:
         """The codes of points number *start* to before *stop*."""
         codes: Codes = {}
-        stride = self.size
-        for each in self.components:
-            stride //= max(each.size, 1)
+        for each, stride in zip(self.components, self._strides, strict=True):
             rows, times = _runs(start, stop, stride, each.size)
             for name, column in zip(each.part.names, each.codes(rows), strict=True):
                 codes[name] = column if times is None else np.repeat(column, times)
@@ -41,9 +47,7 @@ class Product:
     def picked(self, numbers: Sequence[int]) -> Codes:
         """The codes of the points with these *numbers*."""
         codes: Codes = {}
-        stride = self.size
-        for each in self.components:
-            stride //= each.size
+        for each, stride in zip(self.components, self._strides, strict=True):
             rows = [number // stride % each.size for number in numbers]
             codes.update(zip(each.part.names, each.codes(rows), strict=True))
         return codes

@@ -1,0 +1,153 @@
+"""A space says what the obvious product and filter says, however it is joined."""
+
+import random
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from space.naive import Naive
+from space.random_spaces import spaces
+from zenturio.space import blocks, component, join
+
+
+@contextmanager
+def joined_in(way):
+    """At once, or in blocks of a few rows; held, or joined again whenever it is looked at."""
+    kept = join.ROWS, blocks.LEAF, component.HELD
+    if way != "whole":
+        join.ROWS, blocks.LEAF = 6, 3
+    if way == "again":
+        component.HELD = 0
+    try:
+        yield
+    finally:
+        join.ROWS, blocks.LEAF, component.HELD = kept
+
+
+ways = st.sampled_from(["whole", "blocks", "again"])
+law = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@law
+@given(spaces(), ways)
+def test_size_order_and_values_are_those_of_the_filtered_product(space, way):
+    naive = Naive(space)
+    with joined_in(way):
+        assert space.size == len(naive.points)
+        assert [dict(point) for point in space] == naive.points
+        assert space.cartesian == len(naive.cartesian)
+
+
+@law
+@given(spaces(), ways)
+def test_every_number_has_its_point_and_every_point_its_number(space, way):
+    naive = Naive(space)
+    with joined_in(way):
+        for number, values in enumerate(naive.points):
+            point = space.point(number)
+            assert dict(point) == values
+            assert [type(value) for value in point.values()] == [type(v) for v in values.values()]
+            assert space.index(point) == space.index(values) == number
+
+
+@law
+@given(spaces(), ways, st.data())
+def test_slices_and_columns_are_cut_out_of_the_whole(space, way, data):
+    naive = Naive(space)
+    ends = st.one_of(st.none(), st.integers(-9, 9))
+    start, stop = data.draw(ends), data.draw(ends)
+    step = data.draw(st.sampled_from([None, 1, 2, -1]))
+    with joined_in(way):
+        assert [dict(p) for p in space[start:stop:step]] == naive.points[start:stop:step]
+        columns = space.columns(start or 0, stop)
+        for name, column in columns.items():
+            assert isinstance(column, np.ndarray)
+            assert column.tolist() == [p[name] for p in naive.points[start or 0 : stop]]
+
+
+@law
+@given(spaces())
+def test_what_the_product_makes_and_the_filter_drops_is_not_contained(space):
+    naive = Naive(space)
+    names = naive.names
+    valid = {tuple(point[name] for name in names) for point in naive.points}
+    for values in naive.cartesian:
+        chosen = tuple(values[name] for name in names)
+        assert space.contains(values) == (values in space) == (chosen in valid)
+
+
+@law
+@given(spaces(), ways)
+def test_costs_are_what_each_constraint_takes_away_in_order(space, way):
+    naive = Naive(space)
+    with joined_in(way):
+        costs = space.costs()
+    assert [constraint for constraint, _ in costs] == list(space.constraints)
+    assert [cost for _, cost in costs] == naive.costs
+    assert sum(naive.costs) == len(naive.cartesian) - len(naive.points)
+
+
+@law
+@given(spaces(), ways, st.integers(0, 3))
+def test_a_sample_of_all_points_is_all_points(space, way, seed):
+    naive = Naive(space)
+    with joined_in(way):
+        drawn = space.sample(len(naive.points), seed)
+        assert drawn == space.sample(len(naive.points), seed)
+    assert len(set(drawn)) == len(drawn)
+    assert sorted(map(repr, drawn)) == sorted(f"{point!r}" for point in space)
+
+
+@law
+@given(spaces())
+def test_neighbours_differ_in_one_move(space):
+    naive = Naive(space)
+    rng = random.Random(0)
+    for number in rng.sample(range(len(naive.points)), min(6, len(naive.points))):
+        found = [dict(point) for point in space.neighbours(space.point(number))]
+        expected = naive.neighbours(naive.points[number])
+        assert len({repr(point) for point in found}) == len(found)
+        assert sorted(map(repr, found)) == sorted(map(repr, expected))
+
+
+@law
+@given(spaces(), ways)
+def test_texts_are_those_of_the_elements(space, way):
+    with joined_in(way):
+        for point in space[:20]:
+            for parameter in space.parameters:
+                text, value = point.text(parameter.name), point[parameter.name]
+                if value is None:
+                    assert text == (parameter.default or "")
+                elif isinstance(value, bool):
+                    assert text == str(value).lower()
+                elif isinstance(value, int | float):
+                    assert float(text) == value
+                else:
+                    assert text == value
+
+
+def test_the_ways_to_join_are_different():
+    from zenturio.space import Space
+
+    def whole(space):
+        return space.components[0].known
+
+    with joined_in("blocks"):
+        assert not whole(Space(n=range(9), m=range(9)).where("n != m"))
+    assert whole(Space(n=range(9), m=range(9)).where("n != m"))
+
+
+@pytest.mark.slow
+@settings(max_examples=5000, deadline=None, suppress_health_check=list(HealthCheck))
+@given(spaces(), ways)
+def test_many_more_spaces_are_products(space, way):
+    naive = Naive(space)
+    with joined_in(way):
+        assert [dict(point) for point in space] == naive.points
+        assert [dict(p) for p in space[:]] == naive.points
+        assert all(space.index(p) == i for i, p in enumerate(naive.points))
+        assert [cost for _, cost in space.costs()] == naive.costs
