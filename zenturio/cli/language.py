@@ -1,5 +1,6 @@
 """The verbs of the language: check, space, expand, init."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,7 @@ from zenturio.cli import output
 if TYPE_CHECKING:
     from zenturio.annotate import Application
     from zenturio.errors import Complaint
+    from zenturio.space import Domain, Parameter, Point, Space
 
 LISTED = 1000
 """Values of a parameter that ``zen space --json`` lists at most; its size is always exact."""
@@ -58,7 +60,8 @@ def check(paths: Paths, param: Overrides = None, json: Json = False) -> None:
         raise typer.Exit(2)
     if not json:
         warnings = f"{len(complaints)} warnings" if complaints else "nothing to complain of"
-        typer.echo(f"{application.name}: {_points(application)}, {warnings}")
+        points = _points(application, _Sizes.of(application.space).size)
+        typer.echo(f"{application.name}: {points}, {warnings}")
 
 
 def space(paths: Paths, param: Overrides = None, json: Json = False) -> None:
@@ -91,10 +94,11 @@ def expand(
     Examples: zen expand matmul.c --out runs; zen expand . -o runs --sample 10 --seed 7
     """
     from zenturio.annotate import scan
-    from zenturio.study.expand import choose, expand
+    from zenturio.study.choose import choose
+    from zenturio.study.expand import expand
 
     application = scan(paths, overrides=param or [])
-    points = choose(application, limit=limit, sample=sample, seed=seed, index=index)
+    points = choose(application.space, limit=limit, sample=sample, seed=seed, index=index)
     with output.progress("expanding", points.count * application.repeat.count) as step:
         written = expand(application, points, out, step)
     manifest = out / "manifest.jsonl"
@@ -142,117 +146,174 @@ def _warn(application: "Application") -> None:
         typer.echo(str(complaint), err=True)
 
 
-def _points(application: "Application") -> str:
-    found = application.space
-    if not found.finite:
-        return "a continuous space, for search engines"
+def _points(application: "Application", size: int | None) -> str:
+    if size is None:
+        return "points that cannot be counted"
     times = application.repeat.count
-    runs = f", {output.count(found.size * times)} experiments" if times > 1 else ""
-    return f"{output.count(found.size)} points{runs}"
+    runs = f", {output.count(size * times)} experiments" if times > 1 else ""
+    return f"{output.count(size)} point{'' if size == 1 else 's'}{runs}"
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """What can be counted of a space; where it cannot, why."""
+
+    cartesian: int | None = None
+    size: int | None = None
+    costs: tuple[int | None, ...] = ()
+    why: str = ""
+
+    @staticmethod
+    def of(space: "Space") -> "_Sizes":
+        from zenturio.errors import SpaceError
+
+        try:
+            costs = tuple(cost for _, cost in space.costs())
+            return _Sizes(space.cartesian, space.size, costs)
+        except SpaceError as error:
+            return _Sizes(None, None, (None,) * len(space.constraints), str(error))
+
+
+def _count(domain: "Domain") -> int | None:
+    """How many elements a set has; none where that is no number, or depends on the point."""
+    from zenturio.space import Continuous, Dependent
+
+    return None if isinstance(domain, Continuous | Dependent) else domain.size
 
 
 def _space_facts(application: "Application") -> dict[str, Any]:
+    from zenturio.space import Zip
+
     found = application.space
-    removed = found.costs() if found.finite else [None] * len(found.constraints)
+    sizes = _Sizes.of(found)
     return {
         "study": application.name,
         "parameters": [
             {
                 "name": each.name,
                 "kind": each.kind,
-                "type": each.domain.type,
+                "type": domain.type,
                 "unit": each.unit,
-                "size": each.domain.size if each.domain.finite else None,
-                "values": _values(each.domain, LISTED),
+                "size": _count(domain),
+                "values": _values(domain),
                 "when": each.when.text if each.when else None,
             }
-            for each in found.dimensions
+            for each, domain in _domains(found)
         ],
         "derived": [
             {"name": each.name, "kind": each.kind, "unit": each.unit, "formula": each.derived.text}
             for each in found.parameters
             if each.derived is not None
         ],
-        "cartesian": found.cartesian if found.finite else None,
-        "size": found.size if found.finite else None,
+        "cartesian": sizes.cartesian,
+        "size": sizes.size,
         "repeat": application.repeat.count,
         "constraints": [
-            {"text": str(each), "kind": "index" if hasattr(each, "names_in_step") else "value"}
-            | {"removes": cost}
-            for each, cost in zip(found.constraints, removed, strict=True)
+            {
+                "text": each.text,
+                "kind": "index" if isinstance(each, Zip) else "value",
+                "removes": cost,
+            }
+            for each, cost in zip(found.constraints, sizes.costs, strict=True)
         ],
         "metrics": [
-            {"name": m.name, "unit": m.unit, "source": m.source or None, "optional": m.optional}
-            for m in application.metrics
+            {
+                "name": each.name,
+                "unit": each.unit,
+                "source": each.source or None,
+                "formula": each.formula.text if each.formula else None,
+                "optional": each.optional,
+            }
+            for each in application.metrics
         ],
         "objectives": [
             {"direction": goal.direction, "expression": goal.expression.text}
             for goal in application.goals
         ],
-        "samples": [dict(point) for point in found.sample(3, 0)],
+        "samples": [dict(point) for point in _samples(found, sizes)],
     }
 
 
-def _values(domain: Any, most: int) -> list[Any]:
-    if not domain.finite:
-        return []
-    return [domain.value(i) for i in range(min(domain.size, most))]
+def _domains(space: "Space") -> list[tuple["Parameter", "Domain"]]:
+    return [(each, each.domain) for each in space.dimensions if each.domain is not None]
+
+
+def _values(domain: "Domain") -> list[Any]:
+    """The first values of a set, as many as are listed."""
+    return [domain.value(i) for i in range(min(_count(domain) or 0, LISTED))]
+
+
+def _samples(space: "Space", sizes: _Sizes) -> "list[Point]":
+    if sizes.size is not None:
+        return space.sample(min(3, sizes.size), 0)
+    return space.sample(3, 0)
 
 
 def _print_space(application: "Application") -> None:
     found = application.space
-    output.table(
-        ("parameter", "kind", "size", "values"),
-        [
-            (p.name, p.kind, output.count(p.domain.size) if p.domain.finite else "-", _shown(p))
-            for p in found.dimensions
-        ]
-        + [(p.name, "derived", "", f":= {p.derived.text}") for p in found.parameters if p.derived],
-        right="llr",
-    )
-    if not found.finite:
-        typer.echo("\ncontinuous: a search engine draws its points (zen run --search)")
+    sizes = _Sizes.of(found)
+    rows: list[tuple[str, str, str, str]] = [
+        (each.name, each.kind, _shown_size(domain), _shown(domain, each.unit))
+        for each, domain in _domains(found)
+    ]
+    rows += [
+        (each.name, "derived", "", f":= {each.derived.text}")
+        for each in found.parameters
+        if each.derived is not None
+    ]
+    output.table(("parameter", "kind", "size", "values"), rows, right="llr")
+    if found.constraints:
+        typer.echo()
+        texts = [each.text for each in found.constraints]
+        costs = ["?" if cost is None else output.count(cost) for cost in sizes.costs]
+        output.table(("constraint", "takes away"), zip(texts, costs, strict=True), right="lr")
+    typer.echo()
+    if sizes.why:
+        typer.echo(sizes.why)
+    elif found.constraints and sizes.cartesian is not None:
+        before = output.count(sizes.cartesian)
+        typer.echo(f"{before} combinations, {_points(application, sizes.size)}")
     else:
-        if found.constraints:
-            typer.echo()
-            rows = zip(found.constraints, found.costs(), strict=True)
-            output.table(
-                ("constraint", "takes away"),
-                [(str(each), output.count(cost)) for each, cost in rows],
-                right="lr",
-            )
-            typer.echo(f"\n{output.count(found.cartesian)} combinations, {_points(application)}")
-        else:
-            typer.echo(f"\n{_points(application)}")
+        typer.echo(_points(application, sizes.size))
+    _print_questions(application)
+    samples = _samples(found, sizes)
+    if samples:
+        typer.echo(f"\n{len(samples)} of them:" if sizes.size != len(samples) else "\nall of them:")
+    for point in samples:
+        number = f"#{found.index(point)}  " if sizes.size is not None else ""
+        typer.echo(f"  {number}" + "  ".join(f"{name}={_text(point, name)}" for name in point))
+
+
+def _print_questions(application: "Application") -> None:
+    """What is measured, and what is wanted."""
     for metric in application.metrics:
         unit = f" [{metric.unit}]" if metric.unit else ""
-        origin = f"from {metric.source}" if metric.source else f":= {metric.formula}"
-        typer.echo(f"metric {metric.name}{unit} {origin}")
+        formula = f":= {metric.formula.text}" if metric.formula else f"from {metric.source}"
+        typer.echo(f"metric {metric.name}{unit} {formula}")
     for goal in application.goals:
         typer.echo(f"objective: {goal.direction} {goal.expression.text}")
-    samples = found.sample(3, 0)
-    if samples:
-        typer.echo("\nthree of them:" if len(samples) == 3 else "\nthe points:")
-        for point in samples:
-            number = f"#{found.index(point)}" if found.finite else "-"
-            typer.echo(f"  {number}  " + "  ".join(f"{k}={_text(point, k)}" for k in point))
 
 
-def _shown(parameter: Any, width: int = 60) -> str:
-    """The first values, as many as a line holds, and the last."""
-    domain = parameter.domain
-    unit = f" {parameter.unit}" if parameter.unit else ""
-    if not domain.finite:
-        return f"{domain}{unit}"
+def _shown_size(domain: "Domain") -> str:
+    size = _count(domain)
+    return "-" if size is None else output.count(size)
+
+
+def _shown(domain: "Domain", unit: str, width: int = 60) -> str:
+    """The first elements, as many as a line holds, and the last."""
+    behind = f" {unit}" if unit else ""
+    size = _count(domain)
+    if size is None:
+        return f"{domain}{behind}"
     shown: list[str] = []
-    for i in range(min(domain.size, 12)):
-        shown.append(domain.text(i) or '""')
+    for i in range(min(size, 12)):
         if sum(map(len, shown)) + 2 * len(shown) > width:
             break
-    if len(shown) < domain.size:
-        shown += ["...", domain.text(domain.size - 1)]
-    return ", ".join(shown) + unit
+        shown.append(domain.text(i) or '""')
+    if len(shown) < size:
+        shown += ["...", domain.text(size - 1)]
+    return ", ".join(shown) + behind
 
 
-def _text(point: Any, name: str) -> str:
+def _text(point: "Point", name: str) -> str:
     return "-" if point[name] is None else point.text(name) or '""'

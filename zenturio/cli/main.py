@@ -16,7 +16,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Start with: zen init python, then zen space first.py. Each verb has --help with examples.",
+    epilog="Start with: zen init python; zen space first.py. Each verb has --help with examples.",
 )
 language.add_to(app)
 
@@ -31,7 +31,7 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: bool = typer.Option(  # noqa: ARG001 - typer calls back with it
+    version: bool = typer.Option(
         False, "--version", callback=_version, is_eager=True, help="Print the version and stop."
     ),
 ) -> None:
@@ -40,12 +40,14 @@ def _options(
 
 def main() -> None:
     """Run the command line; never returns."""
+    # Sizes of spaces are exact, and have as many digits as they have.
+    sys.set_int_max_str_digits(0)
     try:
         app()
     except ZenError as error:
         sys.stdout.flush()
         for complaint in error.complaints:
-            print(complaint, file=sys.stderr)
+            typer.echo(str(complaint), err=True)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -1,6 +1,7 @@
 """What every verb prints with: facts as JSON, tables, progress that a pipe never sees."""
 
 import json
+import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ def facts(value: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+    if isinstance(value, float) and (not math.isfinite(value)):
         return repr(value)
     if isinstance(value, dict):
         return {str(key): _plain(each) for key, each in value.items()}
@@ -48,7 +49,7 @@ def _cell(value: Any) -> str:
 def progress(words: str, total: int | None) -> Iterator[Any]:
     """Yield ``step(n=1)``; on a terminal a bar moves with it, on a pipe nothing is printed."""
     if not sys.stderr.isatty():
-        yield lambda n=1: None
+        yield lambda _n=1: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -66,3 +67,29 @@ def count(number: int) -> str:
         return f"{number:,}"
     digits = len(str(number)) - 1
     return f"{str(number)[0]}.{str(number)[1:3]}e+{digits}"
+
+
+def duration(seconds: float) -> str:
+    """A time that a person can read: 0.42 s, 12 s, 3 min 20 s, 5 h 12 min, 3 d 4 h."""
+    if seconds < 10:
+        return f"{seconds:.2g} s"
+    whole = round(seconds)
+    for large, small, size, part in (("d", "h", 86400, 3600), ("h", "min", 3600, 60)):
+        if whole >= size:
+            return f"{whole // size} {large} {whole % size // part} {small}"
+    return f"{whole // 60} min {whole % 60} s" if whole >= 60 else f"{whole} s"
+
+
+def rate(each_second: float) -> str:
+    """How fast: 820/s, 12/min, 3/h."""
+    for unit, seconds in (("s", 1), ("min", 60)):
+        if each_second * seconds >= 1:
+            return f"{each_second * seconds:.3g}/{unit}"
+    return f"{each_second * 3600:.2g}/h"
+
+
+def number(value: Any) -> str:
+    """A value as a table shows it: four digits of a fraction, all of a whole number."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return "" if value is None else str(value)

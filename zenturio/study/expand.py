@@ -5,10 +5,11 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from zenturio.annotate import Application
 from zenturio.errors import ConflictError, PlaceError
-from zenturio.experiment import Experiment, Filed, Generator
+from zenturio.experiment import Experiment, Filed, Generator, Step
 from zenturio.study.choose import Chosen
 
 MANIFEST = "manifest.jsonl"
@@ -88,15 +89,21 @@ def _put(filed: Filed, folder: str) -> None:
 
 
 def _line(experiment: Experiment, repeated: bool) -> str:
-    facts = {
+    facts: dict[str, Any] = {
         "index": experiment.index,
         "digest": experiment.digest,
         "parameters": dict(experiment.values),
         "path": experiment.digest,
+        "environment": dict(experiment.environment),
+        "commands": [step.command for step in _steps(experiment)],
     }
     if repeated:
         facts["repeat"] = experiment.repeat
     return json.dumps(facts, ensure_ascii=False) + "\n"
+
+
+def _steps(experiment: Experiment) -> tuple[Step, ...]:
+    return (*(experiment.build.steps if experiment.build else ()), *experiment.steps)
 
 
 def _cure(error: OSError) -> str:

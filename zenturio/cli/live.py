@@ -1,0 +1,72 @@
+"""Where a run stands: a line that moves on a terminal, plain lines now and then on a pipe."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping
+from time import monotonic
+from typing import TextIO
+
+from zenturio.cli import output
+from zenturio.study import Progress
+
+BAR = 24
+OFTEN = 0.1
+SELDOM = 10.0
+
+
+class Live:
+    """Hears of every step and shows as much of it as can be read."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._moves = self._stream.isatty()
+        self._next = monotonic() + (0.0 if self._moves else SELDOM)
+        self._shown = False
+
+    def __call__(self, progress: Progress) -> None:
+        if monotonic() < self._next:
+            return
+        self._next = monotonic() + (OFTEN if self._moves else SELDOM)
+        words = line(progress)
+        if self._moves:
+            width = shutil.get_terminal_size().columns - 1
+            bar = _bar(progress.done, progress.total)
+            self._stream.write(f"\r\x1b[K{bar} {words}"[: width + 4])
+        else:
+            self._stream.write(words + "\n")
+        self._stream.flush()
+        self._shown = True
+
+    def close(self) -> None:
+        """Take the moving line away; what comes next begins on a clean one."""
+        if self._moves and self._shown:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+
+def line(progress: Progress) -> str:
+    """All in one line, the most important first."""
+    parts = [f"{progress.done:,}/{progress.total:,}"]
+    if progress.failed:
+        parts.append(f"{progress.failed:,} failed")
+    parts.append(f"{progress.running} running")
+    if progress.rate > 0:
+        parts.append(f"{output.rate(progress.rate)}")
+    if progress.left is not None and progress.done < progress.total:
+        parts.append(f"{output.duration(progress.left)} left")
+    if progress.last is not None:
+        best = f", best {output.number(progress.best)}" if progress.best is not None else ""
+        parts.append(f"{progress.goal} {output.number(progress.last)}{best}")
+    return "  ".join(parts)
+
+
+def settings(values: Mapping[str, object]) -> str:
+    """``n=512, threads=2``: inactive parameters are left out."""
+    return ", ".join(f"{name}={value}" for name, value in values.items() if value is not None)
+
+
+def _bar(done: int, total: int) -> str:
+    full = BAR * done // total if total else BAR
+    return "█" * full + "░" * (BAR - full)

@@ -1,0 +1,147 @@
+"""The verb of verbs: run."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from zenturio.cli import output
+from zenturio.cli.language import Json, Overrides, Paths
+
+if TYPE_CHECKING:
+    from zenturio.study import Plan, Summary
+
+Database = Annotated[
+    str | None,
+    typer.Option(
+        "--db", envvar="ZENTURIO_DB", metavar="PATH|URL", help="The database, if not the project's."
+    ),
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the verb of this file into *app*."""
+    app.command()(run)
+
+
+def run(
+    paths: Paths,
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", "-j", min=1, help="How many at once; the cores, if not given."),
+    ] = None,
+    param: Overrides = None,
+    limit: Annotated[int | None, typer.Option(min=0, help="Only the first N points.")] = None,
+    sample: Annotated[int | None, typer.Option(min=0, help="N points drawn at random.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of --sample.")] = 0,
+    only: Annotated[
+        str,
+        typer.Option(metavar="failed,missing", help="Run again what failed, run what is missing."),
+    ] = "missing",
+    fail_fast: Annotated[bool, typer.Option(help="Stop at the first failure.")] = False,
+    join: Annotated[bool, typer.Option(help="Help a driver that runs the study already.")] = False,
+    keep: Annotated[
+        str, typer.Option(metavar="always|failed|never", help="Whose folders stay.")
+    ] = "failed",
+    pin: Annotated[bool, typer.Option(help="Bind each experiment to its own cores.")] = False,
+    name: Annotated[str | None, typer.Option(help="The study's name, if not the file's.")] = None,
+    dry_run: Annotated[bool, typer.Option(help="Say what would be run, and stop.")] = False,
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Run every experiment that the directives describe, and remember what came out.
+
+    What has an outcome already is not run again: to resume, give the same command again.
+
+    Examples: zen run matmul.c; zen run . -j 4 --only failed; zen run model.py --sample 100
+    """
+    from zenturio.annotate import scan
+    from zenturio.cli.live import Live
+    from zenturio.study import choose, choose_only, dry, local_session
+
+    application = scan(paths, overrides=param or [])
+    if not json:
+        for warning in application.warnings:
+            typer.echo(str(warning), err=True)
+    points = choose(application.space, limit=limit, sample=sample, seed=seed)
+    live = Live()
+
+    def planned(plan: "Plan") -> None:
+        if not json:
+            typer.echo(_plan(plan))
+
+    with local_session(
+        application,
+        points,
+        db=db,
+        jobs=jobs,
+        keep=keep,
+        pin=pin,
+        name=name or "",
+        only=choose_only(only),
+        join=join,
+        fail_fast=fail_fast,
+    ) as session:
+        if dry_run:
+            plan = dry(session)
+            output.facts(_plan_facts(plan)) if json else planned(plan)
+            return
+        try:
+            summary = session.run(planned, live)
+        finally:
+            live.close()
+    output.facts(_summary_facts(summary)) if json else _print_summary(summary, paths)
+    if summary.interrupted:
+        raise typer.Exit(130)
+    if summary.failures:
+        raise typer.Exit(3)
+
+
+def _plan(plan: "Plan") -> str:
+    repeats = f" x {plan.repeats} repeats" if plan.repeats > 1 else ""
+    known = f"{plan.known:,} of them known"
+    if plan.looked_at < plan.experiments:
+        known = f"{plan.known:,} of the first {plan.looked_at:,} known"
+    return (
+        f"study {plan.study}: {output.count(plan.points)} points{repeats}, "
+        f"{output.count(plan.experiments)} experiments, {known}; {plan.slots} at a time"
+    )
+
+
+def _print_summary(summary: "Summary", paths: list[str]) -> None:
+    from zenturio.cli.live import settings
+
+    ran = summary.ok + summary.failed
+    words = [f"{ran:,} run in {output.duration(summary.seconds)}", f"{summary.ok:,} ok"]
+    if summary.failed:
+        words.append(f"{summary.failed:,} failed")
+    if summary.known:
+        words.append(f"{summary.known:,} known before")
+    if summary.unfinished:
+        words.append(f"{summary.unfinished:,} left: the same command goes on")
+    typer.echo(", ".join(words))
+    if summary.best is not None:
+        best = summary.best
+        typer.echo(f"best: {best.goal} = {output.number(best.value)} at {settings(best.at)}")
+    for failures in summary.failures:
+        typer.echo(
+            f"{failures.count:,} x {failures.cause}, such as {settings(failures.values)}\n"
+            f"    look at one: zen logs {failures.digest[:12]}"
+        )
+    if summary.failures:
+        typer.echo(f"run the failed ones again: zen run {' '.join(paths)} --only failed")
+    typer.echo(f"look at them: zen results {summary.study}")
+
+
+def _plan_facts(plan: "Plan") -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return asdict(plan)
+
+
+def _summary_facts(summary: "Summary") -> dict[str, Any]:
+    from dataclasses import asdict
+
+    facts = asdict(summary)
+    for failures in facts["failures"]:
+        failures["values"] = dict(failures["values"])
+    return facts

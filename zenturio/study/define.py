@@ -1,0 +1,76 @@
+"""What the repository is told of a study: what varies, what is measured, what is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from zenturio.annotate import Application, Metric
+from zenturio.annotate.model import MEASURED
+from zenturio.experiment.provenance import provenance
+from zenturio.expression import Type
+from zenturio.record import Definition, Field
+from zenturio.space import Parameter, Space
+
+
+def define(application: Application) -> Definition:
+    """The definition of the study that *application* describes."""
+    return Definition(
+        parameters=fields_of(application.space),
+        metrics=(*measured(), *(_metric(metric) for metric in application.metrics)),
+        goals=tuple(
+            {"direction": goal.direction, "expression": goal.expression.text}
+            for goal in application.goals
+        ),
+        provenance=provenance(application.root),
+        sources={
+            each.path: each.source.content
+            for each in application.files
+            if each.lines and each.source.text is not None
+        },
+        notes=_notes(application),
+    )
+
+
+def fields_of(space: Space) -> tuple[Field, ...]:
+    """The parameters of *space* as columns."""
+    types: dict[str, Type | None] = {p.name: p.domain.type for p in space.dimensions if p.domain}
+    fields = []
+    for parameter in space.parameters:
+        if parameter.derived is not None:
+            types[parameter.name] = parameter.derived.check(types)
+        fields.append(_parameter(parameter, types[parameter.name]))
+    return tuple(fields)
+
+
+def measured() -> tuple[Field, ...]:
+    """The metrics that every experiment has."""
+    return tuple(Field(name, None, unit, how="always") for name, unit in MEASURED.items())
+
+
+def _parameter(parameter: Parameter, kind: Type | None) -> Field:
+    return Field(parameter.name, kind, parameter.unit, parameter.kind)
+
+
+def _metric(metric: Metric) -> Field:
+    return Field(metric.name, None, metric.unit, how=way_of(metric))
+
+
+def way_of(metric: Metric) -> str:
+    """What measures *metric*, in words that are the same for the same way."""
+    if metric.formula is not None:
+        return f":= {metric.formula.text}"
+    kinds = {"REGEX": metric.regex, "JSON": metric.json, "CSV COLUMN": metric.column}
+    ways = [f'{kind} "{text}"' for kind, text in kinds.items() if text is not None]
+    return " ".join(["FROM", metric.source, *ways, "TAKE", metric.take.upper()])
+
+
+def _notes(application: Application) -> Mapping[str, Any]:
+    return {
+        "root": str(application.root.absolute()),
+        "repeat": application.repeat.count,
+        "constraints": [each.text for each in application.space.constraints],
+        "runs": [command.text.text for command in application.runs],
+        "builds": [command.text.text for command in application.builds],
+        "outputs": list(application.outputs),
+    }
