@@ -1,0 +1,28 @@
+"""Pictures of what was learnt: one description of a chart, drawn for a page or for a paper."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from zenturio.show.build import chart
+    from zenturio.show.chart import Chart
+    from zenturio.show.images import image
+    from zenturio.show.interactive import page, plotly_figure
+    from zenturio.show.saving import save
+    from zenturio.show.terminal import bars
+
+__all__ = ["Chart", "bars", "chart", "image", "page", "plotly_figure", "save"]
+
+_HOMES = {
+    "Chart": "chart", "bars": "terminal", "chart": "build", "image": "images",
+    "page": "interactive", "plotly_figure": "interactive", "save": "saving",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Loads what draws when it is asked for: plotly and matplotlib take their time."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = found
+    return found

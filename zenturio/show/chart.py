@@ -1,0 +1,122 @@
+"""A chart as plain values: what is drawn, apart from what draws it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+Kind = Literal["line", "bar", "pie", "surface", "heatmap", "scatter", "box", "parallel"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+Aggregate = Literal["mean", "median", "min", "max", "sum", "std", "count"]
+AGGREGATES: tuple[Aggregate, ...] = get_args(Aggregate)
+
+Errors = Literal["interval", "std", "none"]
+"""Error bars: the 95 % interval of the mean (Student), the sample's deviation, or none."""
+
+LONGEST = 42
+"""Texts in a figure are cut in their middle beyond so many characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """What is measured along a direction, in colour or by panel."""
+
+    name: str
+    unit: str = ""
+    log: bool = False
+    categories: tuple[str, ...] | None = None
+    """The texts that stand along the axis in their order; none for an axis of numbers."""
+    ticks: tuple[float, ...] = ()
+    """Where marks belong: few distinct numbers are shown as they are; empty where any will do."""
+    ends: tuple[float, float] = (0.0, 0.0)
+    """The least and the greatest number."""
+
+    @property
+    def label(self) -> str:
+        """``wtime (s)``"""
+        return f"{brief(self.name)} ({self.unit})" if self.unit else brief(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """What is drawn in one colour."""
+
+    name: str
+    """What the legend says; empty if there is no legend."""
+    rank: int
+    """Which of the chart's colours it has, the same in every panel."""
+    x: tuple[Any, ...]
+    """Numbers, or texts among the axis' categories."""
+    y: tuple[float, ...] = ()
+    low: tuple[float, ...] = ()
+    """Lower ends of the error bars, NaN where there is none; empty without any."""
+    high: tuple[float, ...] = ()
+    samples: tuple[tuple[float, ...], ...] = ()
+    """All values at each x, for boxes."""
+    shades: tuple[float, ...] = ()
+    """A number for each point, where colour is a scale instead of a legend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A value for each pair: ``z[row][column]`` belongs to ``y[row]`` and ``x[column]``."""
+
+    x: tuple[Any, ...]
+    y: tuple[Any, ...]
+    z: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Strands:
+    """Lines across parallel axes: a number for each axis and line, and one for its colour."""
+
+    axes: tuple[Axis, ...]
+    columns: tuple[tuple[float, ...], ...]
+    """By axis; on an axis of categories the number of the category, from 0."""
+    shades: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One of the small charts side by side, or the only one."""
+
+    title: str = ""
+    series: tuple[Series, ...] = ()
+    grid: Grid | None = None
+    strands: Strands | None = None
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Everything that a picture says."""
+
+    kind: Kind
+    title: str
+    note: str
+    """The small print: what was aggregated, what error bars are, how many rows of how many."""
+    x: Axis
+    y: Axis
+    panels: tuple[Panel, ...]
+    z: Axis | None = None
+    colour: Axis | None = None
+    """What the colours stand for."""
+    ordered: bool = False
+    """Whether the colours' values are numbers, so that shades run from low to high."""
+    levels: tuple[str, ...] = ()
+    """The texts of the legend in their order; empty without one."""
+
+    def _repr_mimebundle_(self, **_: Any) -> Mapping[str, Any]:
+        from zenturio.show.interactive import notebook  # noqa: PLC0415 - plotly loads slowly
+
+        return notebook(self)
+
+
+def brief(text: str, longest: int = LONGEST) -> str:
+    """*text* on one line, without its middle if it is too long."""
+    line = " ".join(text.split())
+    if len(line) <= longest:
+        return line
+    half = (longest - 1) // 2
+    return f"{line[: longest - 1 - half]}…{line[-half:]}"

@@ -1,0 +1,149 @@
+"""The whole of an image: panels, axes, what the colours mean, title and small print."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Callable
+from typing import Any, Literal
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
+
+from zenturio.show import fields, marks, palette
+from zenturio.show.chart import Axis, Chart, Kind, Panel, brief
+from zenturio.show.layout import apart, columns_of, decades, number
+
+STYLE: dict[str, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9.5,
+    "axes.titlesize": 10,
+    "axes.labelsize": 10,
+    "axes.edgecolor": palette.FAINT,
+    "axes.labelcolor": palette.INK,
+    "axes.linewidth": 0.8,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": palette.GRID,
+    "grid.linewidth": 0.7,
+    "text.color": palette.INK,
+    "text.parse_math": False,  # a name with $ in it is a name
+    "xtick.color": palette.INK,
+    "ytick.color": palette.INK,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 5,
+    "errorbar.capsize": 2.5,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "zenturio",  # the same chart gives the same bytes
+    "pdf.fonttype": 42,
+}
+
+
+def draw(chart: Chart) -> Figure:
+    """The figure, with a panel for each facet, one legend or scale, title and small print."""
+    count = len(chart.panels)
+    columns = columns_of(count)
+    rows = math.ceil(count / columns)
+    width, height = _size(chart, columns, rows)
+    figure = Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
+    solid = {"projection": "3d"} if chart.kind == "surface" else {}
+    drawers: dict[Kind, Callable[[Axes, Panel, Chart], Any]] = {
+        "line": marks.lines, "bar": marks.bars, "scatter": marks.points, "box": marks.boxes,
+        "pie": marks.slices, "heatmap": fields.tiles, "surface": fields.surface,
+        "parallel": fields.strands,
+    }  # fmt: skip
+    all_axes: list[Axes] = []
+    shaded = None
+    for place, panel in enumerate(chart.panels):
+        share = {} if not all_axes or solid or chart.kind in ("pie", "parallel") else {
+            "sharex": all_axes[0], "sharey": all_axes[0]}  # fmt: skip
+        axes = figure.add_subplot(rows, columns, place + 1, **solid, **share)
+        all_axes.append(axes)
+        shaded = drawers[chart.kind](axes, panel, chart) or shaded
+        axes.set_title(brief(panel.title), loc="left")
+    if chart.kind not in ("pie", "parallel", "surface"):
+        for place, axes in enumerate(all_axes):
+            _label(axes, chart, left=place % columns == 0, bottom=place + columns >= count)
+    _explain(figure, all_axes, chart, shaded)
+    _caption(figure, chart, width)
+    return figure
+
+
+def _size(chart: Chart, columns: int, rows: int) -> tuple[float, float]:
+    """Inches: a single panel is a column and a half of a paper, more of them are smaller."""
+    wide, high = (6.2, 4.2) if columns * rows == 1 else (3.6, 3.0)
+    for axis, panel in ((chart.x, wide), (chart.y, high)):
+        crowded = len(axis.categories or ()) * (0.26 if axis is chart.x else 0.22)
+        if axis is chart.x:
+            wide = min(max(wide, crowded), 14) if columns == 1 else wide
+        else:
+            high = min(max(panel, crowded), 12) if rows == 1 else high
+    if chart.kind == "parallel" and chart.panels[0].strands:
+        wide = max(wide, 1.5 * len(chart.panels[0].strands.axes))
+    legend = 1.6 if chart.levels or chart.z or chart.ordered else 0.0
+    return columns * wide + legend, rows * high + 0.8
+
+
+def _label(axes: Axes, chart: Chart, *, left: bool, bottom: bool) -> None:
+    """Names of the axes at the outer panels, marks where the values are."""
+    if bottom:
+        axes.set_xlabel(chart.x.label)
+    if left:
+        axes.set_ylabel(chart.y.label)
+    axes.tick_params(labelleft=left, labelbottom=bottom)
+    _scale(axes, "x", chart.x, len(chart.panels))
+    _scale(axes, "y", chart.y, len(chart.panels))
+
+
+def _scale(axes: Axes, letter: Literal["x", "y"], axis: Axis, panels: int) -> None:
+    side = axes.xaxis if letter == "x" else axes.yaxis
+    if axis.categories is not None:
+        return
+    if axis.log:
+        (axes.set_xscale if letter == "x" else axes.set_yscale)("log")
+        side.set_major_locator(FixedLocator(decades(*side.get_view_interval())))
+        side.set_minor_formatter(NullFormatter())
+    if axis.log or axis.ticks:
+        side.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+    if apart(axis, panels):
+        side.set_major_locator(FixedLocator(axis.ticks))
+        side.set_minor_locator(NullLocator())
+
+
+def _explain(figure: Figure, all_axes: list[Axes], chart: Chart, shaded: Any) -> None:
+    """What the colours mean: a legend or a scale, to the right of everything."""
+    if shaded is not None:
+        meant = chart.z or chart.colour
+        bar = figure.colorbar(shaded, ax=all_axes, pad=0.08 if chart.kind == "surface" else 0.02,
+                              shrink=0.7 if chart.kind == "surface" else 1.0)  # fmt: skip
+        bar.set_label(meant.label if meant else "")
+        bar.ax.yaxis.set_major_formatter(lambda value, _: number(value))
+        bar.outline.set_visible(False)
+        return
+    if not chart.levels or chart.colour is None:
+        return
+    handles: dict[str, Any] = {}
+    for axes in all_axes:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    known = [level for level in chart.levels if level in handles]
+    figure.legend(
+        [handles[level] for level in known],
+        [brief(level) for level in known],
+        loc="outside right upper",
+        title=chart.colour.label,
+        alignment="left",
+    )
+
+
+def _caption(figure: Figure, chart: Chart, width: float) -> None:
+    title = "\n".join(textwrap.wrap(" ".join(chart.title.split()), int(width * 11)))
+    note = "\n".join(textwrap.wrap(chart.note, int(width * 16)))
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11.5, fontweight="bold")
+    figure.supxlabel(note, x=0.01, ha="left", fontsize=8, color=palette.FAINT)

@@ -1,0 +1,36 @@
+"""Charts as files for a paper: PNG, SVG and PDF, by matplotlib and without a browser."""
+
+from __future__ import annotations
+
+import io
+from typing import Any, Literal, cast, get_args
+
+from zenturio.errors import InputError, PlaceError, did_you_mean
+from zenturio.show.chart import Chart
+
+Format = Literal["png", "svg", "pdf"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+
+def image(chart: Chart, format: str = "png", *, dpi: int = 200) -> bytes:  # noqa: A002
+    """The bytes of a picture, the same for the same chart.
+
+    PlaceError says how to install what draws it.
+    """
+    if format not in FORMATS:
+        cure = did_you_mean(format, FORMATS)
+        raise InputError(f"no format of images is called {format!r}", cure=cure)
+    try:
+        import matplotlib as mpl  # noqa: PLC0415 - an extra, and slow to load
+
+        from zenturio.show.drawing import STYLE, draw  # noqa: PLC0415 - needs matplotlib
+    except ImportError as error:
+        raise PlaceError(
+            "images are drawn by matplotlib, which is not installed",
+            cure="pip install 'zenturio[images]'; or write an .html file, which needs nothing",
+        ) from error
+    dates: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    with mpl.rc_context(cast("Any", STYLE)):
+        target = io.BytesIO()
+        draw(chart).savefig(target, format=format, dpi=dpi, metadata=dates.get(format))
+    return target.getvalue()

@@ -1,0 +1,55 @@
+"""Where things stand in a picture, the same in every kind of it."""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+from zenturio.show.chart import Axis
+
+
+def columns_of(panels: int) -> int:
+    """How many panels stand side by side."""
+    if panels <= 3:
+        return panels
+    return 2 if panels == 4 else min(4, math.ceil(math.sqrt(panels)))
+
+
+def apart(axis: Axis, panels: int) -> bool:
+    """Whether marks at exactly the axis' values have room."""
+    share = 1 / 16 if panels == 1 else 1 / 7
+    places = [math.log(tick) for tick in axis.ticks] if axis.log else list(axis.ticks)
+    gaps = [b - a for a, b in pairwise(places)]
+    return bool(places) and all(gap > (places[-1] - places[0]) * share for gap in gaps)
+
+
+def marks(column: Sequence[float]) -> list[float]:
+    """Where a parallel axis is marked: at all of few values that have room, else at five."""
+    distinct = sorted(set(column))
+    low, high = distinct[0], distinct[-1]
+    room = (high - low) * 0.05
+    if len(distinct) <= 12 and all(b - a >= room for a, b in pairwise(distinct)):
+        return distinct
+    between = [low + (high - low) * i / 4 for i in range(5)]
+    if all(value == int(value) for value in distinct):
+        return sorted({float(round(value)) for value in between})
+    return between
+
+
+def number(value: float) -> str:
+    """A mark on an axis: plain, or a power of ten where that is long."""
+    size = math.floor(math.log10(abs(value)) + 1e-9) if value else 0
+    if -4 <= size < 6:
+        return f"{value:.6g}"
+    power = str(size).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    times = f"{value / 10.0**size:.4g}"
+    return f"10{power}" if times == "1" else f"{times}·10{power}"
+
+
+def decades(low: float, high: float) -> list[float]:
+    """Marks of a logarithmic axis: powers of ten, with 2 and 5 between them where there is room."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    few = math.log10(high / low) < 1.7
+    steps = (1, 2, 5) if few else (1,)
+    every = max(1, (last - first) // 8)
+    found = [digit * 10.0**power for power in range(first, last + 1, every) for digit in steps]
+    return [mark for mark in found if low * 0.7 <= mark <= high * 1.4]

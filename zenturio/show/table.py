@@ -1,0 +1,144 @@
+"""The rows of a chart under the names of its parts, and what its small print says of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from zenturio.errors import InputError
+from zenturio.show.cells import Cell, cells, is_number, levels, missing, text
+from zenturio.show.chart import Axis, Chart, Errors, Panel
+from zenturio.show.wish import Wish
+
+FEW_TICKS = 12
+
+_WORDS = {
+    "mean": "mean {}", "median": "median {}", "min": "least {}", "max": "greatest {}",
+    "sum": "total {}", "std": "deviation of {}", "count": "number of {}",
+}  # fmt: skip
+
+
+class Table:
+    """Columns ``x``, ``y`` (of a grid), ``colour``, ``facet`` and ``value``: rows that count."""
+
+    def __init__(self, frame: pd.DataFrame, wish: Wish) -> None:
+        wish.check(frame)
+        self.wish = wish
+        self.attrs: dict[Any, Any] = frame.attrs
+        self.notes: list[str] = []
+        self.total = int(frame.attrs.get("of", len(frame)))
+        self.frame = frame[self._countable(frame)]
+        if self.frame.empty:
+            raise InputError(
+                f"there is nothing to draw: no row has a number for {wish.metric!r}",
+                cure="look at the failures of the study, or at the condition",
+            )
+        parts = {"x": wish.x, "colour": wish.colour, "facet": wish.facet, "value": wish.metric}
+        parts |= {"y": wish.y} if wish.z else {}
+        columns = {part: self.frame[name] for part, name in parts.items() if name}
+        self.parts = self.frame[[]].assign(colour="", facet="").assign(**columns)
+
+    def _countable(self, frame: pd.DataFrame) -> np.ndarray:
+        """Rows with a number wherever a place on an axis needs one."""
+        wish, keep = self.wish, np.ones(len(frame), dtype=bool)
+        drawn = {wish.x, wish.y, wish.z} if wish.kind in ("line", "scatter", "surface") else set()
+        for name in sorted((drawn | {wish.metric}) - {""}):
+            if is_number(frame[name]):
+                keep &= np.isfinite(frame[name].to_numpy(dtype=float, na_value=math.nan))
+            elif name == wish.metric:
+                keep &= frame[name].notna().to_numpy()
+        return keep
+
+    def axis(self, letter: str, *, categories: bool = False) -> Axis:
+        """The axis of the x or y of a parameter; of texts, or of numbers that are treated so."""
+        name, column = getattr(self.wish, letter), self.parts[letter]
+        unit, log = self.unit(name), letter in self.wish.log
+        if categories or not is_number(column):
+            return Axis(name, unit, categories=tuple(map(text, levels(column))))
+        distinct = [float(value) for value in levels(column) if not missing(value)]
+        self._check_log(log, name, distinct[0])
+        ticks = tuple(distinct) if len(distinct) <= FEW_TICKS else ()
+        return Axis(name, unit, log, ticks=ticks, ends=(distinct[0], distinct[-1]))
+
+    def value_axis(self, letter: str, values: Iterable[float]) -> Axis:
+        """The axis of the metric, after aggregation, with all *values* on it."""
+        there = [value for value in values if math.isfinite(value)]
+        ends = (min(there, default=0.0), max(there, default=0.0))
+        name, log = self.wish.metric, letter in self.wish.log
+        self._check_log(log, name, ends[0])
+        if self.wish.aggregate == "count":
+            return Axis("experiments", log=log, ends=ends)
+        return Axis(name, self.unit(name), log, ends=ends)
+
+    def unit(self, name: str) -> str:
+        return str(self.attrs.get("units", {}).get(name, ""))
+
+    def _check_log(self, log: bool, name: str, least: float) -> None:
+        if log and least <= 0:
+            raise InputError(
+                f"{name!r} goes down to {least:g}, and a logarithmic axis has no such place",
+                cure=f"choose rows by a condition ({name} > 0), or leave the axis linear",
+            )
+
+    def split(self, part: str, most: int) -> list[Any]:
+        """The levels of the colour or the facet."""
+        found = levels(self.parts[part])
+        if len(found) > most:
+            name = getattr(self.wish, part)
+            raise InputError(
+                f"{name!r} has {len(found):,} values, and {most} can be told apart as {part}",
+                cure="choose rows by a condition, or name another column",
+            )
+        return found
+
+    def cells(self, *keys: str) -> dict[tuple[Any, ...], Cell]:
+        """The aggregate for each combination of the parts *keys*; notes how it was made."""
+        wish = self.wish
+        hidden = self._hidden()
+        bars = wish.kind in ("line", "bar") and wish.aggregate == "mean" and not hidden
+        repeated = bool(self.parts.duplicated(list(keys)).any())
+        errors: Errors = wish.errors or ("interval" if bars and repeated else "none")
+        found = cells(self.parts, keys, "value", wish.aggregate, errors)
+        rows = [cell.rows for cell in found.values()]
+        if repeated:
+            count = f"{min(rows)} to {max(rows)}" if min(rows) < max(rows) else str(rows[0])
+            over = f"values over all {', '.join(hidden)}" if hidden else "repeats"
+            self.notes.append(f"{wish.aggregate} of {count} {over}")
+        if errors != "none":
+            names = {"interval": "95 % interval of the mean", "std": "standard deviation"}
+            self.notes.append(f"bars: {names[errors]}")
+        return found
+
+    def _hidden(self) -> list[str]:
+        """Parameters that vary and are not shown: the rows of one cell are no mere repeats."""
+        wish = self.wish
+        shown = {wish.x, wish.y, wish.colour, wish.facet}
+        return [
+            name
+            for name in self.attrs.get("parameters", ())
+            if name not in shown and self.frame[name].nunique(dropna=False) > 1
+        ]
+
+    def chart(self, panels: list[Panel], x: Axis, y: Axis, **rest: Any) -> Chart:
+        """The chart of *panels*, with its title and its small print."""
+        counted = f"{len(self.frame):,} of {self.total:,} experiments"
+        note = "; ".join([*self.notes, counted])
+        title = self.wish.title or self._title()
+        return Chart(self.wish.kind, title, note, x, y, tuple(panels), **rest)
+
+    def _title(self) -> str:
+        wish = self.wish
+        aggregated = any(note.startswith(f"{wish.aggregate} of") for note in self.notes)
+        said = _WORDS[wish.aggregate].format(wish.metric) if aggregated else wish.metric
+        if wish.kind == "parallel":
+            said += " across the parameters"
+        else:
+            said += f" over {wish.x} and {wish.y}" if wish.z else f" over {wish.x}"
+        said += f", by {wish.colour}" if wish.colour else ""
+        said += f", for each {wish.facet}" if wish.facet else ""
+        study = self.attrs.get("study", "")
+        return f"{study}: {said}" if study else said

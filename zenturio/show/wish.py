@@ -1,0 +1,64 @@
+"""What a chart shall show, by the names of columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from zenturio.errors import InputError, did_you_mean
+from zenturio.show.cells import is_number
+from zenturio.show.chart import AGGREGATES, KINDS, Aggregate, Errors, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """The kind of chart and the columns for its parts; what is empty is not shown."""
+
+    kind: Kind
+    x: str = ""
+    y: str = ""
+    z: str = ""
+    """The metric of a heatmap or a surface, whose x and y are both parameters."""
+    colour: str = ""
+    facet: str = ""
+    aggregate: Aggregate = "mean"
+    errors: Errors | None = None
+    """None: the 95 % interval where there are repeats."""
+    log: str = ""
+    """The letters of the axes that are logarithmic, such as ``xy``."""
+    title: str = ""
+    axes: tuple[str, ...] = ()
+    """Of parallel axes: the columns, from left to right."""
+
+    @property
+    def metric(self) -> str:
+        """The column that is aggregated."""
+        return self.z or self.y
+
+    def check(self, frame: pd.DataFrame) -> None:
+        """InputError unless *frame* has what is wished for."""
+        if self.kind not in KINDS:
+            cure = did_you_mean(self.kind, KINDS)
+            raise InputError(f"no kind of chart is called {self.kind!r}", cure=cure)
+        if self.aggregate not in AGGREGATES:
+            cure = did_you_mean(self.aggregate, AGGREGATES)
+            raise InputError(f"no aggregate is called {self.aggregate!r}", cure=cure)
+        if self.aggregate != "mean" and self.errors in ("interval", "std"):
+            raise InputError(f"error bars belong to a mean, not to a {self.aggregate}")
+        if wrong := set(self.log) - set("xyz"):
+            raise InputError(f"no axis is called {min(wrong)!r}", cure="x, y or z")
+        self._check_columns(frame)
+
+    def _check_columns(self, frame: pd.DataFrame) -> None:
+        for letter in {"parallel": "y", "heatmap": "xyz", "surface": "xyz"}.get(self.kind, "xy"):
+            if not getattr(self, letter):
+                raise InputError(f"a {self.kind} chart needs a column for its {letter}")
+        for name in (self.x, self.y, self.z, self.colour, self.facet, *self.axes):
+            if name and name not in frame.columns:
+                cure = did_you_mean(name, map(str, frame.columns))
+                raise InputError(f"there is no column {name!r}", cure=cure)
+        numbers = {"surface": (self.x, self.y, self.z), "scatter": (self.metric,)}
+        for name in numbers.get(self.kind, (self.metric,)):
+            if not is_number(frame[name]) and self.aggregate != "count":
+                raise InputError(f"{name!r} holds text; what is drawn must be numbers")
