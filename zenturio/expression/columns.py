@@ -39,7 +39,8 @@ def evaluate(
         return _nothing(expression, columns)
     if length <= FEW:
         return _one_by_one(expression, columns, length, positions or {})
-    source: dict[Key, Array] = {**columns}
+    source: dict[Key, Array] = {}
+    source.update(columns.items())
     source.update((("index", name), column) for name, column in (positions or {}).items())
     names = expression.names & columns.keys()
     evaluator = Evaluator(expression.passage, source)
@@ -60,8 +61,8 @@ def _one_by_one(
     names = [name for name in expression.names if name in columns]
     spots = [name for name in expression.indexed if name in positions]
     width = len(names)
-    series = [columns[name].tolist() for name in names]
-    series += [positions[name].tolist() for name in spots]
+    series = [columns[name][:length].tolist() for name in names]
+    series += [positions[name][:length].tolist() for name in spots]
     found: list[Value] = []
     try:
         for row in zip(*series, strict=False) if series else repeat((), length):

@@ -1,4 +1,4 @@
-"""Functions on whole columns, where the machine gives Python's answer for certain; else ``None``."""
+"""Functions on whole columns, where the machine surely gives Python's answer; else ``None``."""
 
 from __future__ import annotations
 
