@@ -88,8 +88,8 @@ def test_every_value_is_one_word_wherever_it_stands(pieces):
     for i, ((written, wanted), value) in enumerate(pieces):
         words.append(written.replace("{a}", f"{{p{i}}}"))
         texts[f"p{i}"] = value
-        expected.append(wanted.replace("{{a}}", f"\1p{i}\2").replace("{v}", value))
-    expected = [word.replace("\1", "{").replace("\2", "}") for word in expected]
+        expected.append(wanted.replace("{{a}}", f"\0{i}\0").replace("{v}", value))
+    expected = [re.sub("\0(\\d+)\0", r"{p\1}", word) for word in expected]
     command = fill_command("E=e; printf '%s\\0' end " + " ".join(words), texts)
     assert shell(command) == ["end", *expected]
 

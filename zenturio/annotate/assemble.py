@@ -14,6 +14,7 @@ from zenturio.annotate.holes import complaints as absent_targets
 from zenturio.annotate.model import MEASURED, After, Application, Metric, Repeat
 from zenturio.annotate.names import Names, in_order
 from zenturio.annotate.parameters import Declared, Parameters, known_names, merge
+from zenturio.annotate.probes import metric_names, unprobed
 from zenturio.annotate.seeds import seed_of
 from zenturio.annotate.statements import (
     Aim,
@@ -128,7 +129,8 @@ class Assembly:
         targets = Targets(files, self.complaints, known_names(parameters) | seed)
         for document in self.documents:
             targets.add(document)
-        self.complaints.errors += absent_targets(targets.annotated())
+        annotated = targets.annotated()
+        self.complaints.errors += (*absent_targets(annotated), *unprobed(annotated))
         self.check_regions()
         return targets
 
@@ -156,7 +158,20 @@ class Assembly:
                 message = f"{name} is a parameter{where}, so no metric can have its name"
                 self.complaints.error(message, place, "give one of them another name")
             found.setdefault(name, measured.metric)
+        for probed in self.each(Probed):
+            self.region_metrics(probed, found)
         return found
+
+    def region_metrics(self, probed: Probed, found: dict[str, Metric]) -> None:
+        """A region's probes report to the run themselves, each under a name of its own."""
+        place = probed.name.place(0, len(probed.name.text))
+        declared = {each.name.text for each in self.each(Measured)}
+        names = metric_names(probed.name.text, probed.probes)
+        for name, probe in zip(names, probed.probes, strict=True):
+            found.setdefault(name, Metric(name, unit=MEASURED[probe.lower()], place=place))
+            if name in declared:
+                message = f"the region's {name} stands already at {found[name].place}"
+                self.complaints.error(message, place, "give one of them another name")
 
     def names(
         self, dimensions: Mapping[str, Parameter], metrics: Mapping[str, Metric], repeat: Repeat

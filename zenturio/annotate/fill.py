@@ -16,6 +16,7 @@ from zenturio.annotate.comments import shown
 from zenturio.annotate.holes import Layout, occurrences
 from zenturio.annotate.lines import MARK
 from zenturio.annotate.model import Annotated, Application, Assignment, Line
+from zenturio.annotate.probes import probe_lines
 from zenturio.annotate.source import Source, without_end
 from zenturio.annotate.spans import Spans
 from zenturio.errors import AnnotationError, Place
@@ -160,12 +161,15 @@ def _line_edits(annotated: Annotated, named: _Named) -> Iterable[_Edit]:
     """What becomes of the directives' lines: assignments, and comments on one line each."""
     starts = Layout(annotated).starts
     assigned = {a.line.first: a for a in annotated.assignments}
+    probed = dict(_probes(annotated))
     for line in annotated.lines:
         for number in range(line.first, line.last + 1):
             text = without_end(annotated.source.lines[number])
             start = starts[number]
             if number in assigned:
                 yield _assignment(annotated, assigned[number], start, start + len(text))
+            elif number in probed:
+                yield _Edit(start, start + len(text), None, line.indent + probed[number])
             else:
                 at = text.index(MARK)
                 behind = f" {text[text.index(line.closer, at) :]}" if line.closer else ""
@@ -173,6 +177,14 @@ def _line_edits(annotated: Annotated, named: _Named) -> Iterable[_Edit]:
                 yield from _comment(
                     annotated, line, (start + at, start + len(text)), chosen, behind
                 )
+
+
+def _probes(annotated: Annotated) -> Iterable[tuple[int, str]]:
+    """The code that begins and ends each region, by its line."""
+    for region in annotated.regions:
+        begin, end = probe_lines(region, annotated.dialect)
+        yield region.begin.first, begin
+        yield region.end.first, end
 
 
 def _comment(

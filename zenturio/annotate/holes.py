@@ -181,16 +181,21 @@ def _cures(hole: Hole, file: Annotated) -> Iterator[str]:
     if hole.match == "regex":
         return
     text = file.source.text or ""
+    hidden_lines = []
     for found in re.finditer(re.escape(hole.target), text):
         line = layout.line_of(found.start())
         if not layout.is_open(line):
-            continue
-        if hole.match == "word" and not word(hole.target).match(text, found.start()):
+            hidden_lines.append(line)
+        elif hole.match == "word" and not word(hole.target).match(text, found.start()):
             yield f"it is part of a longer word in line {line + 1}: MATCH TEXT finds it there"
         elif not scope.first <= line < scope.last:
             yield f"it stands in line {line + 1}, but the scope is {_scope(scope)}"
         else:
             yield f"in line {line + 1} it is part of a longer target"
+    own = hole.place.line - 1 if hole.place.file == str(file.source.path) else -1
+    for line in hidden_lines:
+        if line != own:
+            yield f"line {line + 1} is a directive or behind OFF, where nothing is replaced"
 
 
 def _scope(hole: Hole) -> str:

@@ -1,0 +1,189 @@
+"""The lines around regions: real compilers and interpreters take them, and metrics come out."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from zenturio.annotate.fill import Filler
+from zenturio.annotate.probes import metric_names, probe_lines, unprobed
+from zenturio.annotate.scan import scan
+from zenturio.errors import AnnotationError
+
+PYTHON = """\
+import time
+def f():
+    for _ in range(2):
+        # ZEN$ CR Größe PMETRIC WTIME, CTIME, MAXRSS
+        # ZEN$& BEGIN
+        time.sleep(0.01)
+        # ZEN$ END CR
+f()
+"""
+
+C = """\
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <sys/resource.h>
+#include <unistd.h>
+int main(void) {
+    int i;
+    for (i = 0; i < 2; i++) {
+        // ZEN$ CR a PMETRIC WTIME, CTIME, MAXRSS BEGIN
+        usleep(5000);
+        // ZEN$ CR Größe PMETRIC WTIME, CTIME, MAXRSS BEGIN
+        usleep(10000);
+        // ZEN$ END CR Größe
+        // ZEN$ END CR a
+    }
+    return 0;
+}
+"""
+
+SHELL = """\
+for i in 1 2; do
+  # ZEN$ CR Größe PMETRIC WTIME BEGIN
+  sleep 0.01
+  # ZEN$ END CR
+done
+"""
+
+JAVASCRIPT = """\
+for (let i = 0; i < 2; i++) {
+  // ZEN$ CR Größe PMETRIC WTIME, CTIME, MAXRSS BEGIN
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10);
+  // ZEN$ END CR
+}
+"""
+
+PERL = """\
+use strict; use warnings;
+for my $i (1, 2) {
+    # ZEN$ CR Größe PMETRIC WTIME, CTIME BEGIN
+    select(undef, undef, undef, 0.01);
+    # ZEN$ END CR
+}
+"""
+
+RUST = """\
+fn main() {
+    for _ in 0..2 {
+        // ZEN$ CR Größe PMETRIC WTIME BEGIN
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        // ZEN$ END CR
+    }
+}
+"""
+
+JAVA = """\
+class A {
+    public static void main(String[] a) throws Exception {
+        for (int i = 0; i < 2; i++) {
+            // ZEN$ CR Größe PMETRIC WTIME BEGIN
+            Thread.sleep(10);
+            // ZEN$ END CR
+        }
+    }
+}
+"""
+
+CASES = [
+    ("A.py", PYTHON, [[sys.executable, "-W", "error", "A.py"]]),
+    ("A.c", C, [["gcc", "-std=gnu99", "-Wall", "-Werror", "-O2", "A.c", "-o", "a"], ["./a"]]),
+    ("A.cpp", C, [["g++", "-Wall", "-Werror", "-O2", "A.cpp", "-o", "a"], ["./a"]]),
+    ("A.sh", SHELL, [["/bin/sh", "A.sh"]]),
+    ("A.js", JAVASCRIPT, [["node", "A.js"]]),
+    ("A.mjs", JAVASCRIPT, [["node", "A.mjs"]]),
+    ("A.pl", PERL, [["perl", "A.pl"]]),
+    ("A.rs", RUST, [["rustc", "A.rs", "-o", "a"], ["./a"]]),
+    ("A.java", JAVA, [["java", "-Dfile.encoding=UTF-8", "A.java"]]),
+]
+
+
+@pytest.mark.parametrize(("name", "program", "commands"), CASES, ids=[c[0] for c in CASES])
+def test_a_region_tells_what_all_its_rounds_took(name, program, commands, tmp_path):
+    if shutil.which(commands[0][0]) is None:
+        pytest.skip(f"needs {commands[0][0]}")
+    source = tmp_path / name
+    source.write_text(program)
+    found = scan([source])
+    (result,) = Filler(found).files(found.space.point(0))
+    assert result.content.count(b"\n") == program.count("\n")
+    source.write_bytes(result.content)
+    metrics = tmp_path / "metrics.jsonl"
+    for command in commands:
+        quiet = {k: v for k, v in os.environ.items() if k != "ZEN_METRICS"}
+        subprocess.run(command, cwd=tmp_path, env=quiet, check=True, capture_output=True)
+    assert not metrics.exists()
+    surroundings = os.environ | {"ZEN_METRICS": str(metrics)}
+    subprocess.run(commands[-1], cwd=tmp_path, env=surroundings, check=True, capture_output=True)
+    told = {}
+    for line in metrics.read_text().splitlines():
+        told |= json.loads(line)
+    (annotated,) = found.files
+    regions = {r.name: r for r in annotated.regions}
+    assert set(told) == {n for r in regions.values() for n in metric_names(r.name, r.probes)}
+    assert told["Größe_wtime"] >= 0.02
+    assert told.get("a_wtime", told["Größe_wtime"] + 0.01) >= told["Größe_wtime"] + 0.01
+    assert told.get("Größe_ctime", 0) >= 0
+    assert told.get("Größe_maxrss", 1e6) > 500_000
+
+
+def test_what_a_language_lacks_is_a_complaint(tmp_path):
+    source = tmp_path / "a.sh"
+    source.write_text("# ZEN$ CR a PMETRIC WTIME, CTIME BEGIN\n# ZEN$ END CR\n")
+    (annotated,) = _regions(source)
+    (complaint,) = unprobed([annotated])
+    assert complaint.message == "there is no CTIME probe for shell"
+    assert (complaint.place.column, complaint.cure) == (28, "there is WTIME")
+
+
+def test_a_language_without_probes_and_a_region_without_a_word_are_complaints(tmp_path):
+    source = tmp_path / "a.f90"
+    source.write_text('! ZEN$ CR "a b" PMETRIC WTIME BEGIN\n! ZEN$ END CR\n')
+    (annotated,) = _regions(source)
+    messages = [c.message for c in unprobed([annotated])]
+    assert messages == ["the region's name 'a b' is no word", "there is no WTIME probe for fortran"]
+
+
+def _regions(path):
+    """The annotated file, scanned as far as its regions."""
+    from zenturio.annotate.dialects import dialect_of
+    from zenturio.annotate.grammar import read
+    from zenturio.annotate.lines import find
+    from zenturio.annotate.model import Annotated, Region
+    from zenturio.annotate.source import Source
+
+    source = Source.read(path)
+    dialect = dialect_of(path)
+    begin, end = find(source, dialect).lines
+    statement = read(begin.body)
+    region = Region(statement.name.text, statement.probes, begin, end)
+    yield Annotated(source, path.name, dialect, (begin, end), regions=(region,))
+
+
+def test_a_metric_of_a_region_is_known_to_expressions_and_has_its_unit(tmp_path):
+    source = tmp_path / "a.py"
+    source.write_text(PYTHON + "# ZEN$ OBJECTIVE MINIMIZE Größe_wtime / Größe_maxrss\n")
+    units = {metric.name: metric.unit for metric in scan([source]).metrics}
+    assert units == {"Größe_wtime": "s", "Größe_ctime": "s", "Größe_maxrss": "B"}
+    with source.open("a") as file:
+        file.write('# ZEN$ METRIC Größe_wtime FROM stdout REGEX "(.*)"\n')
+    with pytest.raises(
+        AnnotationError, match=r"the region's Größe_wtime stands already at .*a.py:10"
+    ):
+        scan([source])
+
+
+def test_names_of_regions_do_not_meet_in_the_code():
+    from zenturio.annotate.dialects import named
+    from zenturio.annotate.model import Region
+
+    lines = {
+        probe_lines(Region(n, ("WTIME",), None, None), named("c")) for n in ("ä", "_e4_", "a_")
+    }
+    assert len({begin for begin, _ in lines}) == 3
