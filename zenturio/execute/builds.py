@@ -1,0 +1,176 @@
+"""
+Programs that are built once and shared: ``.zenturio/builds/DIGEST``, for this and later drivers.
+
+Who builds holds a lock on the digest, which ends with its process, so that others wait and a dead
+builder is succeeded. A build counts when its list of files is written beside it. Failures are
+remembered by this driver only: another may find what was missing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+
+from zenturio.execute.filing import SMALL, Folder, Inputs, Shared, disk, remove
+from zenturio.execute.workspace import REPORT
+from zenturio.experiment import Build, Log, Status, Step
+
+_PAUSE = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why there is no build."""
+
+    status: Status
+    cause: str
+    exit: int | None
+    stdout: Log
+    stderr: Log
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What a build left: the files, small or shared, and the symbolic links."""
+
+    digest: str
+    folder: Path
+    files: tuple[tuple[str, int, Shared | None], ...]
+    links: tuple[tuple[str, str], ...]
+
+    @property
+    def paths(self) -> frozenset[str]:
+        return frozenset([f[0] for f in self.files] + [link[0] for link in self.links])
+
+    def put(self, folder: Folder) -> None:
+        """Gives an experiment's folder all that the build left."""
+        for name, mode, shared in self.files:
+            if shared is None:
+                folder.copy(self.folder / name, name, mode)
+            else:
+                folder.share(shared, name, mode)
+        for name, text in self.links:
+            folder.link(text, name)
+
+
+RunSteps = Callable[[tuple[Step, ...], str], Failure | None]
+"""Runs commands in a folder; says what went wrong."""
+
+
+class Builds:
+    """Makes builds, each once."""
+
+    def __init__(self, folder: Path, inputs: Inputs, closed: Event) -> None:
+        self._folder = folder.absolute() / "builds"
+        self._inputs = inputs
+        self._closed = closed
+        self._known: dict[str, Built | Failure] = {}
+
+    def get(self, build: Build, run: RunSteps) -> Built | Failure:
+        """The build: known, found on disk, waited for, or made now by *run*."""
+        known = self._known.get(build.digest)
+        if known is not None:
+            return known
+        with disk(self._folder):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with self._held(build.digest) as held:
+                if not held:
+                    return Failure("cancelled", "cancelled", None, Log(), Log())
+                found = self._known.get(build.digest) or self._found(build.digest)
+                found = found or self._make(build, run)
+        if not isinstance(found, Failure) or found.status != "cancelled":
+            self._known[build.digest] = found
+        return found
+
+    def is_known(self, digest: str) -> bool:
+        """Whether ``get`` answers at once."""
+        return digest in self._known
+
+    def forget(self, digest: str) -> None:
+        """A build that was changed is no build: the next experiment makes it again."""
+        self._known.pop(digest, None)
+        self._list(digest).unlink(missing_ok=True)
+
+    def _make(self, build: Build, run: RunSteps) -> Built | Failure:
+        path = self._folder / build.digest
+        remove(str(path))
+        path.mkdir()
+        Folder(str(path)).put(build.files, self._inputs)
+        failure = run(build.steps, str(path))
+        if failure is not None:
+            remove(str(path))
+            return failure
+        (path / REPORT).unlink(missing_ok=True)
+        built = _listed(build.digest, path)
+        files = [(n, m, shared.look if shared else None) for n, m, shared in built.files]
+        draft = self._list(build.digest).with_suffix(f".{os.getpid()}")
+        draft.write_text(json.dumps({"files": files, "links": built.links}), encoding="utf-8")
+        draft.replace(self._list(build.digest))
+        return built
+
+    def _found(self, digest: str) -> Built | None:
+        """A build that is on disk, whole and unchanged."""
+        path = self._folder / digest
+        try:
+            facts = json.loads(self._list(digest).read_bytes())
+            files = tuple(
+                (name, mode, Shared(path / name, (look[0], look[1], look[2])) if look else None)
+                for name, mode, look in facts["files"]
+            )
+            links = tuple((name, text) for name, text in facts["links"])
+        except (OSError, ValueError, KeyError, TypeError, IndexError):
+            return None
+        whole = all(not s.changed() if s else (path / name).is_file() for name, _, s in files)
+        return Built(digest, path, files, links) if whole else None
+
+    def _list(self, digest: str) -> Path:
+        return self._folder / f"{digest}.json"
+
+    @contextmanager
+    def _held(self, digest: str) -> Iterator[bool]:
+        """Holds the lock on *digest*; false if this place is closed before it is free."""
+        lock = os.open(
+            self._folder / f"{digest}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+        )
+        try:
+            while not self._closed.is_set():
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    time.sleep(_PAUSE)
+                else:
+                    break
+            yield not self._closed.is_set()
+        finally:
+            os.close(lock)
+
+
+def _listed(digest: str, path: Path) -> Built:
+    """What stands in a folder behind a build; large files are made read-only, to be shared."""
+    files: list[tuple[str, int, Shared | None]] = []
+    links: list[tuple[str, str]] = []
+    for folder, names, others in os.walk(path):
+        for name in sorted([*names, *others]):
+            found = Path(folder, name)
+            relative = found.relative_to(path).as_posix()
+            if found.is_symlink():
+                links.append((relative, os.readlink(found)))  # noqa: PTH115 - the text itself
+            elif found.is_file():
+                files.append((relative, *_seen(found)))
+    return Built(digest, path, tuple(files), tuple(links))
+
+
+def _seen(path: Path) -> tuple[int, Shared | None]:
+    status = path.stat()
+    mode = status.st_mode & 0o777
+    if status.st_size <= SMALL:
+        return mode, None
+    path.chmod(mode & 0o555)
+    return mode, Shared.of(path)

@@ -1,0 +1,209 @@
+"""
+Files of experiments on disk: written, copied, cloned or, where they are large, shared.
+
+A folder gets files of its own, so that what an experiment writes harms no other one: small files
+are copied; large ones are cloned where the file system can (FICLONE), which costs neither time nor
+room. Where it cannot, the folder gets a symbolic link to one copy that may only be read; root may
+write all the same, so the copy is looked at after each run (``Shared.changed``).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from zenturio.errors import PlaceError, SafetyError
+from zenturio.experiment import Filed
+from zenturio.experiment.identity import content_digest
+
+SMALL = 2**20
+"""Files up to so many bytes are copied."""
+_FICLONE = 0x40049409
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@contextmanager
+def disk(folder: str | Path) -> Iterator[None]:
+    """Failures of the disk as what they are to the user: a place that is not as it is needed."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        cure = "make room, or name another folder" if error.errno == 28 else ""
+        raise PlaceError(f"{error.filename or folder}: {reason}", cure=cure) from error
+
+
+def write(path: str, content: bytes, mode: int) -> None:
+    """A new file; nothing that is there already is written through."""
+    descriptor = os.open(path, _NEW, mode & 0o777)
+    try:
+        if mode & 0o022:  # bits that the umask commonly takes away
+            os.fchmod(descriptor, mode & 0o777)
+        left = memoryview(content)
+        while left:
+            left = left[os.write(descriptor, left) :]
+    finally:
+        os.close(descriptor)
+
+
+def checked(path: str) -> str:
+    """*path* if it stays inside the folder that it is for."""
+    if not path or path.startswith("/") or (".." in path and ".." in path.split("/")):
+        raise SafetyError(f"{path!r} leads out of the experiment's folder")
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A copy that several experiments read, as it looked when it was made."""
+
+    path: Path
+    look: tuple[int, int, int]
+
+    @staticmethod
+    def of(path: Path) -> Shared:
+        return Shared(path, _look(path))
+
+    def changed(self) -> bool:
+        """Whether somebody wrote to it, or took it away."""
+        try:
+            return _look(self.path) != self.look
+        except OSError:
+            return True
+
+
+def _look(path: Path) -> tuple[int, int, int]:
+    found = path.stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+class Inputs:
+    """Read-only copies of large files, by their content: ``inputs/DIGEST``."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._known: dict[str, Shared] = {}
+
+    def shared(self, filed: Filed) -> Shared:
+        """The copy of the file's original, made where there is none."""
+        known = self._known.get(filed.digest)
+        if known is None:
+            assert filed.original is not None
+            path = self._folder / (filed.digest + ("x" if filed.mode & 0o111 else ""))
+            if not path.exists():
+                self._copy(filed, filed.original, path)
+            known = self._known[filed.digest] = Shared.of(path)
+        return known
+
+    def forget(self, shared: Shared) -> None:
+        """Takes away a copy that was changed; the next experiment makes it again."""
+        shared.path.unlink(missing_ok=True)
+        self._known = {k: known for k, known in self._known.items() if known != shared}
+
+    def _copy(self, filed: Filed, original: Path, path: Path) -> None:
+        content = original.read_bytes()
+        if filed.digest and content_digest(content).hex() != filed.digest:
+            raise PlaceError(
+                f"{original} is not what it was when the study began",
+                cure="run the study again: it is another experiment now",
+            )
+        self._folder.mkdir(parents=True, exist_ok=True)
+        descriptor, draft = tempfile.mkstemp(dir=self._folder, prefix=".")
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        os.chmod(draft, 0o555 if filed.mode & 0o111 else 0o444)  # noqa: PTH101
+        os.replace(draft, path)  # noqa: PTH105
+
+
+class Folder:
+    """A folder that is being filled for one experiment."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.shared: list[Shared] = []
+        self._made: set[str] = set()
+
+    def put(self, files: Iterable[Filed], inputs: Inputs) -> None:
+        """Writes *files*, or copies, clones or links their originals."""
+        for filed in files:
+            name = checked(filed.path)
+            if filed.content is not None:
+                write(self._target(name), filed.content, filed.mode)
+            elif filed.original is not None and not filed.digest:
+                shutil.copy(filed.original, self._target(name))
+            elif filed.original is not None:
+                self.share(inputs.shared(filed), name, filed.mode)
+
+    def share(self, shared: Shared, name: str, mode: int) -> None:
+        """A large file: a clone if the file system makes one, else a link to what is shared."""
+        target = self._target(name)
+        if not _clone(shared.path, target, mode):
+            Path(target).symlink_to(shared.path)
+            self.shared.append(shared)
+
+    def copy(self, source: Path, name: str, mode: int) -> None:
+        """A small file of a build."""
+        write(self._target(name), source.read_bytes(), mode)
+
+    def link(self, text: str, name: str) -> None:
+        """A symbolic link as it stood in a build."""
+        Path(self._target(name)).symlink_to(text)
+
+    def _target(self, name: str) -> str:
+        """Where *name* goes; the folders above it are there."""
+        target = f"{self.path}/{name}"
+        if "/" in name:
+            parent = os.path.dirname(target)  # noqa: PTH120 - called often
+            if parent not in self._made:
+                os.makedirs(parent, exist_ok=True)  # noqa: PTH103
+                self._made.add(parent)
+        return target
+
+
+def _clone(source: Path, target: str, mode: int) -> bool:
+    """A copy on write (btrfs, XFS, bcachefs); false where there is no such thing."""
+    with suppress(OSError), source.open("rb") as file:
+        descriptor = os.open(target, _NEW, mode & 0o777)
+        try:
+            fcntl.ioctl(descriptor, _FICLONE, file.fileno())
+        except OSError:
+            os.unlink(target)  # noqa: PTH108
+            return False
+        finally:
+            os.close(descriptor)
+        return True
+    return False
+
+
+def emptied(folder: str) -> bool:
+    """Takes away what is in a folder, and the folder too unless it is then as good as new."""
+    try:
+        for name in os.listdir(folder):  # noqa: PTH208 - called often
+            os.unlink(f"{folder}/{name}")  # noqa: PTH108
+        if os.lstat(folder).st_mode & 0o700 == 0o700:
+            return True
+    except OSError:  # a folder within, or a mode that forbids it
+        remove(folder)
+        return False
+    os.rmdir(folder)  # noqa: PTH106
+    return False
+
+
+def remove(folder: str) -> None:
+    """Takes a folder away with all that is in it, whatever its mode; links are not followed."""
+    for path, folders, _ in os.walk(folder, followlinks=False):
+        for each in folders:
+            with suppress(OSError):
+                inside = f"{path}/{each}"
+                if not stat.S_ISLNK(os.lstat(inside).st_mode):
+                    os.chmod(inside, 0o700)  # noqa: PTH101 - an experiment took it away
+    with suppress(OSError):
+        os.chmod(folder, 0o700)  # noqa: PTH101
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,147 @@
+"""Python functions as experiments, run in this process: no folder, no process, no limits."""
+
+from __future__ import annotations
+
+import platform
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from time import perf_counter, thread_time, time
+from typing import Any
+
+from zenturio.errors import InputError
+from zenturio.experiment import (
+    Evidence,
+    Experiment,
+    Function,
+    Log,
+    Measure,
+    Meter,
+    Missing,
+    Outcome,
+    Series,
+)
+
+_PLAIN = frozenset({int, float, str, bool})
+_NO_SIZE = Missing("it ran within the driver, whose size is no measure of it")
+_EMPTY = Log()
+
+
+class Inline:
+    """Calls *function* for each experiment with its values; its answer is the metrics.
+
+    The answer is a dict, a number (the metric ``value``) or None. An exception is an outcome: its
+    type is the cause, and the traceback stands in stderr.
+    """
+
+    slots = 1
+
+    def __init__(self, function: Function | Callable[..., Any]) -> None:
+        self._function = function if isinstance(function, Function) else Function(function)
+        self._meter = Meter(self._function.recipe) if self._function.recipe.metrics else None
+        self._host = platform.node()
+
+    def submit(self, experiment: Experiment) -> Future[Outcome]:
+        """Runs it at once, in the calling thread."""
+        future: Future[Outcome] = Future()
+        future.set_running_or_notify_cancel()
+        future.set_result(self._run(experiment))
+        return future
+
+    def run(self, experiments: Iterable[Experiment]) -> list[Outcome]:
+        """Runs them one after the other: the cheapest way for very many."""
+        return [self._run(experiment) for experiment in experiments]
+
+    def close(self) -> None:
+        """Nothing runs and nothing is held: there is nothing to release."""
+
+    def _run(self, experiment: Experiment) -> Outcome:
+        values = self._arguments(experiment.values)
+        started, clock, cpu = time(), perf_counter(), thread_time()
+        try:
+            answer = self._function.function(**values)
+        except Exception as error:  # noqa: BLE001 - whatever the user's function raises is its outcome
+            return self._failed(experiment, error, started, perf_counter() - clock)
+        wall = perf_counter() - clock
+        metrics: dict[str, Measure] = {
+            "wtime": wall,
+            "ctime": thread_time() - cpu,
+            "maxrss": _NO_SIZE,
+            "exit": 0,
+        }
+        if type(answer) is dict:
+            for name, value in answer.items():
+                metrics[name] = value if type(value) in _PLAIN else _measure(value)
+        elif answer is not None:
+            metrics.update(_named(answer))
+        cause = ""
+        if self._meter is not None:
+            metrics = self._meter.measure(experiment.values, Evidence(usage=metrics))
+            cause = self._meter.lacking(metrics)
+        return Outcome(
+            experiment.digest,
+            "failed" if cause else "ok",
+            cause,
+            metrics,
+            1,
+            self._host,
+            started,
+            started + wall,
+            0,
+            _EMPTY,
+            _EMPTY,
+        )
+
+    def _arguments(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The values that the function takes; a parameter it does not know is none of its."""
+        function = self._function
+        if function.takes_all:
+            return values
+        return {name: values[name] for name in function.arguments if name in values}
+
+    def _failed(
+        self, experiment: Experiment, error: Exception, started: float, wall: float
+    ) -> Outcome:
+        text = "".join(traceback.format_exception(error)).encode("utf-8", "backslashreplace")
+        metrics: dict[str, Measure] = {"wtime": wall, "maxrss": _NO_SIZE, "exit": 1}
+        return Outcome(
+            experiment.digest,
+            "failed",
+            type(error).__name__,
+            metrics,
+            host=self._host,
+            started=started,
+            ended=started + wall,
+            exit=1,
+            stderr=Log(text, b"", len(text)),
+        )
+
+
+def _named(answer: Any) -> dict[str, Measure]:
+    """The metrics in an answer that is not a plain dict."""
+    if isinstance(answer, Mapping):
+        return {str(name): _measure(value) for name, value in answer.items()}
+    return {"value": _measure(answer)}
+
+
+def _measure(value: Any) -> Measure:
+    """A value as a measure: NumPy's scalars become Python's, lists and arrays a series."""
+    if value is None:
+        return Missing("the function answered None for it")
+    if isinstance(value, Missing | Series):
+        return value
+    if hasattr(value, "tolist"):  # NumPy
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return Series(tuple(_scalar(each) for each in value))
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> bool | int | float | str:
+    for kind in (bool, int, float, str):
+        if isinstance(value, kind):
+            return kind(value)
+    raise InputError(
+        f"a metric is a number or a text, but the function answered {type(value).__name__}",
+        cure="answer a dict such as {'gflops': 3.2}",
+    )

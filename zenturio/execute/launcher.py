@@ -1,0 +1,238 @@
+"""A launcher: one process for each slot, which runs one experiment after another.
+
+The driver sends a request through standard input and gets a reply through standard output; when
+the input ends, the driver has gone, and everything that the launcher started goes too.
+
+* Orphans come to the launcher (subreaper): a run is over when it has no child left, whatever the
+  experiment forked, and in whichever session.
+* Output goes through pipes that the launcher drains; see streams.
+* Several commands share the pipes and one life: what one leaves in the background may serve the
+  next, and is ended behind the last.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+from contextlib import suppress
+from typing import Any
+
+from zenturio.execute import tree, wire
+from zenturio.execute.spawn import spawn
+from zenturio.execute.streams import Stream
+
+_WATCH = 0.1
+"""Seconds between two looks at the memory and the number of processes."""
+_UNKILLABLE = 30.0
+"""Seconds after which a killed process that does not go is left to the system."""
+_RSS_UNIT = 1 if sys.platform == "darwin" else 1024
+
+
+class Launcher:
+    """Runs the requests that come through *requests*, and answers through *replies*."""
+
+    def __init__(self, requests: int, replies: int) -> None:
+        self.requests = requests
+        self._replies = replies
+        self.wake, far = os.pipe()
+        for end in (self.wake, far):
+            os.set_blocking(end, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(far, warn_on_full_buffer=False)
+        self.poll = select.poll()
+        self.poll.register(requests, select.POLLIN)
+        self.poll.register(self.wake, select.POLLIN)
+        self.environment = dict(os.environb)
+        self.gone = False
+        """Whether the driver has gone."""
+
+    def serve(self) -> None:
+        """Until the driver goes."""
+        while (request := wire.receive(self.requests)) is not None:
+            if "steps" not in request:
+                continue  # a cancellation that came too late
+            reply, blobs = Run(self, request).go()
+            if self.gone:
+                return
+            wire.send(self._replies, reply, *blobs)
+
+
+class Run:
+    """One request: its commands, one after the other, until one fails or the run is stopped."""
+
+    def __init__(self, launcher: Launcher, request: dict[str, Any]) -> None:
+        self._launcher = launcher
+        self._poll = launcher.poll
+        self._request = request
+        self._streams: dict[int, Stream] = {}
+        self._ctime = 0.0
+        self._maxrss = 0
+        self._leader = 0
+        self._over = True
+        """Whether the command itself has ended."""
+        self._status = 0
+        self._stop = ""
+        """Why the run is to be ended: timeout, cancelled, memory, processes; or unstartable."""
+
+    def go(self) -> tuple[dict[str, Any], list[bytes]]:
+        """The reply: how it ended, what it used; and head and tail of both streams."""
+        request = self._request
+        streams = [Stream(request["head"], request["tail"]) for _ in range(2)]
+        for stream in streams:
+            self._streams[stream.fileno()] = stream
+            self._poll.register(stream, select.POLLIN)
+        started, clock = time.time(), time.monotonic()
+        step, wall, why = self._steps(streams)
+        for stream in streams:
+            stream.close_write()
+        self._end(0.0 if self._stop in ("memory", "processes") else request["grace"])
+        blobs = [part for stream in streams for part in self._finish(stream)]
+        return {
+            "stop": self._stop,
+            "why": why,
+            "step": step,
+            "status": self._status,
+            "wtime": wall,
+            "ctime": self._ctime,
+            "maxrss": self._maxrss,
+            "started": started,
+            "ended": started + time.monotonic() - clock,
+            "sizes": [stream.size for stream in streams],
+            "lengths": list(map(len, blobs)),
+        }, blobs
+
+    def _steps(self, streams: list[Stream]) -> tuple[int, float, str]:
+        """Runs the commands; the last one's number, the wall time of all, and what went wrong."""
+        number, wall = 0, 0.0
+        request = self._request
+        environment = self._launcher.environment | {
+            os.fsencode(name): os.fsencode(text) for name, text in request["environment"].items()
+        }
+        try:
+            os.chdir(request["folder"])
+            _pin(request["cpus"])
+            for at, step in enumerate(request["steps"]):
+                number = at
+                begun = time.monotonic()
+                self._leader = spawn(step, environment, streams[0].write, streams[1].write)
+                self._over = False
+                self._wait(step, begun)
+                wall += time.monotonic() - begun
+                if self._stop or self._status:
+                    break
+        except OSError as error:
+            self._stop = "unstartable"
+            return number, wall, error.strerror or str(error)
+        return number, wall, ""
+
+    def _wait(self, step: dict[str, Any], begun: float) -> None:
+        """Until the command ended, or its run is to be stopped."""
+        limit = step["timeout"]
+        end = begun + limit if limit is not None else float("inf")
+        look = begun + _WATCH
+        while not self._over and not self._stop:
+            now = time.monotonic()
+            if now >= end:
+                self._stop = "timeout"
+            elif now >= look:
+                look = now + _WATCH
+                self._watch(step["memory"])
+            self._pump(min(end, look) - now)
+
+    def _watch(self, memory: int | None) -> None:
+        """Stops a run that holds too much memory, or too many processes."""
+        members = tree.below(os.getpid())
+        if len(members) > self._request["processes"]:
+            self._stop = "processes"
+        elif memory and tree.resident(members) > memory:
+            self._stop = "memory"
+
+    def _pump(self, seconds: float) -> None:
+        """Waits for something to happen, and sees to it."""
+        for descriptor, _ in self._poll.poll(max(seconds, 0.0) * 1000):
+            stream = self._streams.get(descriptor)
+            if stream is not None:
+                if not stream.drain():
+                    self._poll.unregister(self._streams.pop(descriptor))
+            elif descriptor == self._launcher.wake:
+                with suppress(BlockingIOError):
+                    os.read(descriptor, 4096)
+                self._reap()
+            else:
+                self._listen()
+
+    def _listen(self) -> None:
+        message = wire.receive(self._launcher.requests)
+        if message is None:
+            self._launcher.gone = True
+            self._poll.unregister(self._launcher.requests)
+            self._stop = "cancelled"
+        elif message.get("cancel") == self._request["run"]:
+            self._stop = self._stop or "cancelled"
+
+    def _reap(self) -> bool:
+        """Takes in all children that ended, the adopted too; false when there is none left."""
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                return True
+            self._ctime += usage.ru_utime + usage.ru_stime
+            self._maxrss = max(self._maxrss, usage.ru_maxrss * _RSS_UNIT)
+            if pid == self._leader:
+                self._status = os.waitstatus_to_exitcode(status)
+                self._over = True
+
+    def _members(self) -> list[int]:
+        """Every process of this run; where the system tells no children, the command itself."""
+        return tree.below(os.getpid()) or ([] if self._over else [self._leader])
+
+    def _end(self, grace: float) -> None:
+        """Ends whatever the run left: asks, and kills after *grace* seconds."""
+        if not self._reap():
+            return
+        end = time.monotonic() + grace
+        if grace > 0 and not self._launcher.gone:
+            members = self._members()
+            tree.send(members, signal.SIGTERM)
+            tree.send(members, signal.SIGCONT)  # one that is stopped hears nothing else
+        while self._reap() and time.monotonic() < end and not self._launcher.gone:
+            self._pump(min(end - time.monotonic(), _WATCH))
+        end = time.monotonic() + _UNKILLABLE
+        pause = 0.001
+        while self._reap() and time.monotonic() < end:
+            tree.kill(self._members, self._leader)
+            self._pump(pause)
+            pause = min(pause * 2, _WATCH)
+
+    def _finish(self, stream: Stream) -> tuple[bytes, bytes]:
+        stream.rest()
+        if self._streams.pop(stream.fileno(), None):
+            self._poll.unregister(stream)
+        stream.close()
+        return stream.kept()
+
+
+def _pin(cpus: list[int] | None) -> None:
+    """Binds this process, and with it what it starts, to *cpus*."""
+    if cpus and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, cpus)
+
+
+def main() -> None:
+    """Serves the driver at the other end of standard input and output."""
+    import resource  # noqa: PLC0415 - not on every platform that imports this module
+
+    tree.adopt_orphans()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123
+        file.write("500")  # short of memory, the system takes an experiment, not the driver
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    with suppress(BrokenPipeError):
+        Launcher(0, 1).serve()

@@ -1,0 +1,101 @@
+"""
+This machine as a place: as many experiments at once as it has CPUs for.
+
+Each slot has a launcher (see launcher), which outlives neither the driver nor its experiments. An
+experiment is run once; RETRY belongs to the study, which records each attempt. Only a launcher that
+was lost (killed, by somebody or for memory) is no fault of the experiment, which is run again.
+
+CPUS takes as many of the place's slots. MEMORY is taken from the machine's; besides, each process
+may allocate that much (RLIMIT_DATA, and a stack for each CPU), and a run whose processes together
+hold more is killed. Address space is not limited: interpreters and sanitizers reserve far more
+than they use.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from threading import Event, Lock
+from types import TracebackType
+from typing import Self
+
+from zenturio.errors import PlaceError
+from zenturio.execute.cpus import Cpus
+from zenturio.execute.dispatch import Dispatcher
+from zenturio.execute.running import Runner, Settings
+from zenturio.execute.task import Room, Task
+from zenturio.execute.workspace import Keep
+from zenturio.experiment import Experiment, Outcome
+from zenturio.experiment.provenance import cores, memory
+
+_USUAL = Settings()
+
+
+class Local:
+    """Runs experiments on this machine, below *folder*."""
+
+    def __init__(
+        self,
+        folder: Path = Path(".zenturio"),
+        jobs: int | None = None,
+        *,
+        keep: Keep = "never",
+        pin: bool = False,
+        settings: Settings = _USUAL,
+    ) -> None:
+        """*jobs* at once, as many as there are cores if none is said; *pin*: each on own CPUs."""
+        self.slots = jobs or cores()
+        self._memory = memory()
+        self._closed = Event()
+        self._lock = Lock()
+        self._runner = Runner(folder, replace(settings, keep=keep), self._closed)
+        room = Room(self.slots, self._memory)
+        self._dispatcher = Dispatcher(self._runner, room, Cpus() if pin else None, self._closed)
+
+    def submit(self, experiment: Experiment) -> Future[Outcome]:
+        """Takes an experiment; it starts when there is room for it."""
+        task = Task(experiment)
+        refusal = self._refusal(task)
+        if refusal is not None:
+            task.set_exception(refusal)
+            return task
+        with self._lock:
+            if self._closed.is_set():
+                task.set_exception(PlaceError("this place is closed"))
+            else:
+                self._dispatcher.put(task)
+        return task
+
+    def close(self) -> None:
+        """Kills what runs, cancels what waits, and ends the launchers."""
+        with self._lock:
+            if self._closed.is_set():
+                return
+            self._closed.set()
+        self._dispatcher.join()
+        self._runner.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _refusal(self, task: Task) -> PlaceError | None:
+        if task.cpus > self.slots:
+            return PlaceError(
+                f"an experiment needs {task.cpus} CPUs, and this place has {self.slots} slots",
+                cure=f"--jobs {task.cpus}, or a smaller CPUS",
+            )
+        if task.memory > self._memory:
+            return PlaceError(
+                f"an experiment needs {task.memory} B of memory; this machine has {self._memory} B",
+                cure="a smaller MEMORY, or another machine",
+            )
+        return None

@@ -1,0 +1,297 @@
+"""One experiment from its folder to its outcome: built, filled, launched, measured, cleared."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from zenturio.execute import outputs
+from zenturio.execute.builds import Builds, Built, Failure
+from zenturio.execute.filing import Folder, Inputs, disk
+from zenturio.execute.slot import LostError, Reply, Slot
+from zenturio.execute.task import Prepared, Task
+from zenturio.execute.verdict import verdict
+from zenturio.execute.words import words
+from zenturio.execute.workspace import REPORT, Keep, Workspace
+from zenturio.experiment import (
+    METRICS,
+    Evidence,
+    Experiment,
+    Log,
+    Measure,
+    Meter,
+    Missing,
+    Outcome,
+    Recipe,
+    Status,
+    Step,
+)
+from zenturio.experiment.inside import OutsideError, read_inside
+
+IDENTITY = "ZEN_EXPERIMENT"
+"""The environment variable that tells an experiment its digest."""
+READ = 2**22
+"""Of each stream, so many bytes at its beginning and at its end are searched for metrics."""
+_STREAMS = ("stdout", "stderr", "")
+_STACK = 8 * 2**20
+_LOSSES = 3
+"""How often an experiment is begun whose launcher is lost each time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How experiments are run on this machine."""
+
+    keep: Keep = "never"
+    """Which folders stay."""
+    grace: float = 2.0
+    """Seconds between SIGTERM and SIGKILL."""
+    processes: int = 4096
+    """An experiment with more processes at a time is killed."""
+    log: int = 2**16
+    """Of each stream, so many bytes at its beginning and at its end are kept."""
+
+
+class Runner:
+    """Runs experiments below a folder; several threads may do so at a time."""
+
+    def __init__(self, folder: Path, settings: Settings, closed: Event) -> None:
+        self._settings = settings
+        self._host = platform.node()
+        self._outputs = folder.absolute() / "outputs"
+        self._workspace = Workspace(folder)
+        self._inputs = Inputs(folder.absolute() / "inputs")
+        self._builds = Builds(folder, self._inputs, closed)
+        self._meters: dict[int, tuple[Recipe, Meter]] = {}
+
+    def is_light(self, experiment: Experiment) -> bool:
+        """Whether preparing and finishing take no time worth a thread."""
+        build, recipe = experiment.build, experiment.recipe
+        return (
+            not recipe.outputs
+            and (build is None or self._builds.is_known(build.digest))
+            and all(metric.source in _STREAMS for metric in recipe.metrics)
+            and all(filed.content is not None for filed in experiment.files)
+        )
+
+    def run(self, task: Task, slot: Slot, cpus: list[int] | None) -> Outcome:
+        """The outcome of *task*, run in *slot* while the caller waits."""
+        while True:
+            try:
+                prepared = self.prepare(task, slot, cpus)
+                if isinstance(prepared, Outcome):
+                    return prepared
+                return self.finish(task, prepared, slot.run(task, prepared.request))
+            except LostError:
+                outcome = self.lost(task)
+                if outcome is not None:
+                    return outcome
+
+    def lost(self, task: Task) -> Outcome | None:
+        """After the loss of a launcher: the outcome, or none if *task* is to be begun again."""
+        self.drop(task)
+        task.losses += 1
+        if task.losses < _LOSSES and not task.stopped:
+            return None
+        status: Status = "cancelled" if task.stopped else "failed"
+        cause = "cancelled" if task.stopped else "launcher lost"
+        return Outcome(task.experiment.digest, status, cause, host=self._host)
+
+    def drop(self, task: Task, *, keep: bool = False) -> None:
+        """Clears away the folder of *task*, if it has one."""
+        prepared, task.prepared = task.prepared, None
+        if prepared is not None:
+            self._workspace.drop(prepared.folder.path, keep=keep)
+
+    def close(self) -> None:
+        """Takes the folders away."""
+        self._workspace.close()
+
+    def prepare(
+        self, task: Task, slot: Slot | None = None, cpus: list[int] | None = None
+    ) -> Prepared | Outcome:
+        """Fills a folder for *task*; what must be built is built in *slot*, and may fail."""
+        experiment = task.experiment
+        built = self._built(task, slot, cpus) if experiment.build else None
+        if isinstance(built, Failure):
+            return self._unbuilt(experiment, built)
+        with disk(self._outputs):
+            path = self._workspace.make(experiment.digest)
+            request = self._request(experiment, path, experiment.steps, experiment.environment)
+            task.prepared = prepared = Prepared(Folder(path), {**request, "cpus": cpus})
+            try:
+                self._fill(prepared.folder, experiment, built)
+            except BaseException:
+                self.drop(task)
+                raise
+        return prepared
+
+    def finish(self, task: Task, prepared: Prepared, reply: Reply) -> Outcome:
+        """Measures, keeps what is to be kept, and clears the rest away."""
+        keep = False
+        try:
+            outcome = self._outcome(task.experiment, prepared.folder, reply)
+            keep = self._settings.keep == "always" or (
+                self._settings.keep == "failed" and outcome.status != "ok"
+            )
+        finally:
+            self.drop(task, keep=keep)
+        return outcome
+
+    def _fill(self, folder: Folder, experiment: Experiment, built: Built | None) -> None:
+        files = experiment.files
+        if built is not None:
+            built.put(folder)
+            files = tuple(filed for filed in files if filed.path not in built.paths)
+        folder.put(files, self._inputs)
+
+    def _request(
+        self,
+        experiment: Experiment,
+        path: str,
+        steps: Sequence[Step],
+        environment: Mapping[str, str],
+    ) -> dict[str, Any]:
+        """What a launcher is told: to run *steps* in the folder *path*."""
+        return {
+            "folder": path,
+            "steps": [_command(step) for step in steps],
+            "environment": {
+                **environment,
+                IDENTITY: experiment.digest,
+                METRICS: f"{path}/{REPORT}",
+            },
+            "head": READ,
+            "tail": READ,
+            "grace": self._settings.grace,
+            "processes": self._settings.processes,
+        }
+
+    def _built(self, task: Task, slot: Slot | None, cpus: list[int] | None) -> Built | Failure:
+        build = task.experiment.build
+        assert build is not None
+
+        def run(steps: tuple[Step, ...], path: str) -> Failure | None:
+            assert slot is not None, "what is light is built already"
+            request = self._request(task.experiment, path, steps, {})
+            reply = slot.run(task, {**request, "cpus": cpus})
+            status, cause = _judged(reply, steps)
+            if status == "ok":
+                return None
+            out, err = self._trimmed(reply.stdout), self._trimmed(reply.stderr)
+            if status == "cancelled":
+                return Failure("cancelled", "cancelled", None, out, err)
+            return Failure("failed", f"build failed: {cause}", reply.facts["status"], out, err)
+
+        return self._builds.get(build, run)
+
+    def _unbuilt(self, experiment: Experiment, failure: Failure) -> Outcome:
+        why = Missing("nothing was run: " + failure.cause)
+        metrics: dict[str, Measure] = {metric.name: why for metric in experiment.recipe.metrics}
+        return Outcome(
+            experiment.digest,
+            failure.status,
+            failure.cause,
+            metrics,
+            host=self._host,
+            exit=failure.exit,
+            stdout=failure.stdout,
+            stderr=failure.stderr,
+        )
+
+    def _outcome(self, experiment: Experiment, folder: Folder, reply: Reply) -> Outcome:
+        facts = reply.facts
+        status, cause = _judged(reply, experiment.steps)
+        meter = self._meter(experiment.recipe)
+        metrics = meter.measure(
+            experiment.values,
+            Evidence(
+                reply.stdout, reply.stderr, Path(folder.path), _reported(folder.path), _usage(facts)
+            ),
+        )
+        if status == "ok":
+            cause = self._spoilt(experiment, folder) or meter.lacking(metrics)
+            status = "failed" if cause else "ok"
+        patterns = experiment.recipe.outputs
+        return Outcome(
+            experiment.digest,
+            status,
+            cause,
+            metrics,
+            1,
+            self._host,
+            facts["started"],
+            facts["ended"],
+            None if facts["stop"] == "unstartable" else facts["status"],
+            self._trimmed(reply.stdout),
+            self._trimmed(reply.stderr),
+            self._artifacts(experiment.digest, folder.path, patterns) if patterns else (),
+        )
+
+    def _artifacts(self, digest: str, path: str, patterns: Sequence[str]) -> tuple[Any, ...]:
+        move = self._settings.keep == "never"
+        return outputs.collect(path, patterns, self._outputs, digest, move=move)
+
+    def _spoilt(self, experiment: Experiment, folder: Folder) -> str:
+        """What this run wrote to that others share, which is then made anew."""
+        for shared in folder.shared:
+            if shared.changed():
+                self._inputs.forget(shared)
+                if experiment.build is not None:
+                    self._builds.forget(experiment.build.digest)
+                return "a large input file was written to"
+        return ""
+
+    def _meter(self, recipe: Recipe) -> Meter:
+        """Made once for each recipe; by identity, for its expressions are slow to compare."""
+        known = self._meters.get(id(recipe))
+        if known is None:
+            known = self._meters[id(recipe)] = (recipe, Meter(recipe))
+        return known[1]
+
+    def _trimmed(self, log: Log) -> Log:
+        """As much of a stream as is recorded."""
+        limit = self._settings.log
+        if not log.tail and len(log.head) <= 2 * limit:
+            return log
+        return Log(log.head[:limit], (log.tail or log.head)[-limit:], log.size)
+
+
+def _command(step: Step) -> dict[str, Any]:
+    return {
+        "command": step.command,
+        "words": words(step.command),
+        "timeout": step.timeout,
+        "memory": step.memory,
+        "data": None if step.memory is None else step.memory + step.cpus * _STACK,
+    }
+
+
+def _judged(reply: Reply, steps: Sequence[Step]) -> tuple[Status, str]:
+    step = steps[reply.facts["step"]] if steps else Step("")
+    return verdict(reply.facts, step, shell=words(step.command) is None)
+
+
+def _usage(facts: Mapping[str, Any]) -> dict[str, Measure]:
+    """The metrics that every experiment has."""
+    unstarted = facts["stop"] == "unstartable"
+    return {
+        "wtime": facts["wtime"],
+        "ctime": facts["ctime"],
+        "maxrss": facts["maxrss"],
+        "exit": Missing("the command could not be started") if unstarted else facts["status"],
+    }
+
+
+def _reported(path: str) -> bytes:
+    """What the program appended to ``$ZEN_METRICS``; mostly there is nothing."""
+    try:
+        os.lstat(f"{path}/{REPORT}")
+        return read_inside(Path(path), REPORT)
+    except (OSError, OutsideError):
+        return b""

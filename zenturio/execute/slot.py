@@ -1,0 +1,148 @@
+"""The driver's end of a launcher, which is started when it is needed, again if it was lost."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import zenturio
+from zenturio.errors import PlaceError
+from zenturio.execute import tree, wire
+from zenturio.execute.task import Task
+from zenturio.execute.workspace import mark
+from zenturio.experiment import Log
+
+_ROOT = str(Path(zenturio.__file__).resolve().parents[1])
+_MAIN = (
+    "import sys; sys.path.append(sys.argv[1]); from zenturio.execute.launcher import main; main()"
+)
+_PATIENCE = 10.0
+
+
+class LostError(Exception):
+    """The launcher ended in the middle of a run; nothing of the run is alive any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """How a run ended, as its launcher saw it."""
+
+    facts: dict[str, Any]
+    stdout: Log
+    stderr: Log
+
+
+class Slot:
+    """One launcher. A run at a time; cancelling may come from any thread."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._writing = Lock()
+        self._runs = 0
+        self._task: Task | None = None
+        self._mark = b""
+
+    def run(self, task: Task, request: dict[str, Any]) -> Reply:
+        """Runs *request* of *task*, and waits for its end."""
+        self.send(task, request)
+        return self.receive()
+
+    def send(self, task: Task, request: dict[str, Any]) -> None:
+        """Begins *request* of *task*; LostError from here on means that nothing of it is alive."""
+        process = self._process or self._start()
+        assert process.stdin is not None
+        self._mark = mark(request["folder"] + "/")
+        try:
+            with self._writing:
+                self._runs += 1
+                request["run"] = self._runs
+                self._task = task
+                wire.send(process.stdin.fileno(), request)
+        except BrokenPipeError:
+            raise self._lost() from None
+        task.kill = self.cancel
+        if task.stopped:
+            self.cancel()
+
+    def receive(self) -> Reply:
+        """What came out of what was sent."""
+        try:
+            return _reply(self.fileno())
+        except EOFError:
+            raise self._lost() from None
+        finally:
+            if self._task is not None:
+                self._task.kill = None
+            self._task = None
+
+    def fileno(self) -> int:
+        """Where the reply can be read; the launcher is started if there is none."""
+        process = self._process or self._start()
+        assert process.stdout is not None
+        return process.stdout.fileno()
+
+    def _lost(self) -> LostError:
+        self.close()
+        tree.kill_marked(self._mark)
+        return LostError()
+
+    def cancel(self) -> None:
+        """Ends what runs now, if anything does."""
+        with self._writing, suppress(OSError):
+            if self._task and self._process and self._process.stdin:
+                wire.send(self._process.stdin.fileno(), {"cancel": self._runs})
+
+    def close(self) -> None:
+        """Ends the launcher, and so everything that it started."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with suppress(OSError), process:  # closes both pipes and waits
+            if process.stdin:
+                process.stdin.close()
+            try:
+                process.wait(_PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        """A launcher in a session of its own: what the terminal sends does not reach it."""
+        command = [sys.executable, "-I", "-S", "-c", _MAIN, _ROOT]
+        try:
+            self._process = subprocess.Popen(
+                command,
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise PlaceError(
+                f"no process can be started: {os.strerror(error.errno or 0)}",
+                cure="end other programs, or allow more processes and open files (ulimit -a)",
+            ) from error
+        return self._process
+
+
+def _reply(descriptor: int) -> Reply:
+    facts = wire.receive(descriptor)
+    if facts is None:
+        raise EOFError
+    blobs = [wire.read_exactly(descriptor, length) for length in facts["lengths"]]
+    if None in blobs:
+        raise EOFError
+    out_head, out_tail, err_head, err_tail = (blob or b"" for blob in blobs)
+    out_size, err_size = facts["sizes"]
+    return Reply(facts, _log(out_head, out_tail, out_size), _log(err_head, err_tail, err_size))
+
+
+def _log(head: bytes, tail: bytes, size: int) -> Log:
+    if tail and len(head) + len(tail) == size:
+        return Log(head + tail, b"", size)
+    return Log(head, tail, size)

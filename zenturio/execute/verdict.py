@@ -1,0 +1,42 @@
+"""From how a run ended to a status and a cause: short, and the same for the same fault."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+from zenturio.experiment import Status, Step
+
+
+def verdict(facts: dict[str, Any], step: Step, *, shell: bool) -> tuple[Status, str]:
+    """Status and cause of a run whose last command was *step*; *shell*: a shell ran it."""
+    match facts["stop"]:
+        case "timeout":
+            return "timeout", f"timeout after {step.timeout or 0:g} s"
+        case "cancelled":
+            return "cancelled", "cancelled"
+        case "memory":
+            return "failed", f"more than {step.memory} B of memory"
+        case "processes":
+            return "failed", "too many processes"
+        case "unstartable":
+            return "failed", f"cannot start: {facts['why']}"
+    return ended(facts["status"], shell=shell)
+
+
+def ended(status: int, *, shell: bool) -> tuple[Status, str]:
+    """What an exit status says: 0, a positive code, or a signal as a negative number."""
+    if status == 0:
+        return "ok", ""
+    if status < 0:
+        return "failed", f"killed by {_signal(-status)}"
+    if shell and status > 128 and _signal(status - 128).startswith("SIG"):
+        return "failed", f"exit {status} ({_signal(status - 128)})"  # as shells report a signal
+    return "failed", f"exit {status}"
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

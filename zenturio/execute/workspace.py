@@ -1,0 +1,112 @@
+"""
+Folders for experiments: ``.zenturio/work/SESSION/DIGEST`` while one runs.
+
+A session is one driver's, and held by a lock that ends with the driver, however it ends: what a
+dead one left, folders and processes, is taken away by the next. A folder that is kept moves to
+``.zenturio/work/DIGEST``.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from typing import Literal
+
+from zenturio.execute import tree
+from zenturio.execute.filing import disk, emptied, remove
+from zenturio.experiment import METRICS
+
+Keep = Literal["always", "failed", "never"]
+
+REPORT = ".zen-metrics"
+"""The file that ``$ZEN_METRICS`` names, in the experiment's folder."""
+_LOCK = "lock"
+_SESSION = "session-"
+
+
+class Workspace:
+    """The folders of one driver."""
+
+    def __init__(self, folder: Path) -> None:
+        self._work = folder.absolute() / "work"
+        with disk(self._work):
+            self._work.mkdir(parents=True, exist_ok=True)
+            self._sweep()
+            self._session, self._lock = self._begin()
+        self._path = str(self._session)
+        self._used: set[str] = set()
+        self._spare: set[str] = set()
+        self._turn = Lock()
+
+    def make(self, digest: str) -> str:
+        """An empty folder for an experiment: an emptied one under a new name, which costs less."""
+        path = f"{self._path}/{digest}"
+        with self._turn:
+            if path in self._used:  # the same experiment runs twice at a time
+                path = f"{path}-{secrets.token_hex(4)}"
+            self._used.add(path)
+            spare = path if path in self._spare else next(iter(self._spare), None)
+            self._spare.discard(spare or "")
+        if spare is None:
+            os.mkdir(path)  # noqa: PTH102 - called often
+        elif spare != path:
+            os.rename(spare, path)  # noqa: PTH104 - called often
+        return path
+
+    def drop(self, path: str, *, keep: bool) -> None:
+        """Takes a folder away, or puts it where kept ones are found."""
+        if keep:
+            self._put(path)
+        empty = not keep and emptied(path)
+        with self._turn:
+            self._used.discard(path)
+            if empty:
+                self._spare.add(path)
+
+    def _put(self, path: str) -> None:
+        kept = self._work / Path(path).name.partition("-")[0]
+        remove(str(kept))
+        with disk(kept):
+            os.rename(path, kept)  # noqa: PTH104
+
+    def close(self) -> None:
+        """Takes the session away."""
+        remove(self._path)
+        os.close(self._lock)
+
+    def _begin(self) -> tuple[Path, int]:
+        """A session of our own, and the lock that is held on it."""
+        while True:
+            session = self._work / f"{_SESSION}{os.getpid()}-{secrets.token_hex(4)}"
+            session.mkdir()
+            lock = os.open(session / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            with suppress(OSError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if (session / _LOCK).exists():  # else somebody swept it in this very moment
+                    return session, lock
+            os.close(lock)
+
+    def _sweep(self) -> None:
+        """Takes away the sessions whose drivers are dead, and what runs on in them."""
+        for session in self._work.glob(f"{_SESSION}*"):
+            try:
+                lock = os.open(session / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+            except OSError:
+                continue  # it begins, or it ends
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                tree.kill_marked(mark(f"{session}/"))
+                remove(str(session))
+            except BlockingIOError:
+                continue  # its driver lives
+            finally:
+                os.close(lock)
+
+
+def mark(path: str) -> bytes:
+    """What the environment of each process holds that runs in a folder beginning with *path*."""
+    return f"{METRICS}={path}".encode("utf-8", "surrogateescape")
