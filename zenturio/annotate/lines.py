@@ -235,11 +235,8 @@ def _opener_at(head: re.Match[str]) -> int:
 
 
 def _goes_on(found: Line, current: Line) -> bool:
-    return (
-        found.body.text.startswith("&")
-        and found.opener.casefold() == current.opener.casefold()
-        and found.first == current.last + 1
-    )
+    same_opener = found.opener.casefold() == current.opener.casefold()
+    return same_opener and found.body.text.startswith("&")
 
 
 def _behind_and(body: Passage) -> Passage:
