@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from zenturio.experiment.experiment import Log, Outcome
+from zenturio.experiment.experiment import Log, Measure, Outcome
 from zenturio.expression import Type, Value
 
 State = Literal["waiting", "running", "ok", "failed", "timeout", "cancelled"]
@@ -117,6 +117,8 @@ class Attempt:
     ended: float | None = None
     cause: str = ""
     exit: int | None = None
+    metrics: Mapping[str, Measure] = field(default_factory=dict)
+    """What it measured, where it is not the accepted one: that one's are the experiment's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from zenturio.errors import Complaint
@@ -30,6 +30,7 @@ from zenturio.record.facts import (
 from zenturio.record.rules import Standing
 from zenturio.record.sharing import shared_metrics
 
+Metrics = Mapping[str, Measure]
 _Try = tuple[int, int]
 """An attempt's number and its driver's."""
 
@@ -50,6 +51,8 @@ class _Shelf:
     study: Study
     definition: Definition
     rows: dict[str, _Row] = field(default_factory=dict)
+    parameters: dict[str, None] = field(default_factory=dict)
+    """Every one that was declared or given, in order."""
     events: list[Event] = field(default_factory=list)
 
     def ways(self) -> dict[str, str]:
@@ -113,7 +116,9 @@ class Memory:
                 taken = [v for s in self.studies() for v in (s.view, s.view_all)]
                 study = Study(name, *naming.views(name, taken), self._clock())
                 self._shelves[name] = _Shelf(study, definition)
-            return self._shelves[name].study
+            shelf = self._shelves[name]
+            shelf.parameters |= dict.fromkeys(p.name for p in definition.parameters)
+            return shelf.study
 
     def study(self, name: str) -> Study:
         return self._shelf(name).study
@@ -247,6 +252,7 @@ class Memory:
         known = self._known[digest]
         key = Key(experiment.index, experiment.repeat, known.row)
         shelf.rows[digest] = _Row(key, dict(experiment.values))
+        shelf.parameters |= dict.fromkeys(experiment.values)
         if known.outcome is not None:
             self._take_over(digest, known.home, name)
         return digest
@@ -305,14 +311,16 @@ class Memory:
             case "supersede":
                 return self._supersede(study, driver, outcome)
             case "accept":
-                self._keep(known, driver, outcome, outcome.status)
+                self._keep(known, driver, outcome, outcome.status, {} if final else outcome.metrics)
                 state: State = outcome.status if final else "waiting"
                 known.standing = Standing(state, outcome.attempt, driver)
                 if final:
                     self._accept(study, known, outcome)
         return final
 
-    def _keep(self, known: _Known, driver: int, outcome: Outcome, state: AttemptState) -> None:
+    def _keep(
+        self, known: _Known, driver: int, outcome: Outcome, state: AttemptState, metrics: Metrics
+    ) -> None:
         at = (outcome.attempt, driver)
         known.attempts[at] = Attempt(
             outcome.attempt,
@@ -323,6 +331,7 @@ class Memory:
             outcome.ended,
             outcome.cause,
             outcome.exit,
+            metrics,
         )
         known.logs[at] = Logs(outcome.stdout, outcome.stderr)
         known.artifacts[at] = outcome.artifacts
@@ -337,7 +346,7 @@ class Memory:
         known = self._known[outcome.digest]
         past = known.attempts.get((outcome.attempt, driver))
         if rules.supersedes(past.state if past else None):
-            self._keep(known, driver, outcome, "superseded")
+            self._keep(known, driver, outcome, "superseded", outcome.metrics)
             self.note(study, "superseded", f"attempt {outcome.attempt} came late", outcome.digest)
         return False
 
@@ -385,8 +394,14 @@ class Memory:
             states = {d: self._known[d].standing for d in digests}
             closed = [d for d, s in states.items() if s.recorded and s.state != "ok"]
             for digest in closed:
-                self._known[digest].standing = replace(states[digest], state="waiting")
-                self._known[digest].outcome = None
+                known, at = (
+                    self._known[digest],
+                    (states[digest].attempt, states[digest].driver or 0),
+                )
+                metrics = dict(self._shelf(study).rows[digest].metrics)
+                known.attempts[at] = replace(known.attempts[at], metrics=metrics)
+                known.standing = replace(states[digest], state="waiting")
+                known.outcome = None
                 for shelf in self._shelves.values():
                     if digest in shelf.rows:
                         shelf.rows[digest].metrics = {}
@@ -437,7 +452,8 @@ class Memory:
         if known.standing.state not in wanted:
             return None
         outcome = known.outcome and self._whole(known.outcome, row)
-        return Record(row.key, digest, known.standing.state, dict(row.values), outcome)
+        values = {name: row.values.get(name) for name in shelf.parameters}
+        return Record(row.key, digest, known.standing.state, values, outcome)
 
     def attempts(self, digest: str) -> tuple[Attempt, ...]:
         known = self._experiment(digest)

@@ -36,7 +36,7 @@ def check(name: str, definition: Definition) -> None:
     complaints = [
         Complaint(f"{n!r} cannot be a name", cure="a name is not empty and holds no NUL byte")
         for n in (name, *(field.name for field in fields))
-        if not _storable(n)
+        if not storable(n)
     ]
     seen: set[str] = set()
     for field in fields:
@@ -52,7 +52,8 @@ def check(name: str, definition: Definition) -> None:
         raise InputError.all(complaints)
 
 
-def _storable(name: str) -> bool:
+def storable(name: str) -> bool:
+    """Whether every database can hold *name*."""
     return bool(name) and "\0" not in name and _encodable(name)
 
 
@@ -99,6 +100,7 @@ def _fit(name: str, limit: int, count: int) -> str:
     What is too long ends in a hash of the whole, so that it stays apart from its like.
     """
     suffix = f"_{count}" if count > 1 else ""
+    name = name.replace("\0", "\ufffd").encode(errors="replace").decode()
     room = limit - len(suffix)
     encoded = name.encode()
     if len(encoded) > room:

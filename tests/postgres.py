@@ -1,0 +1,97 @@
+"""A PostgreSQL server of the tests' own: in a temporary folder, on a socket, nothing kept safe.
+
+from postgres import postgres, postgres_url   # fixtures, in a conftest.py
+"""
+
+import itertools
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+from needs import needs
+
+PROGRAMS = ("initdb", "pg_ctl", "postgres")
+
+
+class Server:
+    """A cluster with one database; root runs it as another user, as PostgreSQL demands."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="zen-pg-", dir="/tmp"))
+        self._as_user = []
+        if os.getuid() == 0:
+            user = next(u for u in ("postgres", "nobody") if _exists(u))
+            shutil.chown(self.folder, user)
+            self._as_user = ["runuser", "-u", user, "--"]
+        self.data = self.folder / "data"
+        self._run("initdb", "-D", self.data, "-A", "trust", "-U", "zen", "-E", "UTF8", "--no-sync")
+        self._schemas = itertools.count(1)
+        self.start()
+
+    def _run(self, *command: object) -> None:
+        done = subprocess.run(
+            [*self._as_user, *map(str, command)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=self.folder,
+            check=False,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout
+
+    def start(self) -> None:
+        options = f"-k {self.folder} -c listen_addresses='' -c fsync=off -c max_connections=60"
+        log = self.folder / "log"
+        self._run("pg_ctl", "-D", self.data, "-w", "-l", log, "-o", options, "start")
+
+    def stop(self, mode: str = "immediate") -> None:
+        self._run("pg_ctl", "-D", self.data, "-w", "-m", mode, "stop")
+
+    def restart(self) -> None:
+        """As after a crash: nobody is asked, nothing is finished."""
+        self.stop()
+        self.start()
+
+    def remove(self) -> None:
+        self.stop()
+        shutil.rmtree(self.folder)
+
+    def connect(self):
+        """A connection that commits by itself."""
+        import psycopg
+
+        return psycopg.connect(f"host={self.folder} user=zen dbname=postgres", autocommit=True)
+
+    def new_url(self) -> str:
+        """The URL of an empty schema."""
+        name = f"s{next(self._schemas)}"
+        with self.connect() as connection:
+            connection.execute(f"CREATE SCHEMA {name}")
+        return f"postgresql://zen@/postgres?host={self.folder}&options=-csearch_path%3D{name}"
+
+
+def _exists(user: str) -> bool:
+    try:
+        return bool(pwd.getpwnam(user))
+    except KeyError:
+        return False
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """A server for this session."""
+    needs(*PROGRAMS)
+    server = Server()
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def postgres_url(postgres) -> str:
+    """An empty place on the server."""
+    return postgres.new_url()

@@ -1,0 +1,14 @@
+"""The places where repositories are kept."""
+
+import pytest
+from postgres import postgres, postgres_url
+
+__all__ = ["postgres", "postgres_url"]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request, tmp_path) -> str:
+    """An empty place, of each kind."""
+    if request.param == "sqlite":
+        return str(tmp_path / "zenturio.db")
+    return request.getfixturevalue("postgres_url")

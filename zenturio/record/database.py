@@ -1,0 +1,183 @@
+"""Transactions: begun, retried where the line broke, committed, and their errors explained."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import cached_property
+from typing import Any, TypeVar
+
+from sqlalchemy import Engine, Executable
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.sql.elements import ColumnElement
+
+from zenturio.errors import ZenError
+from zenturio.failpoints import Failpoint
+from zenturio.record.flavour import Cursor, Flavour
+
+BEGUN = Failpoint("record.begun")
+WRITTEN = Failpoint("record.written")
+COMMITTED = Failpoint("record.committed")
+
+Result = TypeVar("Result")
+Row = tuple[Any, ...]
+_Compiled = tuple[str, Sequence[str], dict[str, Any]]
+
+
+class Transaction:
+    """Statements that become true together, at the speed of the driver.
+
+    Statements are SQLAlchemy's, compiled once; rows go to the driver as they are, for nothing in
+    them needs converting and a Python object for each cell would cost more than the database does.
+    """
+
+    def __init__(self, flavour: Flavour, cursor: Cursor, compiled: dict[Any, Any]) -> None:
+        self.flavour = flavour
+        self.dialect = compiled["dialect"]
+        self._cursor = cursor
+        self._compiled = compiled
+
+    def rows(self, statement: Executable, **parameters: Any) -> list[Row]:
+        """What *statement* answers."""
+        sql, names, constants = self._compile(statement, statement)
+        given = {**constants, **parameters}
+        return self._fetched(sql, [given[name] for name in names])
+
+    def row(self, statement: Executable, **parameters: Any) -> Row | None:
+        """The first row of the answer."""
+        return next(iter(self.rows(statement, **parameters)), None)
+
+    def run(self, statement: Executable, **parameters: Any) -> int:
+        """How many rows *statement* changed."""
+        self.rows(statement, **parameters)
+        return int(self._cursor.rowcount)
+
+    def among(
+        self, statement: Any, column: ColumnElement[Any], keys: Iterable[Any], **parameters: Any
+    ) -> list[Row]:
+        """What *statement* answers where *column* is one of *keys*."""
+        found: list[Row] = []
+        for shape, condition, values in self.flavour.among(column, list(keys)):
+            sql, names, constants = self._compile((statement, shape), statement, condition)
+            given = {**constants, **parameters, **values}
+            found += self._fetched(sql, [given[name] for name in names])
+        return found
+
+    def many(self, statement: Executable, names: Sequence[str], rows: Sequence[Row]) -> None:
+        """*statement* for each of *rows*, whose cells stand for *names*."""
+        if rows:
+            sql, order, constants = self._compile(statement, statement)
+            if list(order) != list(names):
+                whole = (*names, *constants)
+                places = [whole.index(name) for name in order]
+                ends = tuple(constants.values())
+                rows = [tuple(map((*row, *ends).__getitem__, places)) for row in rows]
+            self._cursor.executemany(sql, rows)
+
+    def insert(self, table: str, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """New rows, the fastest way there is."""
+        if rows:
+            self.flavour.insert(self._cursor, table, names, rows)
+
+    def sql(self, text: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """What *text* answers: for tables and views that belong to a study."""
+        return self._fetched(text, parameters)
+
+    def sql_many(self, text: str, rows: Sequence[Sequence[Any]]) -> None:
+        """*text* for each of *rows*."""
+        if rows:
+            self._cursor.executemany(text, rows)
+
+    @cached_property
+    def now(self) -> float:
+        """Seconds since 1970 by the database's clock."""
+        ((now,),) = self.sql(f"SELECT {self.flavour.now}")
+        return float(now)
+
+    def _fetched(self, sql: str, parameters: Sequence[Any]) -> list[Row]:
+        # Without parameters psycopg leaves per cent signs alone: they may stand in a name.
+        self._cursor.execute(sql, *([parameters] if parameters else []))
+        return self._cursor.fetchall() if self._cursor.description else []
+
+    def _compile(
+        self, key: Any, statement: Any, condition: ColumnElement[bool] | None = None
+    ) -> _Compiled:
+        """The SQL, the names of its parameters in their order, and those that are constants."""
+        if key not in self._compiled:
+            whole = statement if condition is None else statement.where(condition)
+            compiled = whole.compile(dialect=self.dialect)
+            constants = {n: v for n, v in compiled.params.items() if v is not None}
+            self._compiled[key] = (str(compiled), compiled.positiontup or (), constants)
+        found: _Compiled = self._compiled[key]
+        return found
+
+
+class Database:
+    """Connections to one place."""
+
+    def __init__(self, flavour: Flavour, patience: float) -> None:
+        self.flavour = flavour
+        self.engine: Engine = flavour.engine()
+        self._patience = patience
+        self._compiled: dict[Any, Any] = {"dialect": self.engine.dialect}
+
+    def read(self, work: Callable[[Transaction], Result]) -> Result:
+        """What *work* answers, seeing one moment."""
+        return self._patiently(self.flavour.begin_read, work)
+
+    def write(self, work: Callable[[Transaction], Result]) -> Result:
+        """What *work* answers, once it is committed.
+
+        Where the line broke it is done again on a new one, whether or not the first commit went
+        through: so *work* must be such that a second time changes nothing.
+        """
+        return self._patiently(self.flavour.begin_write, work)
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+    def _patiently(self, begin: Sequence[str], work: Callable[[Transaction], Result]) -> Result:
+        deadline = time.monotonic() + self._patience
+        pause = 0.05
+        while True:
+            try:
+                return self._once(begin, work)
+            except (DBAPIError, self._driver_error) as error:
+                cause = getattr(error, "orig", None) or error
+                if not self.flavour.lost(cause) or time.monotonic() + pause > deadline:
+                    raise self.flavour.explain(cause) from error
+            self.engine.dispose()
+            time.sleep(pause)
+            pause = min(pause * 2, 1.0)
+
+    def _once(self, begin: Sequence[str], work: Callable[[Transaction], Result]) -> Result:
+        connection = self.engine.raw_connection()
+        try:
+            cursor = connection.cursor()
+            for statement in begin:
+                cursor.execute(statement)
+            BEGUN()
+            result = work(Transaction(self.flavour, cursor, self._compiled))
+            WRITTEN()
+            cursor.execute("COMMIT")
+            COMMITTED()
+        except BaseException as error:
+            self._undo(connection, error)
+            raise
+        connection.close()
+        return result
+
+    def _undo(self, connection: Any, error: BaseException) -> None:
+        """Back to before the transaction; a connection that cannot even do this is dropped."""
+        if not isinstance(error, ZenError):
+            connection.invalidate()
+            return
+        with suppress(self._driver_error):
+            connection.cursor().execute("ROLLBACK")
+        connection.close()
+
+    @cached_property
+    def _driver_error(self) -> type[Exception]:
+        error: type[Exception] = self.engine.dialect.loaded_dbapi.Error
+        return error

@@ -1,0 +1,78 @@
+"""What the operating system tells about the file that a database lies in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+NETWORK = frozenset(
+    (
+        *("9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "gfs2", "glusterfs", "gpfs"),
+        *("lustre", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "panfs", "prl_fs", "pvfs2"),
+        *("smb3", "smbfs", "vboxsf", "virtiofs", "wekafs"),
+        *("fuse.glusterfs", "fuse.rclone", "fuse.s3fs", "fuse.sshfs"),
+    )
+)
+"""File systems whose shared memory or locks do not reach across hosts."""
+
+
+def network_file_system(path: Path, mounts: Path = Path("/proc/mounts")) -> str | None:
+    """The type of the network file system that *path* lies on; none if it is a local one."""
+    try:
+        lines = mounts.read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        return None
+    place = _resolved(path)
+    depth, kind = -1, ""
+    for line in lines:
+        _, point, found, *_ = line.split(" ")
+        folder = Path(_unescaped(point))
+        # A later mount on the same folder hides an earlier one.
+        if place.is_relative_to(folder) and len(folder.parts) >= depth:
+            depth, kind = len(folder.parts), found
+    return kind if kind in NETWORK else None
+
+
+def _resolved(path: Path) -> Path:
+    return path.resolve(strict=False)
+
+
+def _unescaped(point: str) -> str:
+    """A mount point as it is: the kernel writes blanks and the like as octal numbers."""
+    for code in ("040", "011", "012", "134"):
+        point = point.replace(f"\\{code}", chr(int(code, 8)))
+    return point
+
+
+def lock_holders(paths: Iterable[Path], locks: Path = Path("/proc/locks")) -> list[tuple[int, str]]:
+    """The processes beside this one that hold a write lock on one of *paths*, with their names."""
+    files = set()
+    for path in paths:
+        try:
+            stat = path.stat()
+        except OSError:
+            continue
+        files.add(f"{os.major(stat.st_dev):02x}:{os.minor(stat.st_dev):02x}:{stat.st_ino}")
+    pids = {pid for pid, file in _write_locks(locks) if file in files}
+    return [(pid, _command(pid)) for pid in sorted(pids - {os.getpid()})]
+
+
+def _write_locks(locks: Path) -> Iterator[tuple[int, str]]:
+    try:
+        lines = locks.read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, *words = line.split()
+        # POSIX ADVISORY WRITE pid device:inode start end; waiting ones begin with "->".
+        if words[:1] != ["->"] and words[2:3] == ["WRITE"]:
+            yield int(words[3]), words[4]
+
+
+def _command(pid: int) -> str:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return "?"
+    return b" ".join(words).decode(errors="replace").strip()[:200] or "?"

@@ -1,0 +1,106 @@
+"""Where databases differ: everything else is written once, against this."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+from sqlalchemy import Engine
+from sqlalchemy.sql.elements import ColumnElement
+
+from zenturio.errors import Complaint, ZenError
+from zenturio.record.codec import Form
+
+Cursor = Any
+"""A cursor as PEP 249 has it."""
+Position = int | str
+"""An experiment's index as the database orders it."""
+
+
+class Flavour(Protocol):
+    """One kind of database."""
+
+    name: Literal["sqlite", "postgresql"]
+    place: str
+    """Where it is, without a password."""
+    mark: str
+    """What stands for a parameter in SQL."""
+    exact_reals: bool
+    """Whether columns hold NaN and minus zero."""
+    types: Mapping[Form | Literal["position", "key"], str]
+    begin_write: Sequence[str]
+    """Begins a transaction that writes: one at a time, for each sees what all before it did."""
+    begin_read: Sequence[str]
+    """Begins a transaction that sees one moment."""
+    tables: str
+    """Names all tables."""
+    now: str
+    """An expression: seconds since 1970 by the database's clock."""
+
+    def engine(self) -> Engine:
+        """Connections; nothing is opened yet."""
+        ...
+
+    def missing(self) -> bool:
+        """Whether there is no database yet, and nothing to be read."""
+        ...
+
+    def prepare(self) -> None:
+        """Makes room for a new database, a folder for its file."""
+        ...
+
+    def settle(self) -> None:
+        """The database is ours: connections from now on may change how its file is kept."""
+        ...
+
+    def warnings(self) -> tuple[Complaint, ...]:
+        """What a user should know about this place."""
+        ...
+
+    def insert(
+        self, cursor: Cursor, table: str, names: Sequence[str], rows: Sequence[Sequence[Any]]
+    ) -> None:
+        """Adds many rows, the fastest way there is."""
+        ...
+
+    def among(
+        self, column: ColumnElement[Any], keys: Sequence[Any]
+    ) -> Iterator[tuple[object, ColumnElement[bool], dict[str, Any]]]:
+        """The condition that *column* is one of *keys*, in as many parts as are needed.
+
+        Each with its parameters and with a word for its shape: conditions of the same shape
+        are the same SQL.
+        """
+        ...
+
+    def position(self, index: int) -> Position:
+        """How an index of any size is written."""
+        ...
+
+    def index(self, position: Any) -> int:
+        """What ``position`` was given."""
+        ...
+
+    def index_sql(self, column: str) -> str:
+        """The index in a view."""
+        ...
+
+    def hex_sql(self, column: str) -> str:
+        """Bytes as lower case digits in a view."""
+        ...
+
+    def json_sql(self, column: str, name: str, part: str | None) -> str:
+        """A value of an object in JSON, or that *part* of it, in a view."""
+        ...
+
+    def either_sql(self, forms: Form, columns: Mapping[Form, str]) -> str:
+        """The first of several columns that is not NULL, in a view."""
+        ...
+
+    def lost(self, error: Exception) -> bool:
+        """Whether the connection broke, so that the same transaction may go through on another."""
+        ...
+
+    def explain(self, error: Exception) -> ZenError:
+        """The error in our words, with what to do."""
+        ...

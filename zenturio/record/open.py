@@ -1,0 +1,85 @@
+"""Where the repository is, and which kind: a path or a URL becomes a repository."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zenturio.errors import InputError
+from zenturio.record.memory import Memory
+from zenturio.record.repository import Repository
+
+if TYPE_CHECKING:
+    from zenturio.record.flavour import Flavour
+
+FOLDER = ".zenturio"
+FILE = "zenturio.db"
+WAIT = 60.0
+"""Seconds to wait for a lock, or for a server to come back, unless ZENTURIO_DB_WAIT says more."""
+
+_CURE = "a path, sqlite:///path/to/file.db, or postgresql://user@host/database"
+
+
+def open_repository(url: str | Path | None = None) -> Repository:
+    """The repository at *url*, else at ZENTURIO_DB, else of the project folder.
+
+    A database that is not there is created; its schema must be this program's.
+    """
+    place = located(url)
+    if place == "memory:":
+        return Memory()
+    # A process that keeps nothing should not pay for a database.
+    from zenturio.record.sql import Sql  # noqa: PLC0415
+    from zenturio.record.upgrade import connect  # noqa: PLC0415
+
+    return Sql(connect(flavour(place), waiting()))
+
+
+def located(url: str | Path | None = None) -> str | Path:
+    """Which place is meant."""
+    if isinstance(url, Path):
+        return url
+    return url or os.environ.get("ZENTURIO_DB") or project_folder() / FOLDER / FILE
+
+
+def project_folder(start: Path | None = None) -> Path:
+    """The nearest folder, from here upwards, that has a ``.zenturio``; else this one."""
+    here = (start or Path.cwd()).absolute()
+    return next((each for each in (here, *here.parents) if (each / FOLDER).is_dir()), here)
+
+
+def waiting() -> float:
+    """Seconds to wait for a lock or a server."""
+    text = os.environ.get("ZENTURIO_DB_WAIT", "")
+    try:
+        seconds = float(text or WAIT)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= 1e6:  # NaN is not either
+        raise InputError(
+            f"ZENTURIO_DB_WAIT is {text!r}", cure="a number of seconds is meant, such as 60"
+        )
+    return seconds
+
+
+def flavour(place: str | Path) -> Flavour:
+    """The kind of database that *place* names; InputError if it names none."""
+    from sqlalchemy.engine import make_url  # noqa: PLC0415
+    from sqlalchemy.exc import ArgumentError  # noqa: PLC0415
+
+    from zenturio.record.postgresql import PostgreSQL  # noqa: PLC0415
+    from zenturio.record.sqlite import SQLite  # noqa: PLC0415
+
+    if isinstance(place, Path) or "://" not in place:
+        return SQLite(Path(place), waiting())
+    kind = place.partition("://")[0].partition("+")[0]
+    try:
+        url = make_url(place)
+    except (ArgumentError, ValueError) as error:
+        raise InputError(f"not a {kind} URL", cure=_CURE) from error
+    if kind == "sqlite" and url.database and not url.host:
+        return SQLite(Path(url.database), waiting())
+    if kind in {"postgresql", "postgres"}:
+        return PostgreSQL(url, waiting())
+    raise InputError(f"no repository can be kept at {kind}://…", cure=_CURE)

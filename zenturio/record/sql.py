@@ -1,0 +1,177 @@
+"""The repository in SQL: SQLite or PostgreSQL, told apart only by their flavour."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from sqlalchemy import Engine
+
+from zenturio.errors import Complaint
+from zenturio.experiment.experiment import Artifact, Experiment, Outcome
+from zenturio.record import answers, events, leases, naming, recording, removal, rows, studies
+from zenturio.record.database import Database, Transaction
+from zenturio.record.driver import Driver
+from zenturio.record.facts import (
+    STATES,
+    Attempt,
+    Definition,
+    Event,
+    Key,
+    Lease,
+    Logs,
+    Record,
+    Removal,
+    State,
+    Study,
+)
+from zenturio.record.layout import Layout
+from zenturio.record.rows import Desk
+
+Result = TypeVar("Result")
+
+
+class Sql:
+    """A repository in a database whose schema is current; safe to share among threads."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._layouts: dict[str, Layout] = {}
+
+    @property
+    def place(self) -> str:
+        return self._database.flavour.place
+
+    @property
+    def warnings(self) -> tuple[Complaint, ...]:
+        return self._database.flavour.warnings()
+
+    @property
+    def engine(self) -> Engine:
+        """Connections for those who read the views; begin transactions yourself."""
+        return self._database.engine
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _write(self, study: str, work: Callable[[Desk], Result]) -> Result:
+        """One transaction at the desk of a study; what it learnt of the table is remembered."""
+        return self._at_desk(self._database.write, study, work)
+
+    def _read(self, study: str, work: Callable[[Desk], Result]) -> Result:
+        return self._at_desk(self._database.read, study, work)
+
+    def _at_desk(
+        self,
+        within: Callable[[Callable[[Transaction], Result]], Result],
+        study: str,
+        work: Callable[[Desk], Result],
+    ) -> Result:
+        seen: list[Layout] = []
+
+        def whole(transaction: Transaction) -> Result:
+            known = self._layouts.get(study)
+            desk = Desk(transaction, studies.read_layout(transaction, study, known))
+            result = work(desk)
+            seen.append(desk.layout)
+            return result
+
+        result = within(whole)
+        self._layouts[study] = seen[-1]
+        return result
+
+    # Studies
+
+    def open(self, name: str, definition: Definition) -> Study:
+        naming.check(name, definition)
+        return self._database.write(lambda t: studies.open_study(t, name, definition))
+
+    def study(self, name: str) -> Study:
+        return self._database.read(lambda t: studies.one(t, name)[0])
+
+    def studies(self) -> tuple[Study, ...]:
+        return self._database.read(studies.all_studies)
+
+    def definition(self, study: str) -> Definition:
+        return self._database.read(lambda t: studies.definition(t, study))
+
+    def counts(self, study: str) -> dict[State, int]:
+        return self._database.read(lambda t: studies.counts(t, study))
+
+    def burden(self, study: str) -> Removal:
+        return self._database.read(lambda t: removal.burden(t, study))
+
+    def delete(self, study: str) -> Removal:
+        return self._database.write(lambda t: removal.delete_study(t, study))
+
+    # Drivers
+
+    def lease(
+        self, study: str, driver: Driver, *, join: bool = False, seconds: float = 60.0
+    ) -> Lease:
+        return self._database.write(lambda t: leases.take(t, study, driver, join, seconds))
+
+    def beat(self, lease: Lease) -> Lease:
+        return self._database.write(lambda t: leases.lengthen(t, lease))
+
+    def leave(self, lease: Lease) -> None:
+        self._database.write(lambda t: leases.give_back(t, lease))
+
+    def drivers(self, study: str) -> tuple[Lease, ...]:
+        return self._database.read(lambda t: leases.unended(t, study))
+
+    # Experiments and outcomes
+
+    def add(self, study: str, experiments: Iterable[Experiment]) -> frozenset[str]:
+        given = list(experiments)
+        return self._write(study, lambda desk: rows.add(desk, given))
+
+    def claim(self, study: str, driver: int, digests: Sequence[str]) -> dict[str, int]:
+        return self._write(study, lambda desk: rows.claim(desk, driver, digests))
+
+    def record(
+        self, study: str, driver: int, outcomes: Iterable[Outcome], *, final: bool = True
+    ) -> frozenset[str]:
+        given = list(outcomes)
+        return self._write(study, lambda desk: recording.record(desk, driver, given, final))
+
+    def enter(
+        self, study: str, driver: int, results: Iterable[tuple[Experiment, Outcome]]
+    ) -> frozenset[str]:
+        given = list(results)
+        return self._write(study, lambda desk: recording.enter(desk, driver, given))
+
+    def remeasure(self, study: str, outcomes: Iterable[Outcome]) -> int:
+        given = list(outcomes)
+        return self._write(study, lambda desk: recording.remeasure(desk, given))
+
+    def reopen(self, study: str, digests: Sequence[str]) -> int:
+        return self._write(study, lambda desk: recording.reopen(desk, digests))
+
+    # Answers
+
+    def find(self, digests: Sequence[str], study: str | None = None) -> dict[str, Outcome]:
+        return self._database.read(lambda t: answers.find(t, digests, study))
+
+    def records(
+        self, study: str, *, after: Key | None = None, states: Iterable[State] | None = None
+    ) -> Iterator[Record]:
+        wanted = list(STATES if states is None else states)
+        while batch := self._read(study, lambda desk: answers.records(desk, after, wanted)):  # noqa: B023
+            yield from batch
+            after = batch[-1].key
+
+    def attempts(self, digest: str) -> tuple[Attempt, ...]:
+        return self._database.read(lambda t: answers.all_attempts(t, digest))
+
+    def note(self, study: str, kind: str, text: str, digest: str | None = None) -> None:
+        self._write(study, lambda desk: answers.note(desk, kind, text, digest))
+
+    def events(self, study: str, digest: str | None = None) -> tuple[Event, ...]:
+        return self._database.read(lambda t: events.of_study(t, study, digest))
+
+    def logs(self, digest: str, attempt: int | None = None) -> Logs:
+        return self._database.read(lambda t: answers.logs_of(t, digest, attempt))
+
+    def artifacts(self, digest: str, attempt: int | None = None) -> tuple[Artifact, ...]:
+        return self._database.read(lambda t: answers.artifacts_of(t, digest, attempt))

@@ -1,0 +1,151 @@
+"""The schema of a database: looked at before anything else is, made, or brought up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import Column, MetaData, Table, Text, select
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from zenturio.errors import RecordError, ZenError
+from zenturio.failpoints import Failpoint
+from zenturio.record import schema
+from zenturio.record.database import Database, Transaction
+from zenturio.record.flavour import Flavour
+
+CREATED = Failpoint("record.created")
+MIGRATED = Failpoint("record.migrated")
+
+_versions = Table("alembic_version", MetaData(), Column("version_num", Text))
+_VERSION = select(_versions.c.version_num)
+
+
+def connect(flavour: Flavour, patience: float) -> Database:
+    """A database whose schema is the one that this program knows; a new one where there is none.
+
+    Anything else is a RecordError, and nothing is touched.
+    """
+    if flavour.missing():
+        flavour.prepare()
+    with _looked_at(flavour, patience) as (database, found):
+        if found not in {None, schema.REVISIONS[-1]}:
+            raise _unfit(flavour.place, str(found))
+        _settle(database)
+        if found is None:
+            database.write(_create)
+    return database
+
+
+@contextmanager
+def _looked_at(flavour: Flavour, patience: float) -> Iterator[tuple[Database, str | None]]:
+    """The database and its revision; closed if that is not what is wanted."""
+    database = Database(flavour, patience)
+    try:
+        yield database, version(database)
+    except BaseException:
+        database.close()
+        raise
+
+
+def _settle(database: Database) -> None:
+    """From now on connections may change how the file is kept."""
+    database.flavour.settle()
+    database.engine.dispose()
+
+
+def version(database: Database) -> str | None:
+    """The revision of the schema; none of an empty database, RecordError of somebody else's."""
+    return database.read(lambda transaction: _version(transaction, database))
+
+
+def _version(transaction: Transaction, database: Database) -> str | None:
+    names = _tables(transaction)
+    if not names:
+        return None
+    row = transaction.row(_VERSION) if _versions.name in names else None
+    if row is None and names - {_versions.name}:
+        raise RecordError(
+            f"{database.flavour.place} is a database, but not one of zenturio's",
+            cure="choose another one with ZENTURIO_DB; in PostgreSQL a schema of its own will do:"
+            " postgresql://…?options=-csearch_path%3DNAME",
+        )
+    return None if row is None else str(row[0])
+
+
+def _tables(transaction: Transaction) -> set[str]:
+    return {name for (name,) in transaction.sql(transaction.flavour.tables)}
+
+
+def _create(transaction: Transaction) -> None:
+    """The whole schema at once, unless somebody else was faster."""
+    if _tables(transaction) - {_versions.name}:
+        return
+    dialect = transaction.dialect
+    for table in schema.metadata.sorted_tables:
+        transaction.sql(str(CreateTable(table).compile(dialect=dialect)))
+        for index in sorted(table.indexes, key=lambda each: str(each.name)):
+            transaction.sql(str(CreateIndex(index).compile(dialect=dialect)))
+    CREATED()
+    transaction.sql(
+        "CREATE TABLE IF NOT EXISTS alembic_version (version_num VARCHAR(32) NOT NULL,"
+        " CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
+    )
+    transaction.sql("DELETE FROM alembic_version")
+    transaction.insert("alembic_version", ("version_num",), [(schema.REVISIONS[-1],)])
+
+
+def _unfit(place: str, found: str) -> ZenError:
+    wanted = schema.REVISIONS[-1]
+    if found in schema.REVISIONS:
+        return RecordError(
+            f"{place} has the schema {found}, and this program needs {wanted}",
+            cure="`zen db upgrade` brings it up to date and keeps a copy of it as it is",
+        )
+    return RecordError(
+        f"{place} has the schema {found}, and this program knows up to {wanted} only",
+        cure="use the zenturio that wrote it, or a newer one",
+    )
+
+
+def upgrade(flavour: Flavour, patience: float) -> str | None:
+    """Brings a database up to date, in one transaction; which revision it had."""
+    with _looked_at(flavour, patience) as (database, found):
+        if found is not None and found not in schema.REVISIONS:
+            raise _unfit(flavour.place, found)
+        _settle(database)
+        if found is None:
+            database.write(_create)
+        elif found != schema.REVISIONS[-1]:
+            migrate(database, schema.REVISIONS[-1])
+    database.close()
+    return found
+
+
+def migrate(database: Database, revision: str) -> None:
+    """Runs the migrations up to *revision*: all of them, or after a fault none."""
+    # Only who upgrades pays for the import.
+    from alembic import command  # noqa: PLC0415
+    from alembic.config import Config  # noqa: PLC0415
+
+    config = Config()
+    config.set_main_option("script_location", str(scripts()).replace("%", "%%"))
+    try:
+        with database.engine.connect() as connection:
+            for statement in database.flavour.begin_write:
+                connection.exec_driver_sql(statement)
+            config.attributes["connection"] = connection
+            command.upgrade(config, revision)
+            MIGRATED()
+            connection.exec_driver_sql("COMMIT")
+    except DBAPIError as error:
+        raise database.flavour.explain(error.orig or error) from error
+
+
+def scripts() -> Path:
+    """The folder of the migrations: ``_db`` in a wheel, ``db`` in a checkout."""
+    package = Path(__file__).parent.parent
+    installed = package / "_db"
+    return installed if installed.is_dir() else package.parent / "db"
