@@ -1,11 +1,10 @@
-"""Trees and columns for the laws: typed where they should compute, wild where they may fail."""
+"""Random trees and columns: mostly well typed, small numbers, now and then anything at all."""
 
 from __future__ import annotations
 
-from functools import cache
+from random import Random
 
 import numpy as np
-from hypothesis import strategies as st
 
 from zenturio.errors import Passage
 from zenturio.expression import Expression
@@ -20,173 +19,207 @@ from zenturio.expression.nodes import (
     Member,
     Name,
     Negative,
+    Node,
     Not,
     Positive,
     Power,
     Step,
     Within,
-    walk,
 )
 from zenturio.expression.parser import read
 from zenturio.expression.writer import write
 
-INTEGERS = st.one_of(
-    st.integers(-4, 12),
-    st.sampled_from([2**31 - 1, -(2**31), 2**31, 2**53 - 1, 2**53, 2**53 + 1, -(2**53) - 1]),
-    st.sampled_from([2**63 - 1, -(2**63), 2**62, 3 * 2**30, 46341]),
-)
-HUGE_INTEGERS = st.one_of(INTEGERS, st.sampled_from([2**63, -(2**63) - 1, 2**64 + 1, 10**30, 10**400]))
-REALS = st.one_of(
-    st.sampled_from([0.0, -0.0, 0.5, 1.0, 2.0, -1.5, 2.5, 3.5, 0.1, 7.0, 64.0, 1e-9]),
-    st.sampled_from([1e308, -1e308, 5e-324, 2.0**53, 2.0**63, float("inf"), float("-inf"), float("nan")]),
-    st.floats(),
-)
-TEXTS = st.sampled_from(["", "a", "b", "ab", "node1-a", "x/y/", "/usr/bin/cc", "Größe", "12"])
-BOOLS = st.booleans()
+EDGES = [2**31 - 1, -(2**31), 2**31, 2**53 - 1, 2**53, 2**53 + 1, -(2**53) - 1]
+EDGES += [2**63 - 1, -(2**63), 2**62, -(2**62), 3 * 2**30, 46341]
+BEYOND = [2**63, -(2**63) - 1, 2**64 + 1, 10**30, 10**400]
+REALS = [0.0, -0.0, 0.5, 1.0, 2.0, -1.5, 2.5, 3.5, 0.1, 7.0, 64.0, 1e-9, -2.0]
+FAR = [1e308, -1e308, 5e-324, 2.0**53, 2.0**63, float("inf"), float("-inf"), float("nan")]
+TEXTS = ["", "a", "b", "ab", "node1-a", "x/y/", "/usr/bin/cc", "Größe", "12"]
+RELATIONS = ["==", "!=", "<", "<=", ">", ">="]
 
-COLUMNS = {
-    "i": INTEGERS,
-    "j": st.integers(-3, 9),
-    "p": st.integers(1, 64),
-    "x": REALS,
-    "y": st.sampled_from([0.5, 1.0, 2.0, 4.25, -1.0]),
-    "s": TEXTS,
-    "t": TEXTS,
-    "b": BOOLS,
-    "c": BOOLS,
-    "ni": st.one_of(st.none(), st.integers(-3, 9)),
-    "nx": st.one_of(st.none(), REALS),
-    "ns": st.one_of(st.none(), TEXTS),
-    "nb": st.one_of(st.none(), BOOLS),
-    "nothing": st.none(),
-    "huge": HUGE_INTEGERS,
-    "number": st.one_of(INTEGERS, REALS),
-    "wild": st.one_of(st.none(), INTEGERS, REALS, TEXTS, BOOLS),
-}
 NAMES = {
-    "int": ["i", "j", "p", "ni", "huge"],
-    "real": ["x", "y", "nx", "number"],
+    "int": ["i", "j", "j", "p", "p", "ni", "huge"],
+    "real": ["x", "y", "y", "nx", "number"],
     "str": ["s", "t", "ns"],
     "bool": ["b", "c", "nb"],
 }
-CONSTANTS = {
-    "int": st.one_of(st.integers(0, 9), st.integers(0, 9), HUGE_INTEGERS.map(abs)),
-    "real": st.one_of(
-        st.sampled_from([0.0, 0.5, 2.0, 3.25, 1e-3]),
-        st.floats(min_value=0, allow_infinity=False, allow_nan=False),
-    ),
-    "str": TEXTS,
-    "bool": BOOLS,
-}
+ANY_NAME = ["i", "x", "s", "b", "nothing", "wild", "number"]
 
 
-def leaves(kind):
-    named = st.sampled_from(NAMES[kind]).map(Name)
-    constants = CONSTANTS[kind].map(Literal)
-    indexed = [st.sampled_from(["i", "p"]).map(Index)] if kind == "int" else []
-    other = st.sampled_from(["wild", "nothing", "number", "x", "s", "b"]).map(Name)
-    return st.one_of(*[named] * 6, *[constants] * 3, *indexed, other)
+class Chance:
+    """One random generator, and everything that is made of it."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+
+    def often(self, share: float) -> bool:
+        return self.random.random() < share
+
+    def one(self, *choices):
+        return self.random.choice(choices)()
+
+    def small(self):
+        return self.random.randint(-3, 9)
+
+    def integer(self):
+        return self.random.randint(-4, 12) if self.often(0.7) else self.random.choice(EDGES)
+
+    def huge(self):
+        return self.integer() if self.often(0.6) else self.random.choice(BEYOND)
+
+    def real(self):
+        if self.often(0.6):
+            return self.random.choice(REALS)
+        return self.random.choice(FAR) if self.often(0.4) else self.random.uniform(-100, 100)
+
+    def text(self):
+        return self.random.choice(TEXTS)
+
+    def truth(self):
+        return self.often(0.5)
+
+    def null(self):
+        return None
+
+    def cell(self, name: str):
+        """A value for the column *name*; those that begin with n may be NULL."""
+        if name[0] == "n" and len(name) == 2:
+            return None if self.often(0.3) else self.cell({"i": "j"}.get(name[1], name[1]))
+        makers = {
+            "i": self.integer,
+            "j": self.small,
+            "p": lambda: self.random.randint(1, 64),
+            "x": self.real,
+            "y": lambda: self.random.choice([0.5, 1.0, 2.0, 4.25, -1.0]),
+            "s": self.text,
+            "t": self.text,
+            "b": self.truth,
+            "c": self.truth,
+            "nothing": self.null,
+            "huge": self.huge,
+            "number": lambda: self.one(self.integer, self.real),
+            "wild": lambda: self.one(self.integer, self.real, self.text, self.truth, self.null),
+        }
+        return makers[name]()
+
+    def column(self, name: str, length: int) -> list:
+        tame = {"i": "j", "x": "y", "huge": "j", "number": "y"}
+        source = tame.get(name, name) if self.often(0.5) else name
+        return [self.cell(source) for _ in range(length)]
+
+    def leaf(self, kind: str) -> Node:
+        if self.often(0.65):
+            return Name(self.random.choice(NAMES[kind]))
+        if kind == "int" and self.often(0.15):
+            return Index(self.random.choice(["i", "p"]))
+        if self.often(0.08):
+            return Name(self.random.choice(ANY_NAME))
+        constants = {
+            "int": lambda: self.random.randint(0, 6) if self.often(0.8) else abs(self.huge()),
+            "real": lambda: self.random.choice([0.0, 0.5, 2.0, 3.25, 1e300]),
+            "str": self.text,
+            "bool": self.truth,
+        }
+        return Literal(constants[kind]())
+
+    def tree(self, kind: str, depth: int) -> Node:
+        """A tree that gives *kind*, at most *depth* levels below its root."""
+        if depth == 0 or self.often(0.12):
+            return self.leaf(kind)
+        if self.often(0.08):
+            other = kind if self.often(0.8) else self.random.choice(["int", "real"])
+            return Conditional(
+                self.tree(kind, depth - 1),
+                self.tree("bool", depth - 1),
+                self.tree(other, depth - 1),
+            )
+        maker = {"str": self.texts, "bool": self.conditions}.get(kind, self.numbers)
+        return maker(kind, depth - 1)
+
+    def chain(self, node, operators, kind: str, depth: int, most: int = 3) -> Node:
+        count = self.random.randint(1, most) if self.often(0.4) else 1
+        choose = self.random.choice
+        steps = (Step(choose(operators), self.tree(kind, depth)) for _ in range(count))
+        return node(self.tree(kind, depth), tuple(steps))
+
+    def call(self, functions: str, depth: int, *kinds: str) -> Node:
+        function = self.random.choice(functions.split())
+        return Call(function, tuple(self.tree(kind, depth) for kind in kinds))
+
+    def numbers(self, kind: str, depth: int) -> Node:
+        makers = [
+            lambda: self.chain(Arithmetic, ["+", "-"], kind, depth),
+            lambda: self.chain(Arithmetic, ["*", "//", "%"], kind, depth),
+            lambda: self.chain(Arithmetic, ["*"], kind, depth),
+            lambda: Power(self.tree(kind, depth), Literal(self.random.randint(0, 5))),
+            lambda: Power(self.tree(kind, depth), self.tree(kind, depth)),
+            lambda: Negative(self.tree(kind, depth)),
+            lambda: Positive(self.tree(kind, depth)),
+            lambda: self.call("abs", depth, kind),
+            lambda: self.call("min max", depth, *[kind] * self.random.randint(2, 3)),
+        ]
+        if kind == "int":
+            makers += [
+                lambda: self.call("floor ceil round", depth, "real"),
+                lambda: self.call("len", depth, "str"),
+                lambda: self.call("gcd", depth, "int", "int"),
+            ]
+        else:
+            makers += [
+                lambda: self.call("sqrt log log2 exp", depth, self.random.choice(["int", "real"])),
+                lambda: self.chain(Arithmetic, ["/", "*"], "int", depth),
+                lambda: self.call("min max", depth, "int", "real"),
+                lambda: self.mixed(Arithmetic, ["+", "-"], depth),
+                lambda: self.mixed(Arithmetic, ["*", "/", "//", "%"], depth),
+            ]
+        return self.one(*makers)
+
+    def mixed(self, node, operators, depth: int) -> Node:
+        step = Step(self.random.choice(operators), self.tree("real", depth))
+        return node(self.tree("int", depth), (step,))
+
+    def conditions(self, _: str, depth: int) -> Node:
+        kind = self.random.choice(["int", "int", "real", "str"])
+
+        def connected():
+            operands = [self.tree("bool", depth) for _ in range(self.random.randint(2, 4))]
+            return Logic(self.random.choice(["and", "or"]), tuple(operands))
+
+        def listed():
+            options = [self.tree(kind, depth) for _ in range(self.random.randint(1, 5))]
+            return Member(self.tree(kind, depth), tuple(options), self.truth())
+
+        compared = [lambda: self.chain(Compare, RELATIONS, kind, depth)] * 4
+        return self.one(
+            *compared,
+            *[connected] * 4,
+            *[listed] * 2,
+            lambda: self.mixed(Compare, RELATIONS, depth),
+            lambda: self.chain(Compare, ["==", "!="], "bool", depth, 1),
+            lambda: Not(self.tree("bool", depth)),
+            lambda: Within(self.tree("str", depth), self.tree("str", depth), self.truth()),
+            lambda: self.call("ispow2", depth, "int"),
+            lambda: self.call("divides", depth, "int", "int"),
+            lambda: Call("match", (self.tree("str", depth), Literal("^[ax0-9]"))),
+        )
+
+    def texts(self, _: str, depth: int) -> Node:
+        return self.one(
+            lambda: self.chain(Arithmetic, ["+"], "str", depth),
+            lambda: self.call("str", depth, self.random.choice(["int", "real", "bool"])),
+            lambda: self.call("basename", depth, "str"),
+            lambda: self.call("min", depth, "str", "str"),
+        )
 
 
-def chain(node, operators, kind, tree, most=3):
-    steps = st.tuples(st.sampled_from(operators), tree(kind)).map(lambda pair: Step(*pair))
-    several = st.lists(steps, min_size=1, max_size=most).map(tuple)
-    return st.builds(node, tree(kind), several)
-
-
-def called(tree, function, *kinds):
-    return st.tuples(*map(tree, kinds)).map(lambda arguments: Call(function, arguments))
-
-
-def numbers(kind, tree):
-    found = [
-        chain(Arithmetic, ["+", "-"], kind, tree),
-        chain(Arithmetic, ["*", "//", "%"], kind, tree),
-        st.builds(Power, tree(kind), st.integers(0, 5).map(Literal)),
-        st.builds(Power, tree(kind), tree(kind)),
-        st.builds(Negative, tree(kind)),
-        st.builds(Positive, tree(kind)),
-        called(tree, "abs", kind),
-        called(tree, "min", kind, kind),
-        called(tree, "max", kind, kind, kind),
-    ]
-    if kind == "int":
-        found += [called(tree, name, "real") for name in ("floor", "ceil", "round")]
-        found += [called(tree, "len", "str"), called(tree, "gcd", "int", "int")]
-    else:
-        found += [called(tree, name, "real") for name in ("sqrt", "log", "log2", "exp")]
-        found += [chain(Arithmetic, ["/", "*"], "int", tree), called(tree, "min", "int", "real")]
-        found += [tree("int")]
-    return found
-
-
-def conditions(tree):
-    relations = ["==", "!=", "<", "<=", ">", ">="]
-    found = [chain(Compare, relations, kind, tree) for kind in ("int", "real", "str")]
-    found += [st.builds(Compare, tree("int"), st.tuples(st.builds(Step, st.sampled_from(relations), tree("real"))))]
-    found += [chain(Compare, ["==", "!="], "bool", tree, 1)]
-    for kind in ("int", "real", "str"):
-        options = st.lists(tree(kind), min_size=1, max_size=5).map(tuple)
-        found.append(st.builds(Member, tree(kind), options, BOOLS))
-    operands = st.lists(tree("bool"), min_size=2, max_size=4).map(tuple)
-    found += [st.builds(Logic, st.sampled_from(["and", "or"]), operands)] * 4
-    found += [
-        st.builds(Not, tree("bool")),
-        st.builds(Within, tree("str"), tree("str"), BOOLS),
-        called(tree, "ispow2", "int"),
-        called(tree, "divides", "int", "int"),
-        st.tuples(tree("str"), st.sampled_from(["^a", "[0-9]+", "b$"]).map(Literal)).map(
-            lambda arguments: Call("match", arguments)
-        ),
-    ]
-    return found
-
-
-def texts(tree):
-    return [
-        chain(Arithmetic, ["+"], "str", tree),
-        *[called(tree, "str", kind) for kind in ("int", "real", "bool")],
-        called(tree, "basename", "str"),
-        called(tree, "min", "str", "str"),
-    ]
-
-
-@cache
-def trees(kind, depth):
-    """Trees of *kind*, at most *depth* levels below the root; now and then of another kind."""
-    if depth == 0:
-        return leaves(kind)
-
-    def tree(other):
-        return trees(other, depth - 1)
-
-    found = {"bool": conditions, "str": texts}.get(kind, lambda tree: numbers(kind, tree))(tree)
-    conditional = st.builds(Conditional, tree(kind), tree("bool"), tree(kind))
-    return st.one_of(*found, conditional, *([leaves(kind)] if depth < 3 else []))
-
-
-KINDS = st.sampled_from(["int", "real", "str", "bool", "bool", "bool"])
-TREES = KINDS.flatmap(lambda kind: trees(kind, 3))
-
-
-def expression_of(tree):
-    """The expression that says *tree*, without refusing constants that fail."""
+def expression_of(tree: Node) -> Expression:
+    """The expression that says *tree*; constants that fail are not refused."""
     passage = Passage.of(write(tree))
     return Expression(passage, read(passage), passage.text)
 
 
-@st.composite
-def cases(draw, most=9):
-    """A tree, the values of its names as lists, and the same as columns."""
-    tree = draw(TREES)
-    length = draw(st.integers(1, most))
-    used = sorted({node.name for node in walk(tree) if isinstance(node, Name)})
-    values = {name: st.lists(COLUMNS[name], min_size=length, max_size=length) for name in used}
-    lists = {name: draw(column) for name, column in values.items()}
-    return tree, length, lists, {name: column_of(column) for name, column in lists.items()}
-
-
-def column_of(values):
+def column_of(values: list) -> np.ndarray:
+    """*values* in the machine's dtype if they are of one type that fits, else as objects."""
     dtypes = {int: np.int64, float: np.float64, bool: np.bool_}
     kinds = set(map(type, values))
     if len(kinds) == 1 and (dtype := dtypes.get(kinds.pop())):

@@ -4,46 +4,53 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
-from expression.random_expressions import cases, expression_of
+from expression.random_expressions import Chance, column_of, expression_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from zenturio.errors import ExpressionError
 from zenturio.expression import columns as columns_module
-from zenturio.expression import parse
+
+WAYS = {"at once": (0, 1 << 15), "in blocks": (0, 3), "one by one": (32, 1 << 15)}
 
 
 def one_by_one(expression, lists, positions, length):
-    """The naive twin: every row as a point; an error is kept as what it says."""
+    """The naive twin: every row as a point; an error stands for itself."""
     found = []
     for row in range(length):
         try:
             values = {name: column[row] for name, column in lists.items()}
-            spots = {name: column[row] for name, column in positions.items()}
-            value = expression.value(values, spots)
+            value = expression.value(values, dict.fromkeys(positions, row))
             found.append((type(value), repr(value)))
         except ExpressionError as error:
             found.append(error)
     return found
 
 
-def agree(expression, length, lists, arrays):
-    positions = {name: list(range(length)) for name in ("i", "p")}
+def agree(expression, lists, length):
+    positions = {name: np.arange(length) for name in expression.indexed}
+    arrays = {name: column_of(column) for name, column in lists.items()}
     expected = one_by_one(expression, lists, positions, length)
-    spots = {name: np.array(column) for name, column in positions.items()}
-    try:
-        found = expression.column(arrays, length, spots)
-    except ExpressionError as error:
-        assert isinstance(expected[error.row], ExpressionError), (str(error), error.row)
-        assert str(expected[error.row]) == str(error)
-        return
-    assert not any(isinstance(value, ExpressionError) for value in expected), expected
-    assert [(type(value), repr(value)) for value in found.tolist()] == expected
+    told = f"{expression} with {lists}"
+    if any(isinstance(value, ExpressionError) for value in expected):
+        with pytest.raises(ExpressionError) as caught:
+            expression.column(arrays, length, positions)
+        assert str(expected[caught.value.row]) == str(caught.value), told
+    else:
+        found = expression.column(arrays, length, positions).tolist()
+        assert [(type(value), repr(value)) for value in found] == expected, told
 
 
-@pytest.mark.parametrize(("few", "block"), [(0, 1 << 15), (0, 2), (32, 1 << 15)])
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
-@given(case=cases())
-def test_a_column_holds_in_each_row_what_the_point_gives(few, block, case):
-    tree, *table = case
+@pytest.mark.parametrize("way", WAYS)
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_a_column_holds_in_each_row_what_the_point_gives(way, seed):
+    few, block = WAYS[way]
+    chance = Chance(seed)
     with mock.patch.multiple(columns_module, FEW=few, BLOCK=block):
-        agree(expression_of(tree), *table)
+        for depth in range(1, 5) if way == "one by one" else [*range(1, 5)] * 8:
+            kind = chance.random.choice(["int", "real", "str", "bool", "bool"])
+            expression = expression_of(chance.tree(kind, depth))
+            length = chance.random.choice([1, 2, 3, 8, 8, 20])
+            lists = {name: chance.column(name, length) for name in sorted(expression.names)}
+            agree(expression, lists, length)

@@ -111,7 +111,7 @@ def power(a: Value, b: Value) -> Value:
     x, y = number(a, "**"), number(b, "**")
     if type(x) is int and type(y) is int:
         return _whole_power(x, y)
-    if x < 0 and math.isfinite(y) and y != math.floor(y):
+    if x < 0 and type(y) is float and math.isfinite(y) and y != math.floor(y):
         raise Fault(f"{shown(x)} has no real power {shown(y)}", "the base must not be negative")
     if x == 0 and y < 0:
         raise Fault("0 has no negative power", _BEFORE)
