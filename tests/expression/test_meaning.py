@@ -61,7 +61,7 @@ def value(text, **more):
         ("1 IF t ELSE 2", 1),
         ("true and True and TRUE", True),
         ("false or False or FALSE", False),
-        (r"'it\'s' == \"it's\"", True),
+        (r"""'it\'s' == "it's" """, True),
         (r'"a\tb\n\\\"" == "a" + "\t" + "b" + "\n\\" + "\""', True),
         (r'"\d+"', r"\d+"),
         ("001", 1),
