@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+from zenturio.annotate.checks import check_formulas, check_parameters
 from zenturio.annotate.commands import fill_command
 from zenturio.annotate.complaints import Complaints
 from zenturio.annotate.documents import Document
 from zenturio.annotate.holes import complaints as absent_targets
 from zenturio.annotate.model import MEASURED, After, Application, Metric, Repeat
-from zenturio.annotate.names import Names, in_order
+from zenturio.annotate.names import Names
 from zenturio.annotate.parameters import Declared, Parameters, known_names, merge
 from zenturio.annotate.probes import metric_names, unprobed
 from zenturio.annotate.seeds import seed_of
@@ -196,8 +197,8 @@ class Assembly:
     def check_expressions(
         self, names: Names, dimensions: Mapping[str, Parameter], metrics: Mapping[str, Metric]
     ) -> None:
-        self.check_parameters(names, dimensions)
-        self.check_formulas(names, metrics)
+        check_parameters(names, dimensions)
+        check_formulas(names, metrics)
         for keep in self.each(Keep):
             names.truth(keep.expression, "a constraint")
         for require in self.each(Require):
@@ -215,34 +216,6 @@ class Assembly:
         for aim in self.each(Aim):
             for goal in aim.goals:
                 names.number(goal.expression, "an objective", metrics=True)
-
-    def check_parameters(self, names: Names, dimensions: Mapping[str, Parameter]) -> None:
-        """Derived values, conditions and bounds, each behind what it needs."""
-        needs = {name: parameter.needs for name, parameter in dimensions.items()}
-        places = {name: parameter.place for name, parameter in dimensions.items()}
-        order, circular = in_order(needs, places, self.complaints)
-        for name in order:
-            parameter = dimensions[name]
-            if name in circular:
-                continue
-            if parameter.derived is not None:
-                names.parameters[name] = names.check(parameter.derived, "a derived value")
-            if parameter.when is not None:
-                names.truth(parameter.when, "WHEN")
-            if isinstance(parameter.domain, Dependent):
-                for bound in parameter.domain.bounds:
-                    names.number(bound, "a bound")
-
-    def check_formulas(self, names: Names, metrics: Mapping[str, Metric]) -> None:
-        formulas: dict[str, Expression] = {
-            name: metric.formula for name, metric in metrics.items() if metric.formula is not None
-        }
-        needs = {name: formula.names for name, formula in formulas.items()}
-        places = {name: metrics[name].place for name in formulas}
-        order, circular = in_order(needs, places, self.complaints)
-        for name in order:
-            if name not in circular:
-                names.metrics[name] = names.check(formulas[name], "a metric", metrics=True)
 
     def after(self, names: Names) -> tuple[After, ...]:
         found = []

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Literal
 
 from zenturio.annotate.clauses import Clauses
 from zenturio.annotate.complaints import Complaints
-from zenturio.annotate.declarations import condition, declaration
+from zenturio.annotate.declarations import declaration
 from zenturio.annotate.measures import check_inside, measured, probed
-from zenturio.annotate.model import Command, Direction, Goal
+from zenturio.annotate.model import Direction, Goal
 from zenturio.annotate.statements import (
     Aim,
     Build,
@@ -25,21 +24,23 @@ from zenturio.annotate.statements import (
     Together,
     Waits,
 )
-from zenturio.annotate.tokens import Token, tokens, unclosed, unquote
+from zenturio.annotate.steps import command, quoted_text
+from zenturio.annotate.tokens import Token, tokens, unquote
 from zenturio.errors import AnnotationError, Passage, did_you_mean
 from zenturio.expression import Expression, parse
 
-_LIMITS = ("TIMEOUT", "RETRY", "CPUS", "MEMORY")
-_AMOUNT = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([A-Za-z]*)")
-_UNITS = {
-    "TIMEOUT": ("", "ns", "us", "ms", "s", "min", "h", "d"),
-    "MEMORY": ("", "B", *(prefix + unit for prefix in "KMGTP" for unit in ("B", "iB"))),
-}
+LONGEST = 100_000
+"""A directive has at most so many characters: enough for thousands of elements."""
+
 _MOST_REPEATS = 10**9
 
 
 def read(body: Passage) -> Statement:
     """The statement that *body* (what stands behind ``ZEN$``) makes; AnnotationError if none."""
+    if len(body.text) > LONGEST:
+        message = f"a directive has at most {LONGEST:,} characters, this one {len(body.text):,}"
+        cure = 'LINES("file") takes the elements of a set from a file'
+        raise AnnotationError(message, place=body.place(0, LONGEST), cure=cure)
     token = next(tokens(body.text), None)
     if token is None:
         cure = "write a directive behind ZEN$, as PARAM n = { 1, 2, 4 }"
@@ -99,81 +100,6 @@ def _together(body: Passage, token: Token) -> Statement:
     if len(names) < 2:
         raise AnnotationError("INDEX needs two names at least", place=place, cure=cure)
     return Together(tuple(names), place)
-
-
-def _command(body: Passage, token: Token) -> Command:
-    """``"cmd"`` and its limits."""
-    keyword = token.upper()
-    text, at = _quoted(body, token, f'{keyword} "./program {{n}}"')
-    complaints = Complaints()
-    clauses = Clauses(body, keyword, _LIMITS, complaints).read(at)
-    command = Command(
-        text=text,
-        timeout=_amount(clauses, "TIMEOUT"),
-        retry=_count(clauses, "RETRY"),
-        cpus=condition(clauses, "CPUS"),
-        memory=_bytes(clauses),
-    )
-    complaints.close()
-    return command
-
-
-def _quoted(body: Passage, token: Token, example: str) -> tuple[Passage, int]:
-    """The quoted text behind *token*, and where it ends."""
-    found = next(tokens(body.text, token.end), None)
-    if found is None or found.kind != "text":
-        if found is not None and found.text in "\"'":
-            raise unclosed(body, found)
-        start, end = (found.start, _bare_end(body, found)) if found else (token.start, token.end)
-        keyword = token.upper()
-        cure = f'write {keyword} "{body.text[start:end]}"' if found else f"write {example}"
-        raise AnnotationError(
-            f"{keyword} needs a quoted text", place=body.place(start, end), cure=cure
-        )
-    text = unquote(body.cut(found.start, found.end))
-    if not text.text.strip():
-        place = body.place(found.start, found.end)
-        message = f"the text of {token.upper()} is empty"
-        raise AnnotationError(message, place=place, cure=f"write {example}")
-    return text, found.end
-
-
-def _bare_end(body: Passage, first: Token) -> int:
-    """Where a text without quotes ends: before the first clause, or with the directive."""
-    clauses = (t.start for t in tokens(body.text, first.end) if t.upper() in (*_LIMITS, "ON"))
-    return len(body.text[: next(clauses, len(body.text))].rstrip())
-
-
-def _amount(clauses: Clauses, keyword: Literal["TIMEOUT", "MEMORY"]) -> float | None:
-    """A number with a unit, above zero: seconds or bytes."""
-    clause = clauses.found.get(keyword)
-    if clause is None:
-        return None
-    found = _AMOUNT.fullmatch(clause.text.text)
-    example = "TIMEOUT 30s, 10min or 2h" if keyword == "TIMEOUT" else "MEMORY 512MB or 4GiB"
-    if found and found[1] in _UNITS[keyword]:
-        value = parse(re.sub(r"\s", "", clause.text.text)).value({})
-        if isinstance(value, int | float) and 0 < value < 2**62:
-            return float(value)
-    message = f"{clause.text.text} is no {'time' if keyword == 'TIMEOUT' else 'size'}"
-    clauses.complaints.error(message, clause.value_place, f"write {example}")
-    return None
-
-
-def _bytes(clauses: Clauses) -> int | None:
-    amount = _amount(clauses, "MEMORY")
-    return None if amount is None else max(int(amount), 1)
-
-
-def _count(clauses: Clauses, keyword: str) -> int:
-    clause = clauses.found.get(keyword)
-    if clause is None:
-        return 0
-    if re.fullmatch(r"[0-9]{1,6}", clause.text.text):
-        return int(clause.text.text)
-    message = f"{clause.text.text} is no number of times"
-    clauses.complaints.error(message, clause.value_place, f"write {keyword} 2")
-    return 0
 
 
 def _repeat(body: Passage, token: Token) -> Statement:
@@ -237,7 +163,7 @@ def _output(body: Passage, token: Token) -> Statement:
     globs: list[str] = []
     before = token
     while True:
-        text, at = _quoted(body, before, 'OUTPUT "results/*.csv"')
+        text, at = quoted_text(body, before, 'OUTPUT "results/*.csv"')
         check_inside(text, "OUTPUT")
         globs.append(text.text)
         comma = next(tokens(body.text, at), None)
@@ -251,7 +177,7 @@ def _output(body: Passage, token: Token) -> Statement:
 
 
 def _after(body: Passage, token: Token) -> Statement:
-    stage, at = _quoted(body, token, 'AFTER "mesh" ON n')
+    stage, at = quoted_text(body, token, 'AFTER "mesh" ON n')
     complaints = Complaints()
     clauses = Clauses(body, "AFTER", ("ON",), complaints).read(at)
     complaints.close()
@@ -284,8 +210,8 @@ _READERS: dict[str, Callable[[Passage, Token], Statement]] = {
     },
     "END": _end,
     "CONSTRAINT": _constraint,
-    "BUILD": lambda body, token: Build(_command(body, token)),
-    "RUN": lambda body, token: Run(_command(body, token)),
+    "BUILD": lambda body, token: Build(command(body, token)),
+    "RUN": lambda body, token: Run(command(body, token)),
     "REQUIRE": lambda body, token: Require(_whole(body, token, "REQUIRE host.memory >= 2GB")),
     "RANK": lambda body, token: Rank(
         _whole(body, token, "RANK host.mhz"), body.place(token.start, token.end)

@@ -194,11 +194,13 @@ def size(application: Application) -> Iterator[Complaint]:
 def _points(space: Space) -> int:
     """How many points there are; before constraints where these make it hard to say."""
     product = math.prod(p.domain.size for p in space.parameters if p.domain is not None)
-    try:
-        known = product > MANY and all(part.known for part in space.components)
-        return space.size if known else product
-    except InputError:  # an expression that fails on some point: the run will tell where
+    if product <= MANY:
         return product
+    try:
+        counted = space.size if all(part.known for part in space.components) else product
+    except InputError:  # an expression that fails on some point: the run will tell where
+        counted = product
+    return counted
 
 
 def _place(space: Space, name: str) -> Place | None:

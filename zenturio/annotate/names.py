@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import graphlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -102,18 +101,38 @@ def in_order(
     needs: Mapping[str, frozenset[str]], places: Mapping[str, Place | None], complaints: Complaints
 ) -> tuple[list[str], set[str]]:
     """The names, each behind those that it needs; and those that need themselves, printed."""
+    walk = _Walk(needs)
+    for name in needs:
+        walk.visit(name)
     rank = {name: at for at, name in enumerate(needs)}
-    graph = {name: {each for each in needs[name] if each in needs} for name in needs}
-    circular: set[str] = set()
-    while True:
-        try:
-            return list(graphlib.TopologicalSorter(graph).static_order()), circular
-        except graphlib.CycleError as error:
-            circle = list(reversed(error.args[1]))[:-1]
+    for circle in walk.circles:
         at = min(range(len(circle)), key=lambda i: rank[circle[i]])
-        circle = [*circle[at:], *circle[:at], circle[at]]
-        message = f"{circle[0]} needs itself: {' -> '.join(circle)}"
-        cure = "let one of them not depend on the others"
-        complaints.error(message, places.get(circle[0]), cure)
-        circular.update(circle)
-        graph[circle[0]].discard(circle[1])
+        shown = [*circle[at:], *circle[:at], circle[at]]
+        message = f"{shown[0]} needs itself: {' -> '.join(shown)}"
+        complaints.error(message, places.get(shown[0]), "let one of them not depend on the others")
+    return list(walk.done), {name for circle in walk.circles for name in circle}
+
+
+class _Walk:
+    """Depth first through what needs what, without recursion: a chain may be long."""
+
+    def __init__(self, needs: Mapping[str, frozenset[str]]) -> None:
+        self.needs = needs
+        self.done: dict[str, None] = {}
+        self.circles: list[list[str]] = []
+
+    def visit(self, name: str) -> None:
+        if name in self.done:
+            return
+        path = {name: iter(sorted(self.needs[name]))}
+        while path:
+            last, rest = next(reversed(path.items()))
+            following = next((n for n in rest if n in self.needs and n not in self.done), None)
+            if following is None:
+                self.done[last] = None
+                del path[last]
+            elif following in path:
+                names = list(path)
+                self.circles.append(names[names.index(following) :])
+            else:
+                path[following] = iter(sorted(self.needs[following]))
