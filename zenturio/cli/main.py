@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from zenturio.cli import language
+from zenturio.cli import language, run
 from zenturio.errors import ZenError
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app = typer.Typer(
     epilog="Start with: zen init python; zen space first.py. Each verb has --help with examples.",
 )
 language.add_to(app)
+run.add_to(app)
 
 
 def _version(wanted: bool) -> None:

@@ -56,39 +56,35 @@ def run(
     """
     from zenturio.annotate import scan
     from zenturio.cli.live import Live
-    from zenturio.study import choose, choose_only, dry, local_session
+    from zenturio.study import Here, Settings, choose, choose_keep, choose_only, plan_here, run_here
 
+    here = Here(jobs, choose_keep(keep), pin)
+    wanted = choose_only(only)
     application = scan(paths, overrides=param or [])
     if not json:
         for warning in application.warnings:
             typer.echo(str(warning), err=True)
     points = choose(application.space, limit=limit, sample=sample, seed=seed)
+    if dry_run:
+        plan = plan_here(application, points, db=db, name=name or "")
+        output.facts(_plan_facts(plan)) if json else typer.echo(_plan(plan))
+        return
     live = Live()
-
-    def planned(plan: "Plan") -> None:
-        if not json:
-            typer.echo(_plan(plan))
-
-    with local_session(
-        application,
-        points,
-        db=db,
-        jobs=jobs,
-        keep=keep,
-        pin=pin,
-        name=name or "",
-        only=choose_only(only),
-        join=join,
-        fail_fast=fail_fast,
-    ) as session:
-        if dry_run:
-            plan = dry(session)
-            output.facts(_plan_facts(plan)) if json else planned(plan)
-            return
-        try:
-            summary = session.run(planned, live)
-        finally:
-            live.close()
+    try:
+        summary = run_here(
+            application,
+            points,
+            db=db,
+            here=here,
+            name=name or "",
+            only=wanted,
+            join=join,
+            settings=Settings(fail_fast),
+            planned=lambda plan: None if json else typer.echo(_plan(plan)),
+            listener=live,
+        )
+    finally:
+        live.close()
     output.facts(_summary_facts(summary)) if json else _print_summary(summary, paths)
     if summary.interrupted:
         raise typer.Exit(130)
@@ -103,7 +99,8 @@ def _plan(plan: "Plan") -> str:
         known = f"{plan.known:,} of the first {plan.looked_at:,} known"
     return (
         f"study {plan.study}: {output.count(plan.points)} points{repeats}, "
-        f"{output.count(plan.experiments)} experiments, {known}; {plan.slots} at a time"
+        f"{output.count(plan.experiments)} experiments, {known}"
+        + (f"; {plan.slots} at a time" if plan.slots else "")
     )
 
 

@@ -1,17 +1,95 @@
-"""A study of the project that one stands in: its folder, its database, this machine."""
+"""A study on this machine, remembered in the project that one stands in."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import get_args
 
-MARKS = (".zenturio", "zenturio.toml", ".git")
-"""What makes a folder a project's."""
+from zenturio.annotate import Application
+from zenturio.errors import InputError, did_you_mean
+from zenturio.execute import Local
+from zenturio.execute.workspace import Keep
+from zenturio.record import Repository
+from zenturio.record.open import FOLDER, open_repository, project_folder
+from zenturio.study.choose import Chosen
+from zenturio.study.progress import Plan, Progress, Summary
+from zenturio.study.run import PLAIN, Settings
+from zenturio.study.session import Session
+from zenturio.study.supply import Only
 
 
-def project_folder(start: Path | None = None) -> Path:
-    """The nearest folder, from *start* upwards, that is a project's; *start* itself if none is."""
-    here = (start or Path.cwd()).absolute()
-    for folder in (here, *here.parents):
-        if any((folder / mark).exists() for mark in MARKS):
-            return folder
-    return here
+@dataclass(frozen=True)
+class Here:
+    """Which slots of this machine, and what stays of the folders."""
+
+    jobs: int | None = None
+    keep: Keep = "failed"
+    pin: bool = False
+
+
+ALL = Here()
+
+
+def run_here(
+    application: Application,
+    points: Chosen,
+    *,
+    db: str | Repository | None = None,
+    here: Here = ALL,
+    name: str = "",
+    only: frozenset[Only] = frozenset({"missing"}),
+    join: bool = False,
+    settings: Settings = PLAIN,
+    planned: Callable[[Plan], None] = lambda _plan: None,
+    listener: Callable[[Progress], None] = lambda _progress: None,
+) -> Summary:
+    """Run *points* of *application* on this machine, and remember them in *db*."""
+    with _opened(db) as repository:
+        session = Session(application, points, repository, name, only, join, settings)
+        session.check()
+        folder = project_folder() / FOLDER
+        with Local(folder, here.jobs, keep=here.keep, pin=here.pin) as place:
+            return session.run(place, planned, listener)
+
+
+def plan_here(
+    application: Application, points: Chosen, *, db: str | Repository | None = None, name: str = ""
+) -> Plan:
+    """What ``run_here`` would do; nothing is written."""
+    with _opened(db) as repository:
+        return Session(application, points, repository, name).foresee()
+
+
+@contextmanager
+def _opened(db: str | Repository | None) -> Iterator[Repository]:
+    """The repository itself, or the one at that place, which is closed behind."""
+    if db is not None and not isinstance(db, str):
+        with nullcontext(db) as repository:
+            yield repository
+        return
+    repository = open_repository(db)
+    try:
+        yield repository
+    finally:
+        repository.close()
+
+
+def choose_only(text: str) -> frozenset[Only]:
+    """The states that ``--only failed,missing`` names."""
+    found: set[Only] = set()
+    for word in (part.strip().lower() for part in text.split(",")):
+        if word not in get_args(Only):
+            cure = did_you_mean(word, get_args(Only))
+            raise InputError(f"--only {text}: {word!r} is no state", cure=cure)
+        found.add(word)  # type: ignore[arg-type] # it is one of them
+    return frozenset(found)
+
+
+def choose_keep(text: str) -> Keep:
+    """Whose folders ``--keep`` lets stay."""
+    for keep in get_args(Keep):
+        if keep == text.strip().lower():
+            return keep  # type: ignore[no-any-return] # it is one of them
+    raise InputError(f"--keep {text!r}", cure=did_you_mean(text, get_args(Keep)))

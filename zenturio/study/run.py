@@ -16,10 +16,11 @@ from zenturio.annotate import Goal
 from zenturio.errors import Interrupted
 from zenturio.execute import Executor
 from zenturio.experiment import Experiment, Outcome
+from zenturio.expression import Value
 from zenturio.record import Lease, Repository
 from zenturio.study.goal import Best
 from zenturio.study.progress import Failures, Meter, Progress, Summary
-from zenturio.study.supply import Ready, Supply
+from zenturio.study.supply import Only, Ready, Supply
 
 GROUP = 256
 """Outcomes that are committed together at the most."""
@@ -43,6 +44,9 @@ class Settings:
     """Attempts beyond the first; what the RUN line says, if none is given."""
 
 
+PLAIN = Settings()
+
+
 @dataclass
 class _Counts:
     """What a run has counted so far."""
@@ -64,9 +68,9 @@ class Run:
         experiments: Iterator[Experiment],
         total: int,
         *,
-        only: frozenset[str] = frozenset({"missing"}),
+        only: frozenset[Only] = frozenset({"missing"}),
         goals: tuple[Goal, ...] = (),
-        settings: Settings = Settings(),
+        settings: Settings = PLAIN,
         listener: Listener = lambda _progress: None,
     ) -> None:
         self._study = study
@@ -255,7 +259,7 @@ class Run:
         else:
             self._fails(experiment.digest, experiment.values, outcome)
 
-    def _fails(self, digest: str, values: Mapping[str, object], outcome: Outcome) -> None:
+    def _fails(self, digest: str, values: Mapping[str, Value], outcome: Outcome) -> None:
         cause = outcome.cause or outcome.status
         seen = self._failures.get(cause)
         self._failures[cause] = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
 
 from zenturio.annotate import Application
 from zenturio.errors import InputError
@@ -15,7 +16,7 @@ from zenturio.study.choose import Chosen
 from zenturio.study.define import define
 from zenturio.study.progress import Plan, Progress, Summary
 from zenturio.study.run import LEASE, Run, Settings
-from zenturio.study.supply import Only, experiments_of
+from zenturio.study.supply import BATCH, Only, experiments_of
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,24 @@ class Session:
     def experiments(self) -> int:
         return self.points.count * self.application.repeat.count
 
+    def check(self) -> None:
+        """InputError where there is nothing that could be run."""
+        if not self.application.runs:
+            raise InputError(
+                f"{self.study} says nowhere what to run", cure='write ZEN$ RUN "./program"'
+            )
+
+    def foresee(self) -> Plan:
+        """What a run would do; nothing is written, and nothing is run."""
+        self.check()
+        generator = Generator(self.application)
+        experiments = experiments_of(self.points, generator.experiments)
+        known = looked_at = 0
+        while batch := [each.digest for each in islice(experiments, BATCH)]:
+            looked_at += len(batch)
+            known += len(self.repository.find(batch))
+        return self.plan(looked_at, known, 0)
+
     def run(
         self,
         executor: Executor,
@@ -45,10 +64,7 @@ class Session:
         listener: Callable[[Progress], None] = lambda _progress: None,
     ) -> Summary:
         """Run what has no outcome yet; *planned* hears first what that will be."""
-        if not self.application.runs:
-            raise InputError(
-                f"{self.study} says nowhere what to run", cure='write ZEN$ RUN "./program"'
-            )
+        self.check()
         generator = Generator(self.application)
         repository, study = self.repository, self.study
         repository.open(study, define(self.application))
