@@ -28,6 +28,8 @@ _WATCH = 0.1
 """Seconds between two looks at the memory and the number of processes."""
 _UNKILLABLE = 30.0
 """Seconds after which a killed process that does not go is left to the system."""
+_AT_A_TIME = 64
+"""How many children are taken in before something else gets its turn."""
 _RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 
@@ -37,11 +39,11 @@ class Launcher:
     def __init__(self, requests: int, replies: int) -> None:
         self.requests = requests
         self._replies = replies
-        self.wake, far = os.pipe()
-        for end in (self.wake, far):
+        self.wake, self.far = os.pipe()
+        for end in (self.wake, self.far):
             os.set_blocking(end, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(far, warn_on_full_buffer=False)
+        signal.set_wakeup_fd(self.far, warn_on_full_buffer=False)
         self.poll = select.poll()
         self.poll.register(requests, select.POLLIN)
         self.poll.register(self.wake, select.POLLIN)
@@ -140,7 +142,8 @@ class Run:
             elif now >= look:
                 look = now + _WATCH
                 self._watch(step["memory"])
-            self._pump(min(end, look) - now)
+            if not self._stop:
+                self._pump(min(end, look) - now)
 
     def _watch(self, memory: int | None) -> None:
         """Stops a run that holds too much memory, or too many processes."""
@@ -174,8 +177,11 @@ class Run:
             self._stop = self._stop or "cancelled"
 
     def _reap(self) -> bool:
-        """Takes in all children that ended, the adopted too; false when there is none left."""
-        while True:
+        """Takes in children that ended, the adopted too; false when there is none left.
+
+        No more than some at a time: a fork bomb has always another one.
+        """
+        for _ in range(_AT_A_TIME):
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
@@ -187,6 +193,8 @@ class Run:
             if pid == self._leader:
                 self._status = os.waitstatus_to_exitcode(status)
                 self._over = True
+        os.write(self._launcher.far, b".")  # there may be more
+        return True
 
     def _members(self) -> list[int]:
         """Every process of this run; where the system tells no children, the command itself."""
@@ -206,7 +214,7 @@ class Run:
         end = time.monotonic() + _UNKILLABLE
         pause = 0.001
         while self._reap() and time.monotonic() < end:
-            tree.kill(self._members, self._leader)
+            tree.kill(lambda: tree.children(os.getpid()) or self._members(), self._leader)
             self._pump(pause)
             pause = min(pause * 2, _WATCH)
 

@@ -31,19 +31,20 @@ def below(pid: int) -> list[int]:
     found: list[int] = []
     waiting = [pid]
     while waiting:
-        children = _children(waiting.pop())
-        found += children
-        waiting += children
+        under = children(waiting.pop())
+        found += under
+        waiting += under
     return found
 
 
-def _children(pid: int) -> list[int]:
-    children: list[int] = []
+def children(pid: int) -> list[int]:
+    """The children of *pid*."""
+    found: list[int] = []
     with suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - called often: no Path
             with suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", "rb") as file:  # noqa: PTH123
-                children += map(int, file.read().split())
-    return children
+                found += map(int, file.read().split())
+    return found
 
 
 def resident(pids: Iterable[int]) -> int:
@@ -73,18 +74,22 @@ def send(pids: Iterable[int], number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
-def kill(members: Callable[[], Iterable[int]], group: int = 0) -> None:
-    """Kills all *members*; they are stopped first, so that none forks while others are killed.
+def kill(roots: Callable[[], Iterable[int]], group: int = 0) -> None:
+    """Kills all *roots* and what is below them; those of the process *group* in one stroke.
 
-    Those of the process *group* are killed in one stroke, which no fork escapes.
+    Each process is stopped before its children are looked up, so that nothing forks away
+    while others are killed.
     """
     stopped: set[int] = set()
-    while new := set(members()) - stopped:
+    while new := [pid for pid in roots() if pid not in stopped]:
         if any(_group_of(pid) == group for pid in new):
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, signal.SIGKILL)
-        send(new, signal.SIGSTOP)
-        stopped |= new
+        while new:
+            pid = new.pop()
+            send((pid,), signal.SIGSTOP)
+            stopped.add(pid)
+            new += [child for child in children(pid) if child not in stopped]
     send(stopped, signal.SIGKILL)
 
 
@@ -99,8 +104,8 @@ def kill_marked(mark: bytes, patience: float = 5.0) -> None:
     end = time.monotonic() + patience
     own = os.getpid()
 
-    def members() -> set[int]:
-        return {pid for pid in marked(mark) if pid != own}
+    def members() -> list[int]:
+        return [pid for pid in marked(mark) if pid != own]
 
     while members() and time.monotonic() < end:
         kill(members)

@@ -1,0 +1,382 @@
+"""What experiments and the machine do to a place, and what must happen then."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from needs import needs
+
+from zenturio.errors import PlaceError, SafetyError
+from zenturio.execute import Local, Settings, tree
+from zenturio.experiment import Filed, Log, Recipe, Step
+from zenturio.testing.executor import experiment, gflops, outcome, running, until
+
+SOON = Settings(grace=0.3)
+
+
+@pytest.fixture
+def zen(tmp_path):
+    return tmp_path / "zen"
+
+
+@pytest.fixture
+def place(zen):
+    with Local(zen, 2, settings=SOON) as place:
+        yield place
+
+
+def launchers() -> list[int]:
+    return [pid for pid in tree.below(os.getpid()) if b"launcher" in _command_line(pid)]
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def _compiled(folder: Path, source: str) -> bytes:
+    needs("gcc")
+    (folder / "p.c").write_text(source)
+    subprocess.run(["gcc", "-O1", folder / "p.c", "-o", folder / "p"], check=True)
+    return (folder / "p").read_bytes()
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+@pytest.mark.parametrize("size", [200_000_000, pytest.param(2_000_000_000, marks=pytest.mark.slow)])
+def test_a_flood_on_stdout_fills_neither_memory_nor_disk(place, zen, size):
+    before = _peak()
+    found = outcome(place, experiment(f"head -c {size} /dev/zero; echo end"))
+    assert (found.status, found.stdout.size) == ("ok", size + 4)
+    assert found.stdout.tail.endswith(b"\0end\n")
+    assert len(found.stdout.head) == len(found.stdout.tail) == SOON.log
+    assert _peak() - before < 64 * 2**20
+    assert sum(f.stat().st_size for f in zen.rglob("*") if f.is_file()) < 2**20
+
+
+def test_a_segmentation_fault_is_named_and_leaves_no_core(place, tmp_path):
+    program = _compiled(tmp_path, "int main() { *(volatile int *)0 = 1; return 0; }")
+    recipe = Recipe(outputs=("core*",))
+    found = outcome(place, experiment("./p", files={"p": program}, recipe=recipe))
+    assert (found.cause, found.exit, found.artifacts) == ("killed by SIGSEGV", -11, ())
+
+
+def test_a_fault_behind_a_shell_is_named_too(place, tmp_path):
+    program = _compiled(tmp_path, "int main() { *(volatile int *)0 = 1; return 0; }")
+    found = outcome(place, experiment("./p; exit $?", files={"p": program}))
+    assert found.cause == "exit 139 (SIGSEGV)"
+
+
+def test_what_allocates_beyond_its_memory_gets_none(place, tmp_path):
+    source = """
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <string.h>
+    int main() {
+        for (int i = 0; i < 100; i++) {
+            char *p = malloc(10 << 20);
+            if (!p) { printf("GFLOPS=%d\\n", i); return 0; }
+            memset(p, 1, 10 << 20);
+        }
+        return 1;
+    }"""
+    program = _compiled(tmp_path, source)
+    what = experiment(Step("./p", memory=100 * 2**20), files={"p": program}, recipe=gflops())
+    found = outcome(place, what)
+    assert found.status == "ok"
+    assert 5 <= found.metrics["gflops"] <= 11
+    assert found.metrics["maxrss"] < 130 * 2**20
+
+
+def test_processes_that_together_hold_too_much_are_killed(place):
+    code = "x = b'1' * 40_000_000\nimport time\ntime.sleep(98)"
+    each = f'{sys.executable} -c "{code}"'
+    command = " & ".join([each] * 4) + " & wait"
+    what = experiment(Step(command, memory=100_000_000, timeout=50))
+    found = outcome(place, what)
+    assert (found.status, found.cause) == ("failed", "more than 100000000 B of memory")
+    assert not running("98.1")
+
+
+# Both bombs end by themselves at 500 processes: the machine is shared.
+
+
+def test_a_fork_bomb_is_stopped_before_it_takes_the_machine(zen):
+    bomb = "b() { test $1 = 9 || { b $(($1+1)) & b $(($1+1)) & }; sleep 98.2; }; b 1"
+    with Local(zen, 1, settings=Settings(processes=40)) as place:
+        found = outcome(place, experiment(Step(bomb, timeout=50)))
+        assert (found.status, found.cause) == ("failed", "too many processes")
+        assert not running("98.2")
+        assert outcome(place, experiment("echo on")).status == "ok"
+
+
+def test_a_fork_bomb_of_sessions_is_stopped_as_well(zen):
+    needs("setsid")
+    script = b"""#!/bin/sh
+    test $1 = 9 && exec sleep 98.3
+    setsid ./b98.3 $(($1+1)) & setsid ./b98.3 $(($1+1)) & sleep 0.5
+    """
+    with Local(zen, 1, settings=Settings(processes=20)) as place:
+        found = outcome(place, experiment(Step("./b98.3 1", timeout=50), files={"b98.3": script}))
+        assert found.cause == "too many processes"
+        assert not running("./b98.3")
+        assert not running("98.3")
+
+
+def test_what_runs_when_its_launcher_is_killed_runs_again(place, tmp_path):
+    count = tmp_path / "count"
+    future = place.submit(experiment(f"echo >> {count}; test $(wc -l < {count}) = 2 || sleep 98.4"))
+    until(lambda: running("98.4"))
+    (launcher,) = launchers()
+    os.kill(launcher, signal.SIGKILL)
+    assert future.result(30).status == "ok"
+    assert not running("98.4")
+
+
+def test_an_experiment_that_kills_its_launcher_each_time_fails(place):
+    found = outcome(place, experiment("kill -9 $PPID; sleep 98.5"))
+    assert (found.status, found.cause) == ("failed", "launcher lost")
+    assert not running("98.5")
+    assert outcome(place, experiment("echo on")).status == "ok"
+
+
+def test_an_experiment_that_is_killed_is_an_outcome(place):
+    future = place.submit(experiment("exec sleep 98.6"))
+    until(lambda: running("98.6"))
+    os.kill(running("98.6")[0], signal.SIGKILL)
+    assert future.result(30).cause == "killed by SIGKILL"
+
+
+DRIVER = """
+import sys, time
+from pathlib import Path
+from zenturio.execute import Local
+from zenturio.testing.executor import experiment
+place = Local(Path(sys.argv[1]), 2)
+for _ in range(4):
+    place.submit(experiment("(setsid sleep 98.7 &) ; trap '' TERM HUP INT; sleep 98.7; sleep 98.7"))
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+def _driver(zen):
+    driver = subprocess.Popen(
+        [sys.executable, "-c", DRIVER, zen], stdout=subprocess.PIPE, start_new_session=True
+    )
+    until(lambda: len(running("98.7")) >= 4)
+    return driver
+
+
+def test_nothing_survives_a_driver_that_is_killed(zen):
+    with _driver(zen) as driver:
+        below = tree.below(driver.pid)
+        driver.kill()
+    until(lambda: not running("98.7"))
+    until(lambda: not any(_command_line(pid) for pid in below))
+    with Local(zen, 1) as place:
+        assert outcome(place, experiment("echo on")).status == "ok"
+    assert list((zen / "work").iterdir()) == []
+
+
+def test_what_survives_the_driver_and_its_launchers_goes_when_the_next_one_comes(zen):
+    with _driver(zen) as driver:
+        below = [pid for pid in tree.below(driver.pid) if b"launcher" in _command_line(pid)]
+        os.kill(driver.pid, signal.SIGSTOP)
+        for pid in below:
+            os.kill(pid, signal.SIGKILL)
+        driver.kill()
+    assert running("98.7")
+    Local(zen, 1).close()
+    assert not running("98.7")
+
+
+def test_ctrl_c_does_not_reach_experiments(zen):
+    with _driver(zen) as driver:
+        os.killpg(driver.pid, signal.SIGINT)
+        driver.wait(30)
+    until(lambda: not running("98.7"))
+    assert driver.returncode in (-signal.SIGINT, 130, 1)
+
+
+def test_nothing_is_left_behind(zen, tmp_path):
+    descriptors = len(list(Path("/proc/self/fd").iterdir()))
+    threads = threading.active_count()
+    with Local(zen, 2, settings=SOON) as place:
+        commands = ["echo 1", "exit 1", "mkdir -p a/b; touch a/b/c; chmod 0 a", "sleep 98.8 & :"]
+        futures = [place.submit(experiment(command)) for command in commands * 3]
+        for future in futures:
+            future.result(30)
+        assert len(launchers()) <= 2
+    assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
+    assert threading.active_count() == threads
+    assert launchers() == []
+    assert [path for path in zen.rglob("*") if path.name != "work"] == []
+
+
+@pytest.mark.parametrize(
+    ("keep", "kept"), [("always", {"good", "bad"}), ("failed", {"bad"}), ("never", set())]
+)
+def test_folders_are_kept_where_that_is_wanted(zen, keep, kept):
+    each = {"good": experiment("echo > here"), "bad": experiment("echo > here; exit 1")}
+    with Local(zen, 2, keep=keep) as place:
+        for what in each.values():
+            outcome(place, what)
+    folders = {path.name: path for path in (zen / "work").iterdir()}
+    assert folders.keys() == {each[name].digest for name in kept}
+    assert all((folder / "here").exists() for folder in folders.values())
+
+
+def test_a_folder_that_is_used_again_is_as_good_as_new(place):
+    awkward = "touch a .b; mkfifo c; ln -s / d; umask; ls -a | wc -l"
+    found = [outcome(place, experiment(awkward)).stdout.head for _ in range(5)]
+    assert len(set(found)) == 1
+
+
+def test_the_same_experiment_twice_at_a_time_has_two_folders(place):
+    what = experiment("touch here; sleep 0.2; ls")
+    futures = [place.submit(what), place.submit(what)]
+    assert [future.result(30).stdout.head for future in futures] == [b"here\n"] * 2
+
+
+def test_a_path_that_leads_out_of_the_folder_is_refused(place, tmp_path):
+    for path in ("../x", "/etc/x", "a/../../x", ""):
+        what = experiment("true")
+        what = type(what)(**{**_fields(what), "files": (Filed(path, 0o644, b""),)})
+        with pytest.raises(SafetyError, match="leads out"):
+            outcome(place, what)
+    assert not (tmp_path / "x").exists()
+
+
+def _fields(value):
+    return {name: getattr(value, name) for name in value.__slots__}
+
+
+def test_a_metric_is_not_read_through_a_link(place, tmp_path):
+    (tmp_path / "secret").write_text("GFLOPS=3")
+    found = outcome(
+        place, experiment(f"ln -s {tmp_path}/secret r.txt", recipe=gflops(source="r.txt"))
+    )
+    assert found.cause == "metric missing: gflops"
+    assert "symbolic link" in found.metrics["gflops"].why
+
+
+def test_what_needs_more_cpus_than_there_are_slots_is_refused_at_once(place):
+    with pytest.raises(PlaceError, match="needs 3 CPUs, and this place has 2 slots"):
+        outcome(place, experiment(Step("true", cpus=3)))
+
+
+def test_what_needs_more_memory_than_there_is_is_refused_at_once(place):
+    with pytest.raises(PlaceError, match="of memory"):
+        outcome(place, experiment(Step("true", memory=2**60)))
+
+
+def test_an_experiment_of_two_cpus_takes_two_slots(place):
+    several = [Step("sleep 0.1", cpus=2), Step("sleep 0.1"), Step("sleep 0.1")] * 2
+    spans = [place.submit(experiment(step)) for step in several]
+    found = [future.result(30) for future in spans]
+    for wide in (found[0], found[3]):
+        others = [o for o in found if o is not wide]
+        assert not any(
+            o.started < wide.ended - 0.02 and wide.started + 0.02 < o.ended for o in others
+        )
+
+
+def test_a_pinned_experiment_has_cpus_of_its_own(zen):
+    cpus = sorted(os.sched_getaffinity(0))
+    with Local(zen, len(cpus), pin=True) as place:
+        show = f"{sys.executable} -c 'import os; print(*os.sched_getaffinity(0))'; sleep 0.3"
+        futures = [place.submit(experiment(show)) for _ in cpus]
+        found = sorted(int(future.result(30).stdout.head) for future in futures)
+    assert found == cpus
+
+
+def test_a_full_disk_is_the_fault_of_the_place(tmp_path):
+    if (
+        os.geteuid() != 0
+        or subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=64k", "none", tmp_path], check=False
+        ).returncode
+    ):
+        pytest.skip("needs the right to mount a small file system")
+    try:
+        with Local(tmp_path, 1) as place:
+            future = place.submit(experiment("true", files={"big": b"x" * 100_000}))
+            with pytest.raises(PlaceError, match="No space left"):
+                future.result(30)
+            assert outcome(place, experiment("true")).status == "ok"
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)
+
+
+def test_logs_are_whole_when_they_are_short(place):
+    assert outcome(place, experiment("echo 1")).stdout == Log(b"1\n", b"", 2)
+
+
+def test_a_closed_place_takes_nothing(zen):
+    place = Local(zen, 1)
+    place.close()
+    with pytest.raises(PlaceError, match="closed"):
+        outcome(place, experiment("true"))
+
+
+def test_two_drivers_share_a_build(zen, tmp_path):
+    build = (f"sleep 0.2; echo built >> {tmp_path}/log; echo > made",)
+    with Local(zen, 1) as one, Local(zen, 1) as two:
+        futures = [p.submit(experiment("test -e made", builds=build)) for p in (one, two)]
+        assert [future.result(30).status for future in futures] == ["ok", "ok"]
+    with Local(zen, 1) as later:
+        assert outcome(later, experiment("test -e made", builds=build)).status == "ok"
+    assert (tmp_path / "log").read_text() == "built\n"
+
+
+def test_a_builder_that_was_killed_is_succeeded(zen, tmp_path):
+    build = f"echo begun >> {tmp_path}/log; test $(wc -l < {tmp_path}/log) = 2 || sleep 98.9"
+    script = DRIVER.replace('experiment("', f'experiment("true", builds=({build!r},)) or ("')
+    with subprocess.Popen([sys.executable, "-c", script, zen], stdout=subprocess.PIPE) as driver:
+        until(lambda: running("98.9"))
+        driver.kill()
+    with Local(zen, 1) as place:
+        assert outcome(place, experiment("true", builds=(build,))).status == "ok"
+    until(lambda: not running("98.9"))
+
+
+def test_closing_does_not_wait_for_the_build_of_another_driver(zen):
+    build = ("sleep 99.1",)
+    with Local(zen, 1, settings=SOON) as one:
+        first = one.submit(experiment("true", builds=build))
+        until(lambda: running("99.1"))
+        with Local(zen, 1, settings=SOON) as two:
+            second = two.submit(experiment("true", builds=build))
+            until(second.running)
+        assert second.result(30).status == "cancelled"
+    assert first.result(30).status == "cancelled"
+    assert not running("99.1")
+
+
+def test_a_large_input_is_shared_and_cannot_be_spoilt_in_silence(zen, tmp_path):
+    from zenturio.experiment.identity import content_digest
+
+    content = os.urandom(2**21)
+    (tmp_path / "big").write_bytes(content)
+    big = Filed("in/big", 0o644, None, tmp_path / "big", content_digest(content).hex())
+
+    def with_big(command):
+        what = experiment(command)
+        return type(what)(**{**_fields(what), "files": (big,)})
+
+    with Local(zen, 1) as place:
+        assert outcome(place, with_big("wc -c < in/big")).stdout.head == b"2097152\n"
+        spoilt = outcome(place, with_big("chmod u+w in/big; echo >> in/big; true"))
+        assert (tmp_path / "big").read_bytes() == content
+        assert spoilt.cause in ("a large input file was written to", "")
+        assert outcome(place, with_big("wc -c < in/big")).stdout.head == b"2097152\n"

@@ -1,0 +1,321 @@
+"""What every place promises: a suite that the tests of a place inherit.
+
+    class TestMine(CommandContract):
+        @pytest.fixture
+        def place(self, tmp_path):
+            with Mine(tmp_path) as place:
+                yield place
+
+``ExecutorContract`` holds for every place; ``CommandContract`` for those that run commands.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
+from dataclasses import replace
+from pathlib import Path
+
+from zenturio.annotate.model import Metric
+from zenturio.execute.executor import Executor
+from zenturio.experiment import Build, Experiment, Filed, Missing, Outcome, Recipe, Step
+from zenturio.experiment.identity import digest
+
+PATIENCE = 60.0
+"""Seconds after which a test gives up waiting: none of them should take so long."""
+
+_repeats = itertools.count(1)
+
+
+def experiment(
+    *commands: str | Step,
+    files: Mapping[str, bytes] | None = None,
+    environment: Mapping[str, str] | None = None,
+    recipe: Recipe | None = None,
+    builds: tuple[str, ...] = (),
+) -> Experiment:
+    """An experiment of *commands*, different from every other one."""
+    steps = tuple(Step(c) if isinstance(c, str) else c for c in commands)
+    filed = tuple(Filed(path, 0o755, content) for path, content in (files or {}).items())
+    making = tuple(map(Step, builds))
+    build = Build(digest(filed, making, {}, 0), filed, making) if builds else None
+    repeat = next(_repeats)
+    named = digest(filed, (*making, *steps), environment or {}, repeat)
+    return Experiment(
+        named, -1, repeat, {}, filed, steps, environment or {}, build, recipe or Recipe()
+    )
+
+
+def outcome(place: Executor, what: Experiment) -> Outcome:
+    """What comes out of an experiment at a place."""
+    return place.submit(what).result(PATIENCE)
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Waits for *condition* to hold."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "it never came to hold"
+        time.sleep(0.005)
+
+
+def running(word: str) -> list[int]:
+    """The processes of this machine in whose command line *word* stands."""
+    found = []
+    for name in os.listdir("/proc"):  # noqa: PTH208
+        if name.isdigit() and int(name) != os.getpid():
+            try:
+                words = Path("/proc", name, "cmdline").read_bytes()
+                ended = Path("/proc", name, "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+            except OSError:
+                continue
+            if word.encode() in words.split(b"\0") and not ended:
+                found.append(int(name))
+    return found
+
+
+def gflops(**changes: object) -> Recipe:
+    """A recipe with one metric, which a program prints as ``GFLOPS=3.2``."""
+    metric = Metric("gflops", "stdout", r"GFLOPS=(\S+)")
+    return Recipe((replace(metric, **changes),))  # type: ignore[arg-type]
+
+
+class ExecutorContract:
+    """Give it a ``place`` fixture, and ``good`` and ``bad`` that make experiments for it."""
+
+    def good(self) -> Experiment:
+        return experiment("echo GFLOPS=3.2", recipe=gflops())
+
+    def bad(self) -> Experiment:
+        return experiment("exit 3", recipe=gflops())
+
+    def test_what_succeeds_is_ok_and_has_its_metrics(self, place: Executor) -> None:
+        what = self.good()
+        found = outcome(place, what)
+        assert (found.status, found.cause, found.digest) == ("ok", "", what.digest)
+        assert found.metrics["gflops"] == 3.2
+
+    def test_what_is_always_measured_is_there(self, place: Executor) -> None:
+        metrics = outcome(place, self.good()).metrics
+        assert {"wtime", "ctime", "maxrss", "exit"} <= metrics.keys()
+        assert isinstance(metrics["wtime"], float)
+        assert metrics["wtime"] >= 0
+        assert metrics["exit"] == 0
+
+    def test_what_fails_is_an_outcome_with_a_cause(self, place: Executor) -> None:
+        found = outcome(place, self.bad())
+        assert found.status == "failed"
+        assert found.cause
+        assert outcome(place, self.bad()).cause == found.cause
+
+    def test_times_are_now_in_utc_and_in_order(self, place: Executor) -> None:
+        before = time.time()
+        found = outcome(place, self.good())
+        assert before - 1 <= found.started <= found.ended <= time.time() + 1
+
+    def test_the_host_is_named(self, place: Executor) -> None:
+        assert outcome(place, self.good()).host
+
+    def test_many_experiments_have_each_their_own_outcome(self, place: Executor) -> None:
+        several = [self.good() if i % 3 else self.bad() for i in range(20)]
+        futures = [place.submit(each) for each in several]
+        assert [f.result(PATIENCE).digest for f in futures] == [e.digest for e in several]
+        assert [f.result().status for f in futures] == [
+            "ok" if i % 3 else "failed" for i in range(20)
+        ]
+
+    def test_callbacks_hear_of_the_end(self, place: Executor) -> None:
+        heard: list[Future[Outcome]] = []
+        future = place.submit(self.good())
+        future.add_done_callback(heard.append)
+        wait([future], PATIENCE)
+        until(lambda: heard == [future])
+
+    def test_closing_twice_is_no_error(self, place: Executor) -> None:
+        outcome(place, self.good())
+        place.close()
+        place.close()
+
+    def test_there_is_at_least_one_slot(self, place: Executor) -> None:
+        assert place.slots >= 1
+
+
+class CommandContract(ExecutorContract):
+    """What a place that runs commands promises beyond that."""
+
+    def test_files_are_there_with_their_modes(self, place: Executor) -> None:
+        files = {"run.sh": b"#!/bin/sh\ncat sub/in.txt\n", "sub/in.txt": b"GFLOPS=7"}
+        found = outcome(place, experiment("./run.sh", files=files, recipe=gflops()))
+        assert found.metrics["gflops"] == 7
+
+    def test_a_value_is_one_word_whatever_it_holds(self, place: Executor) -> None:
+        found = outcome(place, experiment("printf '<%s>' 'a;rm -rf ~' '$(id)' '../x'"))
+        assert found.stdout.head == b"<a;rm -rf ~><$(id)><../x>"
+
+    def test_the_environment_is_that_of_the_experiment(self, place: Executor) -> None:
+        what = experiment('echo "$GREETING:$ZEN_EXPERIMENT"', environment={"GREETING": "grüß dich"})
+        assert outcome(place, what).stdout.head.decode() == f"grüß dich:{what.digest}\n"
+
+    def test_commands_run_in_order_until_one_fails(self, place: Executor) -> None:
+        found = outcome(place, experiment("echo one", "echo two; exit 4", "echo three"))
+        assert (found.status, found.cause, found.exit) == ("failed", "exit 4", 4)
+        assert found.stdout.head == b"one\ntwo\n"
+
+    def test_commands_share_a_folder(self, place: Executor) -> None:
+        found = outcome(place, experiment("echo 5 > made", "cat made"))
+        assert found.stdout.head == b"5\n"
+
+    def test_experiments_do_not_share_a_folder(self, place: Executor) -> None:
+        each = [place.submit(experiment("ls -A; touch left; sleep 0.05")) for _ in range(6)]
+        assert {future.result(PATIENCE).stdout.head for future in each} == {b""}
+
+    def test_standard_input_is_empty(self, place: Executor) -> None:
+        assert outcome(place, experiment("cat; echo end")).stdout.head == b"end\n"
+
+    def test_streams_are_kept_apart_and_to_the_byte(self, place: Executor) -> None:
+        odd = b"\xff\x00\xfe\r\n\xc3"
+        found = outcome(place, experiment("cat odd; cat odd odd >&2", files={"odd": odd}))
+        assert (found.stdout.head, found.stdout.size) == (odd, len(odd))
+        assert (found.stderr.head, found.stderr.size) == (odd + odd, 2 * len(odd))
+
+    def test_a_metric_that_is_missing_fails_and_says_where_it_was_looked_for(
+        self, place: Executor
+    ) -> None:
+        found = outcome(place, experiment("echo nothing", recipe=gflops()))
+        assert (found.status, found.cause) == ("failed", "metric missing: gflops")
+        missing = found.metrics["gflops"]
+        assert isinstance(missing, Missing)
+        assert "stdout (1 line)" in missing.why
+
+    def test_an_optional_metric_may_be_missing(self, place: Executor) -> None:
+        found = outcome(place, experiment("echo nothing", recipe=gflops(optional=True)))
+        assert found.status == "ok"
+        assert isinstance(found.metrics["gflops"], Missing)
+
+    def test_what_the_program_reports_is_a_metric(self, place: Executor) -> None:
+        found = outcome(place, experiment("echo '{\"gflops\": 3.5}' >> $ZEN_METRICS"))
+        assert found.metrics["gflops"] == 3.5
+
+    def test_a_signal_is_named(self, place: Executor) -> None:
+        found = outcome(place, experiment("kill -SEGV $$"))
+        assert (found.status, found.cause, found.exit) == ("failed", "killed by SIGSEGV", -11)
+
+    def test_a_command_that_is_not_there_is_an_outcome(self, place: Executor) -> None:
+        found = outcome(place, experiment("surely-not-there 3"))
+        assert (found.status, found.cause) == ("failed", "exit 127")
+        assert b"surely-not-there" in found.stderr.head
+
+    def test_what_takes_too_long_is_killed(self, place: Executor) -> None:
+        found = outcome(place, experiment(Step("echo begun; sleep 97.3", timeout=0.2)))
+        assert (found.status, found.cause) == ("timeout", "timeout after 0.2 s")
+        assert found.stdout.head == b"begun\n"
+        assert not running("97.3")
+
+    def test_what_ignores_sigterm_is_killed_too(self, place: Executor) -> None:
+        stubborn = "trap '' TERM; echo begun; while :; do sleep 97.4; done"
+        found = outcome(place, experiment(Step(stubborn, timeout=0.2)))
+        assert found.status == "timeout"
+        assert not running("97.4")
+
+    def test_daemons_do_not_outlive_their_experiment(self, place: Executor) -> None:
+        daemon = "setsid sh -c 'trap \"\" TERM HUP; sleep 97.5 & sleep 97.5' >/dev/null 2>&1 &"
+        found = outcome(place, experiment(f"{daemon} sleep 0.1; echo GFLOPS=1", recipe=gflops()))
+        assert found.status == "ok"
+        assert not running("97.5")
+
+    def test_a_command_may_leave_a_server_for_the_next(self, place: Executor) -> None:
+        server = "(while ! test -e asked; do sleep 0.01; done; echo yes > answer) & echo up"
+        client = "touch asked; while ! test -s answer; do sleep 0.01; done; cat answer"
+        assert outcome(place, experiment(server, client)).stdout.head == b"up\nyes\n"
+
+    def test_cancelling_kills_what_runs(self, place: Executor) -> None:
+        future = place.submit(experiment("echo begun; sleep 97.6"))
+        until(lambda: running("97.6"))
+        assert future.cancel()
+        assert future.result(PATIENCE).status == "cancelled"
+        assert not running("97.6")
+
+    def test_cancelling_takes_off_what_waits(self, place: Executor) -> None:
+        busy = [place.submit(experiment("sleep 97.7")) for _ in range(place.slots)]
+        until(lambda: all(future.running() for future in busy))
+        waits = place.submit(experiment("echo never"))
+        assert waits.cancel()
+        assert waits.cancelled()
+        for future in busy:
+            future.cancel()
+        assert {future.result(PATIENCE).status for future in busy} == {"cancelled"}
+
+    def test_closing_leaves_no_process(self, place: Executor) -> None:
+        several = [place.submit(experiment("sleep 97.8 & sleep 97.8")) for _ in range(4)]
+        until(lambda: running("97.8"))
+        place.close()
+        assert not running("97.8")
+        assert all(f.cancelled() or f.result(0).status == "cancelled" for f in several)
+
+    def test_no_more_run_at_once_than_there_are_slots(self, place: Executor) -> None:
+        count = place.slots * 3
+        spans = [
+            outcome_of.result(PATIENCE)
+            for outcome_of in [place.submit(experiment("sleep 0.1")) for _ in range(count)]
+        ]
+        for each in spans:
+            at_once = [o for o in spans if o.started < each.started + 0.05 < o.ended]
+            assert len(at_once) <= place.slots
+
+    def test_the_beginning_and_the_end_of_much_output_are_kept(self, place: Executor) -> None:
+        found = outcome(place, experiment("echo first; yes filler | head -c 20000000; echo last"))
+        assert found.stdout.size == 20_000_011
+        assert found.stdout.head.startswith(b"first\n")
+        assert found.stdout.tail.endswith(b"last\n")
+        assert len(found.stdout.head) + len(found.stdout.tail) < 2**20
+
+    def test_a_program_is_built_once(self, place: Executor, tmp_path: Path) -> None:
+        build = (
+            f"echo built >> {tmp_path}/log",
+            "printf '#!/bin/sh\\necho GFLOPS=$1' > p; chmod +x p",
+        )
+        several = [
+            place.submit(experiment(f"./p {i}", builds=build, recipe=gflops())) for i in range(5)
+        ]
+        assert [f.result(PATIENCE).metrics["gflops"] for f in several] == [0, 1, 2, 3, 4]
+        assert (tmp_path / "log").read_text() == "built\n"
+
+    def test_a_build_that_fails_is_the_outcome_of_each_of_its_experiments(
+        self, place: Executor, tmp_path: Path
+    ) -> None:
+        build = (f"echo tried >> {tmp_path}/log; echo broken >&2; exit 2",)
+        several = [place.submit(experiment(f"./p {i}", builds=build)) for i in range(4)]
+        found = [future.result(PATIENCE) for future in several]
+        assert {(o.status, o.cause, o.exit) for o in found} == {
+            ("failed", "build failed: exit 2", 2)
+        }
+        assert {o.stderr.head for o in found} == {b"broken\n"}
+        assert (tmp_path / "log").read_text() == "tried\n"
+
+    def test_an_experiment_cannot_change_the_build_of_others(self, place: Executor) -> None:
+        build = ("echo good > data",)
+        for _ in range(2):
+            found = outcome(place, experiment("cat data; echo bad > data", builds=build))
+            assert found.stdout.head == b"good\n"
+
+    def test_outputs_are_kept_with_size_and_checksum(self, place: Executor) -> None:
+        recipe = Recipe(outputs=("out/*.dat", "log"))
+        what = experiment(
+            "mkdir out; echo 1 > out/a.dat; echo 2 > out/b.txt; echo 3 > log", recipe=recipe
+        )
+        kept = {a.path: a for a in outcome(place, what).artifacts}
+        assert kept.keys() == {"out/a.dat", "log"}
+        assert kept["log"].kept.read_bytes() == b"3\n"
+        assert kept["log"].size == 2
+        assert kept["log"].sha256.startswith("1121cfccd5913f0a63fec40a6ffd44ea")
+
+    def test_links_among_outputs_are_not_followed(self, place: Executor, tmp_path: Path) -> None:
+        (tmp_path / "secret").write_text("secret")
+        recipe = Recipe(outputs=("**/*",))
+        what = experiment(
+            f"ln -s {tmp_path}/secret s; ln -s {tmp_path} d; echo 1 > f; mkfifo p", recipe=recipe
+        )
+        assert [a.path for a in outcome(place, what).artifacts] == ["f"]
