@@ -55,7 +55,11 @@ class Passage:
         """*text* itself if it is a passage, else a passage that stands alone in *file*."""
         if isinstance(text, Passage):
             return text
-        return Passage(text, ((0, Place(file, 1, 1, text)),))
+        pieces, offset = [], 0
+        for number, line in enumerate(text.split("\n"), 1):
+            pieces.append((offset, Place(file, number, 1, line)))
+            offset += len(line) + 1
+        return Passage(text, tuple(pieces))
 
     def place(self, start: int, end: int | None = None) -> Place:
         """Where the characters from *start* to before *end* (one character, if none) stand."""

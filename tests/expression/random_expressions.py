@@ -197,11 +197,16 @@ class Chance:
             lambda: self.mixed(Compare, RELATIONS, depth),
             lambda: self.chain(Compare, ["==", "!="], "bool", depth, 1),
             lambda: Not(self.tree("bool", depth)),
-            lambda: Within(self.tree("str", depth), self.tree("str", depth), self.truth()),
+            lambda: Within(self.tree("str", depth), self.whole(depth), self.truth()),
             lambda: self.call("ispow2", depth, "int"),
             lambda: self.call("divides", depth, "int", "int"),
             lambda: Call("match", (self.tree("str", depth), Literal("^[ax0-9]"))),
         )
+
+    def whole(self, depth: int) -> Node:
+        """What may stand behind 'in': a parenthesis would open a list there."""
+        choices = (lambda: self.leaf("str"), lambda: self.call("basename str", depth, "str"))
+        return self.one(*choices)
 
     def texts(self, _: str, depth: int) -> Node:
         return self.one(

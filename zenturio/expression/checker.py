@@ -25,8 +25,11 @@ from zenturio.expression.nodes import (
     Within,
 )
 from zenturio.expression.signatures import SIGNATURES, Want
-from zenturio.expression.values import Fault, Type, type_of
+from zenturio.expression.values import Fault, Type, clipped, type_of
 from zenturio.expression.writer import write
+
+MOST = 10
+"""So many complaints are told of one expression."""
 
 Known = Type | None
 """``None``: the type is not known before the value is."""
@@ -107,13 +110,18 @@ class Checker:
 
     def _complain(self, node: Node, message: str, cure: str = "") -> None:
         place = self.passage.place(node.start, node.end)
-        self.complaints.append(Complaint(message, place, cure))
+        if len(self.complaints) == MOST:
+            self.complaints.append(Complaint("there are more mistakes from here on", place))
+        elif len(self.complaints) < MOST:
+            self.complaints.append(Complaint(message, place, cure))
 
     def _name(self, name: str, node: Node) -> Known:
         if self.types is None:
             return None
         if name not in self.types:
-            self._complain(node, f"unknown name {name!r}", did_you_mean(name, self.types))
+            # Looking for what is near takes a while: not for thousands of unknown names.
+            cure = did_you_mean(name, self.types) if len(self.complaints) < MOST else ""
+            self._complain(node, f"unknown name {clipped(name)!r}", cure)
         return self.types.get(name)
 
     def _host(self, node: Host) -> Known:
@@ -186,9 +194,9 @@ class Checker:
             return
         else:
             cure = "a number in quotes is a text" if "str" in pair else ""
-            self._complain(
-                where, f"{_shown(left)} is {a} and {_shown(right)} is {b}: never equal", cure
-            )
+            what = "are never equal" if operator in ("==", "!=") else "have no order"
+            told = f"{_shown(left)}, which is {a}, and {_shown(right)}, which is {b}, {what}"
+            self._complain(where, told, cure)
 
     def _within(self, part: Node, whole: Node) -> None:
         for operand in (part, whole):
@@ -248,5 +256,4 @@ def _mixed(a: Known, b: Known) -> Known:
 
 
 def _shown(node: Node) -> str:
-    text = write(node)
-    return text if len(text) <= 40 else text[:37] + "..."
+    return clipped(write(node), 40)

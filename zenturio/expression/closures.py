@@ -36,7 +36,7 @@ from zenturio.expression.operations import (
     power,
     within,
 )
-from zenturio.expression.values import PLAIN, Fault, Value, plain
+from zenturio.expression.values import PLAIN, Fault, Value, clipped, plain
 
 Key = str | tuple[str, str]
 """What a value is looked up by: a name, ``("index", name)`` or ``("host", name)``."""
@@ -59,16 +59,18 @@ def located(fault: Fault, node: Node, passage: Passage) -> ExpressionError:
 
 def unknown(key: Key, scene: Scene, node: Node, passage: Passage) -> ExpressionError:
     """The error that *key* has no value, and what is near."""
-    kind, name = ("name", key) if isinstance(key, str) else key
-    if kind == "name":
-        known = [other for other in scene if isinstance(other, str)]
-    else:
+    kind, name = ("", key) if isinstance(key, str) else key
+    known = [other for other in scene if isinstance(other, str)]
+    if kind:
         known = [other[1] for other in scene if not isinstance(other, str) and other[0] == kind]
-    what = {"name": "unknown name", "index": "no position is known of", "host": "unknown: host."}
-    shown = f"host.{name} is not known here" if kind == "host" else f"{what[kind]} {name!r}"
-    return ExpressionError(
-        shown, place=passage.place(node.start, node.end), cure=did_you_mean(name, known)
-    )
+    messages = {
+        "": "unknown name {!r}",
+        "index": "no position is known of {!r}",
+        "host": "host.{} is not known here",
+    }
+    message = messages[kind].format(clipped(name))
+    place = passage.place(node.start, node.end)
+    return ExpressionError(message, place=place, cure=did_you_mean(name, known))
 
 
 class _Compiler:

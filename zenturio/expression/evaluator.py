@@ -51,7 +51,12 @@ Fast = Callable[..., Cells | None]
 
 
 class Evaluator:
-    """Computes trees of one *passage* on rows; remembers nothing between two calls."""
+    """Computes trees of one *passage* on rows.
+
+    What may fail in rows that do not reach it is tried in all rows first: mostly it does not fail,
+    and no rows need be picked. While *trying*, the first failure ends the attempt, so that the time
+    does not double with every level.
+    """
 
     def __init__(self, passage: Passage, source: Mapping[Key, Array]) -> None:
         self.passage = passage
@@ -200,38 +205,32 @@ class Evaluator:
             return left
         if undecided.all():
             return _combined(operator, left, self._truth(operand, rows, operator))
-        right = self._attempt(lambda: self._truth(operand, rows, operator))
-        if right is not None:
-            return _combined(operator, left, right)
+        was, self.trying = self.trying, True
+        try:
+            return _combined(operator, left, self._truth(operand, rows, operator))
+        except ExpressionError:
+            if was:
+                raise
+        finally:
+            self.trying = was
         open_rows, rest = np.flatnonzero(undecided), np.flatnonzero(~undecided)
         right = self._truth(operand, Picked(rows, open_rows), operator)
         both = _combined(operator, left.take(open_rows), right)
         return merged([(open_rows, both), (rest, left.take(rest))], rows.length)
-
-    def _attempt(self, compute: Callable[[], Cells]) -> Cells | None:
-        """What may fail in rows that do not reach it is first computed in all rows.
-
-        Mostly it does not fail, and no rows need be picked. Inside an attempt the first failure
-        ends it, so that the time does not double with every level.
-        """
-        if self.trying:
-            return compute()
-        self.trying = True
-        try:
-            return compute()
-        except ExpressionError:
-            return None
-        finally:
-            self.trying = False
 
     def conditional(self, node: Conditional, rows: Rows) -> Cells:
         asked = self._truth(node.condition, rows, "if")
         mask = np.asarray(_are(asked, True))
         if mask.all() or not mask.any():
             return self.cells(node.then if mask.all() else node.other, rows)
-        both = self._attempt(lambda: self._branches(node, mask, rows))
-        if both is not None:
-            return both
+        was, self.trying = self.trying, True
+        try:
+            return self._branches(node, mask, rows)
+        except ExpressionError:
+            if was:
+                raise
+        finally:
+            self.trying = was
         parts = []
         for branch, picked in ((node.then, mask), (node.other, ~mask)):
             where = np.flatnonzero(picked)

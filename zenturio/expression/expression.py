@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from zenturio.errors import ExpressionError, Passage
 from zenturio.expression.checker import Checker
 from zenturio.expression.closures import Run, compile_tree
-from zenturio.expression.nodes import Host, Index, Name, Node, children, walk
+from zenturio.expression.constants import refuse_faulty_constants
+from zenturio.expression.nodes import Host, Index, Name, Node, walk
 from zenturio.expression.parser import read
 from zenturio.expression.replacing import replaced
 from zenturio.expression.values import Type, Value
@@ -106,28 +107,5 @@ def parse(text: str | Passage) -> Expression:
     checker.type(node)
     if checker.complaints:
         raise ExpressionError.all(checker.complaints)
-    _refuse_faulty_constants(node, passage)
+    refuse_faulty_constants(node, passage)
     return Expression(passage, node, passage.text)
-
-
-def _refuse_faulty_constants(node: Node, passage: Passage) -> None:
-    """Computes what needs no names once, so that ``9 ** 9 ** 9`` is refused when it is read."""
-    for constant in _constants(node):
-        compile_tree(constant, passage)({})
-
-
-def _constants(node: Node) -> list[Node]:
-    """The largest parts without names."""
-    nodes = list(walk(node))
-    constant: dict[int, bool] = {}
-    for part in reversed(nodes):
-        below = (constant[id(child)] for child in children(part))
-        constant[id(part)] = not isinstance(part, Name | Index | Host) and all(below)
-    found, rest = [], [node]
-    while rest:
-        part = rest.pop()
-        if constant[id(part)]:
-            found.append(part)
-        else:
-            rest.extend(reversed(children(part)))
-    return found

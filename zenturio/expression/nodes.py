@@ -158,6 +158,8 @@ class Call(Node):
 def children(node: Node) -> tuple[Node, ...]:
     """What *node* is made of, from left to right as evaluated; steps show their operands."""
     match node:
+        case Name() | Literal():
+            return ()
         case Negative(operand) | Positive(operand) | Not(operand):
             return (operand,)
         case Arithmetic(first, steps) | Compare(first, steps):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from zenturio.errors import ExpressionError, Passage, did_you_mean
 from zenturio.expression.nodes import (
     Arithmetic,
@@ -23,11 +25,12 @@ from zenturio.expression.nodes import (
     Within,
     children,
 )
-from zenturio.expression.signatures import FUNCTIONS, INDEX, SIGNATURES
+from zenturio.expression.signatures import ELSEWHERE, FUNCTIONS, INDEX, SIGNATURES
 from zenturio.expression.tokens import UNITS, Token, tokens
+from zenturio.expression.values import clipped
 
 DEEPEST = 100
-"""How many levels a tree may have, and how many parentheses may be open at once."""
+"""How many levels a tree may have, and how many operands may be open while it is read."""
 
 CONDITIONAL, OR, AND, NOT, COMPARE, SUM, PRODUCT, SIGN, POWER, ATOM = range(1, 11)
 """Ranks of operators: the higher binds tighter."""
@@ -107,28 +110,26 @@ class _Parser:
 
     def _operand(self, rank: int) -> Node:
         token = self.take()
-        match token:
-            case Token("number") | Token("string"):
-                return Literal(token.value, start=token.start, end=token.end)
-            case Token("word", "true" | "false"):
-                return Literal(token.text == "true", start=token.start, end=token.end)
-            case Token("name"):
+        match token.kind, token.text:
+            case "name", _:
                 return self._named(token)
-            case Token("sign", "-" | "+"):
+            case "number" | "string", _:
+                return Literal(token.value, start=token.start, end=token.end)
+            case "sign", "(":
+                return self._parenthesised(token)
+            case "sign", "-" | "+":
                 operand = self.expression(SIGN)
                 sign = Negative if token.text == "-" else Positive
                 return sign(operand, start=token.start, end=operand.end)
-            case Token("word", "not") if rank <= NOT:
+            case "word", "true" | "false":
+                return Literal(token.text == "true", start=token.start, end=token.end)
+            case "word", "not" if rank <= NOT:
                 operand = self.expression(NOT)
                 return Not(operand, start=token.start, end=operand.end)
-            case Token("word", "not"):
-                raise self.refused(
-                    token, "'not' binds too loosely to stand here", "write (not ...)"
-                )
-            case Token("sign", "("):
-                return self._parenthesised(token)
-            case _:
-                raise self._operand_refused(token)
+            case "word", "not":
+                told = "'not' binds too loosely to stand here"
+                raise self.refused(token, told, "write (not ...)")
+        raise self._operand_refused(token)
 
     def _parenthesised(self, opener: Token) -> Node:
         self.open.append(opener)
@@ -140,8 +141,7 @@ class _Parser:
         if self.token.text == "," and self.token.kind == "sign":
             cure = "a list stands behind 'in': n in (1, 2, 4)"
             raise self.refused(self.token, "a list cannot stand here", cure)
-        self._close(opener)
-        return node
+        return replace(node, start=opener.start, end=self._close(opener))
 
     def _operation(self, left: Node, token: Token, rank: int) -> Node:
         match rank:
@@ -234,10 +234,10 @@ class _Parser:
 
     def _call(self, name: Token) -> Node:
         if name.text not in FUNCTIONS:
-            cure = did_you_mean(name.text, FUNCTIONS)
-            if not cure.startswith("did"):
+            cure = ELSEWHERE.get(name.text) or did_you_mean(name.text, FUNCTIONS)
+            if cure.startswith("there"):
                 cure = "functions are " + " ".join(sorted(FUNCTIONS))
-            raise self.refused(name, f"unknown function {name.text!r}", cure)
+            raise self.refused(name, f"unknown function {clipped(name.text)!r}", cure)
         arguments, end = self._items(self.take())
         if name.text == "index":
             match arguments:
@@ -306,6 +306,9 @@ class _Parser:
         if token.kind == "word" and token.text == "else":
             return self.refused(token, "this 'else' has no 'if'", "write 'a if condition else b'")
         cure = "write an operator, such as '*' or 'and', between them"
+        if last.kind == "name" and last.text in FUNCTIONS:
+            cure = f"write {SIGNATURES[last.text].form if last.text in SIGNATURES else INDEX}"
+        shown = clipped(shown)
         if last.kind == "number" and token.text in UNITS:
             cure = f"write {last.text}{token.text}, without a blank"
         return self.refused(token, f"an operator is missing before {shown}", cure)

@@ -43,3 +43,21 @@ SIGNATURES: dict[str, Signature] = {
 
 INDEX = "index(name)"
 FUNCTIONS = (*SIGNATURES, "index")
+
+ELSEWHERE = {
+    "pow": "a power is written a ** b",
+    "power": "a power is written a ** b",
+    "mod": "a remainder is written a % b",
+    "ln": "the natural logarithm is log(number)",
+    "log10": "write log(number) / log(10)",
+    "int": "write floor(number)",
+    "float": "write number * 1.0",
+    "sum": "write a + b",
+    "any": "write a or b",
+    "all": "write a and b",
+    "contains": "write part in whole",
+    "length": "write len(text)",
+    "string": "write str(value)",
+    "regex": "write match(text, pattern)",
+}
+"""What people call from habit, and what stands for it here."""

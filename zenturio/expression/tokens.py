@@ -44,6 +44,7 @@ KEYWORDS = frozenset(
     for word in (lower, lower.upper())
 ) | {"True", "False"}
 
+_NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
 _SPACE = re.compile(r"[ \t\r\n\f]*")
 _NUMBER = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _SIGN = re.compile(r"\*\*|//|==|!=|<=|>=|[-+*/%<>()\[\],.]")
@@ -53,8 +54,11 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
 
 _FOREIGN = re.compile(
-    r"===|!==|<=>|&&|\|\||<>|=<|=>|:=|<<|>>|->|\+\+|[=!^&|~?:;{}@$#\\≤≥≠≈×÷·−–—²³√∧∨¬∈“”„‘’«»\xa0]"
+    r"===|!==|<=>|&&|\|\||<>|=<|=>|:=|<<|>>|->|[=!^&|~?:;{}@$#\\≤≥≠≈×÷·−–—²³√∧∨¬∈“”„‘’«»\xa0]"
 )
+_FOREIGN_ENDS = frozenset("=<>")
+"""What a sign must be followed by to be, perhaps, part of a foreign one."""
+
 _INSTEAD = {
     "=": "compare with '=='",
     "===": "compare with '=='",
@@ -130,24 +134,24 @@ def _skip(text: str, at: int) -> int:
 
 def _token(passage: Passage, at: int) -> Token:
     text, first = passage.text, passage.text[at]
-    if match := _NUMBER.match(text, at):
-        return _number(passage, match)
-    if first in "'\"":
-        return _string(passage, at)
-    if first == "`":
-        return _quoted(passage, at)
     if first.isidentifier():
         end = _name_end(text, at)
         word = text[at:end]
         if word in KEYWORDS:
             return Token("word", word.lower(), at, end)
         return Token("name", word, at, end)
-    foreign = _FOREIGN.match(text, at)
+    if match := _NUMBER.match(text, at):
+        return _number(passage, match)
+    if first in "'\"":
+        return _string(passage, at)
+    if first == "`":
+        return _quoted(passage, at)
     sign = _SIGN.match(text, at)
+    if sign and text[sign.end() : sign.end() + 1] not in _FOREIGN_ENDS:
+        return Token("sign", sign.group(), at, sign.end())
+    foreign = _FOREIGN.match(text, at)
     if sign and not (foreign and foreign.end() > sign.end()):
         return Token("sign", sign.group(), at, sign.end())
-    if foreign and foreign.group() == "++":
-        return Token("sign", "+", at, at + 1)
     shown, end = (foreign.group(), foreign.end()) if foreign else (first, at + 1)
     named = repr(shown) if shown.isprintable() else f"the character U+{ord(first):04X}"
     cure = _INSTEAD.get(shown, "names with other characters stand in backticks: `block-size`")
@@ -155,7 +159,8 @@ def _token(passage: Passage, at: int) -> Token:
 
 
 def _name_end(text: str, at: int) -> int:
-    end = at + 1
+    match = _NAME.match(text, at)
+    end = match.end() if match else at + 1
     while end < len(text) and ("a" + text[end]).isidentifier():
         end += 1
     return end

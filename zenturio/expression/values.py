@@ -67,7 +67,12 @@ def shown(value: Value) -> str:
     if value is None:
         return "NULL"
     text = repr(value) if isinstance(value, str) else text_of(value)
-    return f"{_TYPES[type(value)]} {text if len(text) <= 60 else text[:57] + '...'}"
+    return f"{_TYPES[type(value)]} {clipped(text)}"
+
+
+def clipped(text: str, most: int = 60) -> str:
+    """*text*, or its beginning if it is longer than a message should be."""
+    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def holds(value: Value) -> bool:
