@@ -58,8 +58,12 @@ class Transaction:
     ) -> list[Row]:
         """What *statement* answers where *column* is one of *keys*."""
         found: list[Row] = []
-        for shape, condition, values in self.flavour.among(column, list(keys)):
-            sql, names, constants = self._compile((statement, shape), statement, condition)
+        for shape, values in self.flavour.parts(list(keys)):
+            compiled = self._compiled.get((statement, shape))
+            if compiled is None:
+                condition = self.flavour.among(column, shape)
+                compiled = self._compile((statement, shape), statement.where(condition))
+            sql, names, constants = compiled
             given = {**constants, **parameters, **values}
             found += self._fetched(sql, [given[name] for name in names])
         return found
@@ -74,6 +78,11 @@ class Transaction:
                 ends = tuple(constants.values())
                 rows = [tuple(map((*row, *ends).__getitem__, places)) for row in rows]
             self._cursor.executemany(sql, rows)
+
+    def literally(self, statement: Any) -> list[Row]:
+        """What *statement*, which is asked once, answers; its constants are part of the SQL."""
+        literal = {"literal_binds": True}
+        return self.sql(str(statement.compile(dialect=self.dialect, compile_kwargs=literal)))
 
     def insert(self, table: str, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """New rows, the fastest way there is."""
@@ -100,13 +109,10 @@ class Transaction:
         self._cursor.execute(sql, *([parameters] if parameters else []))
         return self._cursor.fetchall() if self._cursor.description else []
 
-    def _compile(
-        self, key: Any, statement: Any, condition: ColumnElement[bool] | None = None
-    ) -> _Compiled:
+    def _compile(self, key: Any, statement: Any) -> _Compiled:
         """The SQL, the names of its parameters in their order, and those that are constants."""
         if key not in self._compiled:
-            whole = statement if condition is None else statement.where(condition)
-            compiled = whole.compile(dialect=self.dialect)
+            compiled = statement.compile(dialect=self.dialect)
             constants = {n: v for n, v in compiled.params.items() if v is not None}
             self._compiled[key] = (str(compiled), compiled.positiontup or (), constants)
         found: _Compiled = self._compiled[key]

@@ -34,6 +34,10 @@ class Flavour(Protocol):
     """Begins a transaction that sees one moment."""
     tables: str
     """Names all tables."""
+    views: str
+    """Names all views."""
+    self_check: str
+    """What the database finds wrong with itself, or ``ok``."""
     now: str
     """An expression: seconds since 1970 by the database's clock."""
 
@@ -63,14 +67,15 @@ class Flavour(Protocol):
         """Adds many rows, the fastest way there is."""
         ...
 
-    def among(
-        self, column: ColumnElement[Any], keys: Sequence[Any]
-    ) -> Iterator[tuple[object, ColumnElement[bool], dict[str, Any]]]:
-        """The condition that *column* is one of *keys*, in as many parts as are needed.
+    def parts(self, keys: Sequence[Any]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Parameters for the condition that a column is one of *keys*, in parts, with their shapes.
 
-        Each with its parameters and with a word for its shape: conditions of the same shape
-        are the same SQL.
+        Conditions of the same shape are the same SQL.
         """
+        ...
+
+    def among(self, column: ColumnElement[Any], shape: int) -> ColumnElement[bool]:
+        """The condition itself."""
         ...
 
     def position(self, index: int) -> Position:

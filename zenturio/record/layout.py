@@ -134,20 +134,22 @@ def spread(
     for row in rows:
         if not slots.keys() >= row.keys():
             names.update(dict.fromkeys(row))
-    filling = _Filling(layout, role, len(rows), exact_reals)
+    filling = _Filling(layout, role, exact_reals)
     for name in names:
         filling.take(name, [row.get(name) for row in rows])
-    if any(filling.other):
-        filling.columns[OTHER[role]] = [codec.dump(values) for values in filling.other]
+    if filling.other:
+        texts = [codec.dump(filling.other.get(row, {})) for row in range(len(rows))]
+        filling.columns[OTHER[role]] = texts
     return Spread(filling.columns, layout.seen(role, filling.forms))
 
 
 class _Filling:
     """The columns of some rows, while they are filled field by field."""
 
-    def __init__(self, layout: Layout, role: Role, length: int, exact_reals: bool) -> None:
+    def __init__(self, layout: Layout, role: Role, exact_reals: bool) -> None:
         self.columns: dict[str, list[Any]] = {}
-        self.other: list[dict[str, Any]] = [{} for _ in range(length)]
+        self.other: dict[int, dict[str, Any]] = {}
+        """By the number of the row: what goes into its JSON."""
         self.forms: dict[str, Form] = {}
         self._slots = layout.by_role[role]
         self._next = len(layout.slots)
@@ -187,7 +189,7 @@ class _Filling:
                 filled[row] = value
             else:
                 self.forms[name] |= Form.OTHER if form in COLUMNS else form
-                self.other[row][name] = value
+                self.other.setdefault(row, {})[name] = value
 
 
 class Reader:

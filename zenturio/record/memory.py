@@ -59,7 +59,7 @@ class _Shelf:
         return {metric.name: metric.how for metric in self.definition.metrics}
 
 
-@dataclass
+@dataclass(eq=False)
 class _Known:
     """An experiment: how it stands, and what came of its attempts."""
 
@@ -72,6 +72,10 @@ class _Known:
     attempts: dict[_Try, Attempt] = field(default_factory=dict)
     logs: dict[_Try, Logs] = field(default_factory=dict)
     artifacts: dict[_Try, tuple[Artifact, ...]] = field(default_factory=dict)
+
+    def kept(self) -> set[str]:
+        """Where the files of its artifacts lie."""
+        return {str(file.kept) for files in self.artifacts.values() for file in files}
 
     def chosen(self, attempt: int | None) -> _Try | None:
         """The attempt of that number; the newest, if none is named."""
@@ -138,14 +142,16 @@ class Memory:
         with self._lock:
             alone = [self._known[d] for d in self._shelf(study).rows if not self._others(study, d)]
             logs = [s for k in alone for log in k.logs.values() for s in (log.stdout, log.stderr)]
-            kept = (a for k in alone for files in k.artifacts.values() for a in files)
+            kept = {path for known in alone for path in known.kept()}
+            others = (known for known in self._known.values() if known not in alone)
+            kept -= {path for known in others for path in known.kept()}
             return Removal(
                 study,
                 experiments=len(alone),
                 shared=len(self._shelf(study).rows) - len(alone),
                 attempts=sum(len(known.attempts) for known in alone),
                 log_bytes=sum(len(log.head) + len(log.tail) for log in logs),
-                artifacts=tuple(sorted({str(artifact.kept) for artifact in kept})),
+                artifacts=tuple(sorted(kept)),
             )
 
     def delete(self, study: str) -> Removal:

@@ -38,6 +38,8 @@ class PostgreSQL:
     begin_write: Sequence[str] = ("BEGIN", f"SELECT pg_advisory_xact_lock({WRITER})")
     begin_read: Sequence[str] = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",)
     tables = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
+    views = "SELECT viewname FROM pg_views WHERE schemaname = current_schema()"
+    self_check = "SELECT 'ok'"
     now = "extract(epoch FROM clock_timestamp())::double precision"
 
     def __init__(self, url: URL, wait: float) -> None:
@@ -99,12 +101,12 @@ class PostgreSQL:
             for row in rows:
                 copy.write_row(row)
 
-    def among(
-        self, column: ColumnElement[Any], keys: Sequence[Any]
-    ) -> Iterator[tuple[object, ColumnElement[bool], dict[str, Any]]]:
+    def parts(self, keys: Sequence[Any]) -> Iterator[tuple[int, dict[str, Any]]]:
         if keys:
-            listed = bindparam("keys", type_=ARRAY(column.type))
-            yield "any", column == any_(listed), {"keys": list(keys)}
+            yield 1, {"keys": list(keys)}
+
+    def among(self, column: ColumnElement[Any], shape: int) -> ColumnElement[bool]:  # noqa: ARG002
+        return column == any_(bindparam("keys", type_=ARRAY(column.type)))
 
     def position(self, index: int) -> int:
         return index
@@ -146,10 +148,23 @@ class PostgreSQL:
         gone = psycopg.errors.AdminShutdown | psycopg.errors.CrashShutdown
         return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | gone)
 
-    def explain(self, error: Exception) -> ZenError:
-        said = " ".join(str(error).split())
+    def hide(self, text: str) -> str:
+        """*text* without passwords."""
         for word in self._hidden:
-            said = said.replace(word, "***")
+            text = text.replace(word, "***")
+        return text
+
+    def for_programs(self) -> tuple[str, dict[str, str]]:
+        """The URL for PostgreSQL's own programs, and what goes into their environment instead."""
+        plain = self._url.set(drivername="postgresql").difference_update_query(_SECRETS)
+        secrets = {"PGPASSWORD": self._url.password or self._url.query.get("password")}
+        return (
+            plain.set(password=None).render_as_string(),
+            {name: word for name, word in secrets.items() if isinstance(word, str)},
+        )
+
+    def explain(self, error: Exception) -> ZenError:
+        said = self.hide(" ".join(str(error).split()))
         psycopg = _psycopg()
         if isinstance(error, psycopg.errors.LockNotAvailable):
             return RecordError(

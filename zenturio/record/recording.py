@@ -155,7 +155,7 @@ def _facts(outcome: Outcome, hosts: dict[str, int]) -> tuple[Any, ...]:
         outcome.started,
         outcome.ended,
         outcome.exit,
-        codec.escape(outcome.cause) or None,
+        codec.escape(outcome.cause) if outcome.cause else None,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import bindparam, delete, func, select, update
 from sqlalchemy.sql.elements import BindParameter
 
-from zenturio.record import complaints, leases, studies, views
+from zenturio.record import codec, complaints, leases, studies, views
 from zenturio.record.database import Transaction
 from zenturio.record.facts import Removal
 from zenturio.record.layout import Layout
@@ -39,7 +39,12 @@ _LOG_BYTES = select(
         func.sum(sum((func.length(part) for part in _PARTS[1:]), func.length(_PARTS[0]))), 0
     )
 ).where(logs.c.experiment.in_(_ALONE))
-_KEPT = select(artifacts.c.kept).where(artifacts.c.experiment.in_(_ALONE)).distinct()
+_KEPT_ELSEWHERE = select(artifacts.c.kept).where(artifacts.c.experiment.not_in(_ALONE))
+_KEPT = (
+    select(artifacts.c.kept)
+    .where(artifacts.c.experiment.in_(_ALONE), artifacts.c.kept.not_in(_KEPT_ELSEWHERE))
+    .distinct()
+)
 
 _HEIR = (
     select(func.min(shares.c.study))
@@ -75,7 +80,7 @@ def burden(transaction: Transaction, name: str) -> Removal:
     ((tried,),) = transaction.rows(_TRIED, of_study=study)
     ((past,),) = transaction.rows(_PAST, of_study=study)
     ((log_bytes,),) = transaction.rows(_LOG_BYTES, of_study=study)
-    kept = sorted(path for (path,) in transaction.rows(_KEPT, of_study=study))
+    kept = sorted(codec.unescape(path) for (path,) in transaction.rows(_KEPT, of_study=study))
     every = sum(studies.counts(transaction, name).values())
     return Removal(name, alone, every - alone, tried + past, int(log_bytes), tuple(kept))
 

@@ -23,6 +23,7 @@ FIXED = (3, 51, 3)
 CACHE_KIB = 64 * 1024
 CHECKPOINT_PAGES = 8000
 _LONGEST_LIST = 512
+_KEYS = [f"key_{i}" for i in range(_LONGEST_LIST)]
 
 
 def driver() -> ModuleType:
@@ -57,6 +58,8 @@ class SQLite:
     begin_write: Sequence[str] = ("BEGIN IMMEDIATE",)
     begin_read: Sequence[str] = ("BEGIN",)
     tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    views = "SELECT name FROM sqlite_master WHERE type = 'view'"
+    self_check = "PRAGMA integrity_check(20)"
     now = "(julianday('now') - 2440587.5) * 86400.0"
 
     def __init__(self, path: Path, wait: float) -> None:
@@ -122,6 +125,17 @@ class SQLite:
         connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
 
+    def copy(self, target: Path) -> None:
+        """Copies the database to *target*, as it is at one moment."""
+        source, copy = self.connect(), self._driver.connect(target)
+        try:
+            source.backup(copy)
+        except self._driver.Error as error:
+            raise self.explain(error) from error
+        finally:
+            copy.close()
+            source.close()
+
     def warnings(self) -> tuple[Complaint, ...]:
         if self._network is None:
             return ()
@@ -146,17 +160,16 @@ class SQLite:
         marks = ", ".join("?" * len(names))
         cursor.executemany(f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks})", rows)  # noqa: S608 - names are ours
 
-    def among(
-        self, column: ColumnElement[Any], keys: Sequence[Any]
-    ) -> Iterator[tuple[object, ColumnElement[bool], dict[str, Any]]]:
+    def parts(self, keys: Sequence[Any]) -> Iterator[tuple[int, dict[str, Any]]]:
         for start in range(0, len(keys), _LONGEST_LIST):
             part = keys[start : start + _LONGEST_LIST]
             # Filled up to a power of two with its last key, so that few shapes are prepared.
-            length = 1 << (len(part) - 1).bit_length()
-            full = [*part, *[part[-1]] * (length - len(part))]
-            names = [f"key_{i}" for i in range(length)]
-            condition = column.in_([bindparam(name, type_=column.type) for name in names])
-            yield length, condition, dict(zip(names, full, strict=True))
+            shape = 1 << (len(part) - 1).bit_length()
+            full = [*part, *[part[-1]] * (shape - len(part))]
+            yield shape, dict(zip(_KEYS, full, strict=False))
+
+    def among(self, column: ColumnElement[Any], shape: int) -> ColumnElement[bool]:
+        return column.in_([bindparam(name, type_=column.type) for name in _KEYS[:shape]])
 
     def position(self, index: int) -> int | str:
         if -(2**63) <= index < 2**63:

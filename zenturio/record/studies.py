@@ -101,6 +101,15 @@ def _create(transaction: Transaction, name: str) -> None:
     )
     study, number, revision = one(transaction, name)
     layout = Layout(number, name, revision, ())
+    create_table(transaction, layout)
+    transaction.insert(
+        "counters", ("study", "state", "count"), [(number, state, 0) for state in STATES]
+    )
+    views.create(transaction, study, layout)
+
+
+def create_table(transaction: Transaction, layout: Layout) -> None:
+    """The table of a study, as yet without its fields."""
     types = transaction.flavour.types
     transaction.sql(
         f"CREATE TABLE {layout.table} (experiment {types['key']},"
@@ -111,10 +120,6 @@ def _create(transaction: Transaction, name: str) -> None:
     transaction.sql(
         f"CREATE INDEX {layout.table}_order ON {layout.table} (position, repeat, experiment)"
     )
-    transaction.insert(
-        "counters", ("study", "state", "count"), [(number, state, 0) for state in STATES]
-    )
-    views.create(transaction, study, layout)
 
 
 def read_layout(transaction: Transaction, name: str, known: Layout | None = None) -> Layout:
