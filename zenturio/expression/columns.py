@@ -37,7 +37,7 @@ def evaluate(
     """The value of *expression* in each of *length* rows."""
     if length == 0:
         return _nothing(expression, columns)
-    if length <= FEW:
+    if length <= FEW and expression.names <= columns.keys():
         return _one_by_one(expression, columns, length, positions or {})
     source: dict[Key, Array] = {}
     source.update(columns.items())
@@ -58,7 +58,7 @@ def _one_by_one(
     length: int,
     positions: Mapping[str, Array],
 ) -> Array:
-    names = [name for name in expression.names if name in columns]
+    names = list(expression.names)
     spots = [name for name in expression.indexed if name in positions]
     width = len(names)
     series = [columns[name][:length].tolist() for name in names]
@@ -93,7 +93,10 @@ def _whole(parts: list[tuple[slice, Cells]], length: int) -> Array:
 
 def _wide(cells: Cells) -> Array:
     found: Array = cells.data
-    return found.astype(np.int64) if cells.kind == "int" else found
+    if cells.kind == "int":
+        return found.astype(np.int64)
+    # A column that is only named would else be the caller's own.
+    return found if found.base is None else found.copy()
 
 
 def _nothing(expression: Expression, columns: Mapping[str, Array]) -> Array:

@@ -41,10 +41,12 @@ class Block:
     def cells(self, key: Key) -> Cells:
         known = self._known.get(key)
         if known is None:
-            column = np.asarray(self.source[key])
-            known = of_array(column[self.start : self.start + self.length])
-            self._known[key] = known
+            known = self._known[key] = of_array(self.column(key))
         return known
+
+    def column(self, key: Key) -> Array:
+        """The values as the caller gave them."""
+        return np.asarray(self.source[key])[self.start : self.start + self.length]
 
     def row(self, index: int) -> int:
         return self.start + index
@@ -69,13 +71,13 @@ class Picked:
         return self.rows.row(int(self.picked[index]))
 
 
-def by_nulls(rows: Rows, keys: Iterable[Key]) -> Iterator[Picked]:
+def by_nulls(block: Block, keys: Iterable[Key]) -> Iterator[Picked]:
     """Groups of rows in which each of the *keys* is NULL everywhere or nowhere.
 
     So an inactive parameter costs no speed: in a group, every column is of one kind or constant.
     Nothing if the rows need not be parted, or would be parted too often.
     """
-    nulls = {key: mask for key in keys if (mask := _nulls(rows.cells(key))) is not None}
+    nulls = {key: mask for key in keys if (mask := _nulls(block.column(key))) is not None}
     if not nulls or len(nulls) > 60:
         return
     codes = sum(mask.astype(np.int64) << at for at, mask in enumerate(nulls.values()))
@@ -84,12 +86,12 @@ def by_nulls(rows: Rows, keys: Iterable[Key]) -> Iterator[Picked]:
         return
     for pattern in patterns.tolist():
         known = {key: constant(None) for at, key in enumerate(nulls) if pattern >> at & 1}
-        yield Picked(rows, np.flatnonzero(codes == pattern), known)
+        yield Picked(block, np.flatnonzero(codes == pattern), known)
 
 
-def _nulls(cells: Cells) -> Array | None:
+def _nulls(column: Array) -> Array | None:
     """Where NULL stands; nothing if nowhere."""
-    if cells.kind != "mixed" or cells.constant:
+    if column.dtype.kind != "O":
         return None
-    mask = np.fromiter((value is None for value in cells.list()), bool, len(cells.data))
+    mask = np.fromiter((value is None for value in column.tolist()), bool, len(column))
     return mask if mask.any() else None
