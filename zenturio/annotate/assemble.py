@@ -153,26 +153,31 @@ class Assembly:
             if name in found:
                 message = f"the metric {name} stands already at {found[name].place}"
                 self.complaints.error(message, place, "give one of them another name")
-            elif name in known_names(parameters):
+            found.setdefault(name, measured.metric)
+        for metric in self.regional():
+            self.add_regional(metric, found)
+        for name, metric in found.items():
+            if name in known_names(parameters):
                 declared = parameters.found.get(name)
                 where = f" at {declared.place}" if declared else ""
                 message = f"{name} is a parameter{where}, so no metric can have its name"
-                self.complaints.error(message, place, "give one of them another name")
-            found.setdefault(name, measured.metric)
-        for probed in self.each(Probed):
-            self.region_metrics(probed, found)
+                self.complaints.error(message, metric.place, "give one of them another name")
         return found
 
-    def region_metrics(self, probed: Probed, found: dict[str, Metric]) -> None:
-        """A region's probes report to the run themselves, each under a name of its own."""
-        place = probed.name.place(0, len(probed.name.text))
-        declared = {each.name.text for each in self.each(Measured)}
-        names = metric_names(probed.name.text, probed.probes)
-        for name, probe in zip(names, probed.probes, strict=True):
-            found.setdefault(name, Metric(name, unit=MEASURED[probe.lower()], place=place))
-            if name in declared:
-                message = f"the region's {name} stands already at {found[name].place}"
-                self.complaints.error(message, place, "give one of them another name")
+    def regional(self) -> Iterator[Metric]:
+        """The metrics that the probes of regions report, each under a name of its own."""
+        for probed in self.each(Probed):
+            place = probed.name.place(0, len(probed.name.text))
+            names = metric_names(probed.name.text, probed.probes)
+            for name, probe in zip(names, probed.probes, strict=True):
+                yield Metric(name, unit=MEASURED[probe.lower()], place=place)
+
+    def add_regional(self, metric: Metric, found: dict[str, Metric]) -> None:
+        """A METRIC of the same name may say more of it, but not find it somewhere else."""
+        declared = found.setdefault(metric.name, metric)
+        if declared.source or declared.formula is not None:
+            message = f"the region's {metric.name} stands already at {declared.place}"
+            self.complaints.error(message, metric.place, "give one of them another name")
 
     def names(
         self, dimensions: Mapping[str, Parameter], metrics: Mapping[str, Metric], repeat: Repeat

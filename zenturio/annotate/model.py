@@ -177,4 +177,10 @@ class Application:
     rank: Expression | None = None
     outputs: tuple[str, ...] = ()
     after: tuple[After, ...] = ()
+    sides: tuple[tuple[str, Source], ...] = ()
+    """NAME.zen and study.zen with their paths: read for directives, no part of an experiment."""
+    overrides: tuple[str, ...] = ()
+    """Sets that were given instead of those in the files."""
+    paths: tuple[Path, ...] = ()
+    """The files and folders that were named, absolute."""
     warnings: tuple[Complaint, ...] = ()

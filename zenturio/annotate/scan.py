@@ -39,7 +39,13 @@ def scan(paths: Sequence[str | Path] | str | Path, *, overrides: Sequence[str] =
     application = assembly.application(found.name, found.root)
     complaints.close()
     assert application is not None, "what is not an application has complaints"
-    return replace(application, warnings=tuple(complaints.warnings))
+    return replace(
+        application,
+        sides=tuple((d.name, d.source) for d in documents if d.kind != "file"),
+        overrides=tuple(overrides),
+        paths=tuple(Path(path).absolute() for path in given),
+        warnings=tuple(complaints.warnings),
+    )
 
 
 def _check_side(document: Document, complaints: Complaints) -> None:
