@@ -102,7 +102,10 @@ class Evaluator:
     ) -> Cells:
         """The *fast* way where it is proven to be right, else *slow* row by row."""
         if fast is not None and not all(operand.constant for operand in operands):
-            found = fast(*operands)
+            try:
+                found = fast(*operands)
+            except Fault as fault:
+                raise self._located(fault, node, rows) from None
             if found is not None:
                 return found
         if any(operand.constant and operand.data is None for operand in operands):

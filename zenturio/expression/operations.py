@@ -141,14 +141,18 @@ _BEFORE = "test before: b != 0 and a / b > 1, or a / b if b != 0 else 0"
 
 def _divisor(value: Number) -> Number:
     if value == 0:
-        raise Fault("division by zero", _BEFORE)
+        raise zero_divisor()
     return value
 
 
 def _whole_divisor(value: int) -> int:
     if value == 0:
-        raise Fault("division by zero", _BEFORE)
+        raise zero_divisor()
     return value
+
+
+def zero_divisor() -> Fault:
+    return Fault("division by zero", _BEFORE)
 
 
 def _reals(operation: Callable[[Number, Number], float], a: Number, b: Number) -> float:

@@ -89,6 +89,8 @@ def _is_power_of_two(a: Cells) -> Cells | None:
 def _divides(divisor: Cells, value: Cells) -> Cells | None:
     if divisor.kind != "int" or value.kind != "int":
         return None
+    if divisor.low <= 0 <= divisor.high:
+        return None
     rest = remainder(value, divisor)
     return None if rest is None else Cells("bool", np.equal(rest.data, 0))
 

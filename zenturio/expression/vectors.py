@@ -1,7 +1,8 @@
 """Operators on whole columns, where it is proven that the machine's numbers give Python's answer.
 
-Every function gives ``None`` where it is not: the operator is then applied row by row. So nothing
-here needs to tell what is wrong, only to be sure that nothing is.
+Every function gives ``None`` where it is not: the operator is then applied row by row, and that
+tells what is wrong. Only a zero divisor is told here, because it is so common before a condition
+shuts it out.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from zenturio.expression.cells import INT32, INT64, Array, Cells, constant
+from zenturio.expression.operations import zero_divisor
 
 EXACT = 2**53
 """Integers up to here are real numbers as well, so that comparing and dividing them is exact."""
@@ -61,10 +63,18 @@ def _exact(cells: Cells) -> bool:
     )
 
 
-def _no_zero(cells: Cells) -> bool:
-    if cells.kind == "int" and (cells.low > 0 or cells.high < 0):
+def _divisible(a: Cells, b: Cells) -> bool:
+    """Whether both are numbers; a Fault with its row if a divisor is 0."""
+    if a.kind not in _NUMBERS or b.kind not in _NUMBERS:
+        return False
+    if b.kind == "int" and (b.low > 0 or b.high < 0):
         return True
-    return bool(np.all(cells.data))
+    good = np.asarray(np.not_equal(b.data, 0))
+    if not good.all():
+        fault = zero_divisor()
+        fault.row = int(good.argmin())
+        raise fault
+    return True
 
 
 def add(a: Cells, b: Cells) -> Cells | None:
@@ -89,14 +99,16 @@ def multiply(a: Cells, b: Cells) -> Cells | None:
 
 
 def divide(a: Cells, b: Cells) -> Cells | None:
+    if not _divisible(a, b):
+        return None
     # Python rounds the quotient of two integers once, the machine each of them before.
     if a.kind == "int" and b.kind == "int" and not (_exact(a) and _exact(b)):
         return None
-    return _reals(np.true_divide, a, b) if b.kind in _NUMBERS and _no_zero(b) else None
+    return _reals(np.true_divide, a, b)
 
 
 def floor_divide(a: Cells, b: Cells) -> Cells | None:
-    if b.kind not in _NUMBERS or not _no_zero(b):
+    if not _divisible(a, b):
         return None
     if a.kind == "int" and b.kind == "int":
         most = max(abs(a.low), abs(a.high))
@@ -108,7 +120,7 @@ def floor_divide(a: Cells, b: Cells) -> Cells | None:
 
 
 def remainder(a: Cells, b: Cells) -> Cells | None:
-    if b.kind not in _NUMBERS or not _no_zero(b):
+    if not _divisible(a, b):
         return None
     if a.kind == "int" and b.kind == "int":
         low, high = min(b.low + 1, 0), max(b.high - 1, 0)
