@@ -13,7 +13,7 @@ from needs import needs
 
 from zenturio.errors import PlaceError, SafetyError
 from zenturio.execute import Local, Settings, tree
-from zenturio.experiment import Filed, Log, Recipe, Step
+from zenturio.experiment import Filed, Log, Missing, Recipe, Step
 from zenturio.testing.executor import experiment, gflops, outcome, running, until
 
 SOON = Settings(grace=0.3)
@@ -380,3 +380,61 @@ def test_a_large_input_is_shared_and_cannot_be_spoilt_in_silence(zen, tmp_path):
         assert (tmp_path / "big").read_bytes() == content
         assert spoilt.cause in ("a large input file was written to", "")
         assert outcome(place, with_big("wc -c < in/big")).stdout.head == b"2097152\n"
+
+
+def test_the_size_of_a_small_program_is_its_own(place, tmp_path):
+    program = _compiled(tmp_path, "int main() { return 0; }")
+    found = outcome(place, experiment("./p", files={"p": program}))
+    assert 100_000 < found.metrics["maxrss"] < 4_000_000
+
+
+def test_the_size_of_the_largest_process_counts(place):
+    code = "x = b'1' * 150_000_000"
+    found = outcome(place, experiment(f'{sys.executable} -c "{code}"; true'))
+    assert 150_000_000 < found.metrics["maxrss"] < 200_000_000
+
+
+def test_a_size_that_cannot_be_told_from_the_launchers_is_not_invented(zen, tmp_path):
+    program = _compiled(tmp_path, "int main() { return 0; }")
+    with Local(zen, 2, settings=Settings(exact=float("inf"))) as place:
+        futures = [place.submit(experiment("./p", files={"p": program})) for _ in range(20)]
+        sizes = [future.result(60).metrics["maxrss"] for future in futures]
+    assert all(isinstance(size, Missing) or size < 4_000_000 for size in sizes)
+    assert isinstance(sizes[-1], Missing)
+    assert "smaller than its launcher" in sizes[-1].why
+
+
+def test_times_are_those_of_the_program(place):
+    found = outcome(place, experiment("sleep 0.2"))
+    assert 0.2 <= found.metrics["wtime"] < 0.4
+    assert found.metrics["ctime"] < 0.1
+    code = "import time\nwhile time.process_time() < 0.2: pass"
+    found = outcome(place, experiment(f"{sys.executable} -c '{code}' & wait"))
+    assert 0.2 <= found.metrics["ctime"] < 0.5
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo spoilt > in",
+        "rm in; ln {victim} in",
+        "rm in; ln -s {victim} in",
+        "rm in; mkdir in",
+        "rm in; mkfifo in",
+        "rm in",
+        "chmod 0 in",
+        "head -c 100000 /dev/zero > in",
+        "chmod 0 .",
+    ],
+)
+def test_whatever_became_of_a_folder_the_next_finds_its_files_and_harms_nobody(
+    zen, tmp_path, command
+):
+    victim = tmp_path / "victim"
+    victim.write_text("unharmed")
+    with Local(zen, 1) as place:
+        first = experiment(command.format(victim=victim), files={"in": b"one", "other": b""})
+        outcome(place, first)
+        second = outcome(place, experiment("ls; cat in; stat -c %a in", files={"in": b"two"}))
+    assert second.stdout.head == b"in\ntwo755\n"
+    assert victim.read_text() == "unharmed"

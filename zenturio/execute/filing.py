@@ -26,6 +26,7 @@ from zenturio.experiment.identity import content_digest
 SMALL = 2**20
 """Files up to so many bytes are copied."""
 _FICLONE = 0x40049409
+_USER = os.geteuid()
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -46,11 +47,38 @@ def write(path: str, content: bytes, mode: int) -> None:
     try:
         if mode & 0o022:  # bits that the umask commonly takes away
             os.fchmod(descriptor, mode & 0o777)
-        left = memoryview(content)
-        while left:
-            left = left[os.write(descriptor, left) :]
+        _write_all(descriptor, content)
     finally:
         os.close(descriptor)
+
+
+def overwrite(path: str, content: bytes, mode: int) -> bool:
+    """Writes into a file that is there, which costs much less; false where that is not safe.
+
+    It must be a plain file of ours that has no other name.
+    """
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or found.st_uid != _USER:
+            return False
+        if stat.S_IMODE(found.st_mode) != mode & 0o777:
+            os.fchmod(descriptor, mode & 0o777)
+        if found.st_size > len(content):
+            os.ftruncate(descriptor, len(content))
+        _write_all(descriptor, content)
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[os.write(descriptor, left) :]
 
 
 def checked(path: str) -> str:
@@ -123,11 +151,14 @@ class Inputs:
 
 
 class Folder:
-    """A folder that is being filled for one experiment."""
+    """A folder that is being filled for one experiment; plain files *left* in it are used again."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, left: Iterable[str] = ()) -> None:
         self.path = path
         self.shared: list[Shared] = []
+        self.own: set[str] = set()
+        """What may be left for the next one: the names of files that were written here."""
+        self._left = set(left)
         self._made: set[str] = set()
 
     def put(self, files: Iterable[Filed], inputs: Inputs) -> None:
@@ -135,7 +166,7 @@ class Folder:
         for filed in files:
             name = checked(filed.path)
             if filed.content is not None:
-                write(self._target(name), filed.content, filed.mode)
+                self._write(name, filed.content, filed.mode)
             elif filed.original is not None and not filed.digest:
                 shutil.copy(filed.original, self._target(name))
             elif filed.original is not None:
@@ -150,16 +181,31 @@ class Folder:
 
     def copy(self, source: Path, name: str, mode: int) -> None:
         """A small file of a build."""
-        write(self._target(name), source.read_bytes(), mode)
+        self._write(name, source.read_bytes(), mode)
 
     def link(self, text: str, name: str) -> None:
         """A symbolic link as it stood in a build."""
         Path(self._target(name)).symlink_to(text)
 
+    def finish(self) -> None:
+        """Takes away what is left of the one before."""
+        for name in self._left:
+            os.unlink(f"{self.path}/{name}")  # noqa: PTH108
+
+    def _write(self, name: str, content: bytes, mode: int) -> None:
+        self.own.add(name)
+        if name in self._left and overwrite(f"{self.path}/{name}", content, mode):
+            self._left.discard(name)
+        else:
+            write(self._target(name), content, mode)
+
     def _target(self, name: str) -> str:
-        """Where *name* goes; the folders above it are there."""
+        """Where *name* goes, which is free; the folders above it are there."""
         target = f"{self.path}/{name}"
-        if "/" in name:
+        if name in self._left:
+            os.unlink(target)  # noqa: PTH108
+            self._left.discard(name)
+        elif "/" in name:
             parent = os.path.dirname(target)  # noqa: PTH120 - called often
             if parent not in self._made:
                 os.makedirs(parent, exist_ok=True)  # noqa: PTH103
@@ -182,18 +228,25 @@ def _clone(source: Path, target: str, mode: int) -> bool:
     return False
 
 
-def emptied(folder: str) -> bool:
-    """Takes away what is in a folder, and the folder too unless it is then as good as new."""
+def emptied(folder: str, own: set[str]) -> set[str] | None:
+    """Takes away all but the plain files named in *own*; tells which of them there are.
+
+    None, and the folder is gone too, where it cannot be made as good as new.
+    """
+    left = set()
     try:
-        for name in os.listdir(folder):  # noqa: PTH208 - called often
-            os.unlink(f"{folder}/{name}")  # noqa: PTH108
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name in own and entry.is_file(follow_symlinks=False):
+                    left.add(entry.name)
+                else:
+                    os.unlink(entry.path)  # noqa: PTH108
         if os.lstat(folder).st_mode & 0o700 == 0o700:
-            return True
+            return left
     except OSError:  # a folder within, or a mode that forbids it
-        remove(folder)
-        return False
-    os.rmdir(folder)  # noqa: PTH106
-    return False
+        pass
+    remove(folder)
+    return None
 
 
 def remove(folder: str) -> None:

@@ -12,6 +12,7 @@ the input ends, the driver has gone, and everything that the launcher started go
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import signal
@@ -21,15 +22,18 @@ from contextlib import suppress
 from typing import Any
 
 from zenturio.execute import tree, wire
-from zenturio.execute.spawn import spawn
+from zenturio.execute.spawn import Spawner
 from zenturio.execute.streams import Stream
 
 _WATCH = 0.1
 """Seconds between two looks at the memory and the number of processes."""
+_QUIET = 0.002
+"""Seconds for which a command is left alone, with what it prints: most short ones end by then."""
 _UNKILLABLE = 30.0
 """Seconds after which a killed process that does not go is left to the system."""
 _AT_A_TIME = 64
 """How many children are taken in before something else gets its turn."""
+_SETSID = next((p for p in ("/usr/bin/setsid", "/bin/setsid") if os.access(p, os.X_OK)), "")
 _RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 
@@ -50,6 +54,15 @@ class Launcher:
         self.environment = dict(os.environb)
         self.gone = False
         """Whether the driver has gone."""
+        self._runs = 0
+        self._peak = 0
+
+    def peak(self) -> int:
+        """The launcher's own largest size; looked up now and then, for it hardly changes."""
+        if self._runs % 256 == 0:
+            self._peak = tree.own_peak()
+        self._runs += 1
+        return self._peak
 
     def serve(self) -> None:
         """Until the driver goes."""
@@ -72,6 +85,8 @@ class Run:
         self._streams: dict[int, Stream] = {}
         self._ctime = 0.0
         self._maxrss = 0
+        self._hidden = 0
+        """A largest resident size up to this may be the launcher's own."""
         self._leader = 0
         self._over = True
         """Whether the command itself has ended."""
@@ -83,9 +98,6 @@ class Run:
         """The reply: how it ended, what it used; and head and tail of both streams."""
         request = self._request
         streams = [Stream(request["head"], request["tail"]) for _ in range(2)]
-        for stream in streams:
-            self._streams[stream.fileno()] = stream
-            self._poll.register(stream, select.POLLIN)
         started, clock = time.time(), time.monotonic()
         step, wall, why = self._steps(streams)
         for stream in streams:
@@ -99,7 +111,8 @@ class Run:
             "status": self._status,
             "wtime": wall,
             "ctime": self._ctime,
-            "maxrss": self._maxrss,
+            "maxrss": self._maxrss if self._maxrss > self._hidden else None,
+            "hidden": self._hidden,
             "started": started,
             "ended": started + time.monotonic() - clock,
             "sizes": [stream.size for stream in streams],
@@ -113,15 +126,21 @@ class Run:
         environment = self._launcher.environment | {
             os.fsencode(name): os.fsencode(text) for name, text in request["environment"].items()
         }
+        spawner = Spawner(environment, streams[0].write, streams[1].write)
+        setsid = _SETSID if request["exact"] else ""
         try:
             os.chdir(request["folder"])
             _pin(request["cpus"])
             for at, step in enumerate(request["steps"]):
                 number = at
+                self._leader, exact = spawner.start(step, setsid)
+                self._hidden = max(self._hidden, 0 if exact else self._launcher.peak())
                 begun = time.monotonic()
-                self._leader = spawn(step, environment, streams[0].write, streams[1].write)
                 self._over = False
-                self._wait(step, begun)
+                self._pump(_QUIET)
+                if not self._over:
+                    self._open(streams)
+                    self._wait(step, begun)
                 wall += time.monotonic() - begun
                 if self._stop or self._status:
                     break
@@ -129,6 +148,13 @@ class Run:
             self._stop = "unstartable"
             return number, wall, error.strerror or str(error)
         return number, wall, ""
+
+    def _open(self, streams: list[Stream]) -> None:
+        """From now on, reads what comes through *streams*."""
+        for stream in streams:
+            if stream.fileno() not in self._streams and not stream.ended:
+                self._streams[stream.fileno()] = stream
+                self._poll.register(stream, select.POLLIN)
 
     def _wait(self, step: dict[str, Any], begun: float) -> None:
         """Until the command ended, or its run is to be stopped."""
@@ -193,7 +219,8 @@ class Run:
             if pid == self._leader:
                 self._status = os.waitstatus_to_exitcode(status)
                 self._over = True
-        os.write(self._launcher.far, b".")  # there may be more
+        with suppress(BlockingIOError):
+            os.write(self._launcher.far, b".")  # there may be more
         return True
 
     def _members(self) -> list[int]:
@@ -237,6 +264,7 @@ def main() -> None:
     import resource  # noqa: PLC0415 - not on every platform that imports this module
 
     tree.adopt_orphans()
+    gc.disable()  # a run leaves no cycles
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123
         file.write("500")  # short of memory, the system takes an experiment, not the driver

@@ -39,6 +39,7 @@ READ = 2**22
 """Of each stream, so many bytes at its beginning and at its end are searched for metrics."""
 _STREAMS = ("stdout", "stderr", "")
 _STACK = 8 * 2**20
+_HIDDEN = "the run was short, and smaller than its launcher, which has {} B"
 _LOSSES = 3
 """How often an experiment is begun whose launcher is lost each time."""
 
@@ -53,6 +54,8 @@ class Settings:
     """Seconds between SIGTERM and SIGKILL."""
     processes: int = 4096
     """An experiment with more processes at a time is killed."""
+    exact: float = 0.02
+    """Where runs take so many seconds, even a small largest size is told from the launcher's."""
     log: int = 2**16
     """Of each stream, so many bytes at its beginning and at its end are kept."""
 
@@ -67,6 +70,8 @@ class Runner:
         self._workspace = Workspace(folder)
         self._inputs = Inputs(folder.absolute() / "inputs")
         self._builds = Builds(folder, self._inputs, closed)
+        self._wall = float("inf")
+        """About how long the last runs took."""
         self._meters: dict[int, tuple[Recipe, Meter]] = {}
 
     def is_light(self, experiment: Experiment) -> bool:
@@ -106,7 +111,7 @@ class Runner:
         """Clears away the folder of *task*, if it has one."""
         prepared, task.prepared = task.prepared, None
         if prepared is not None:
-            self._workspace.drop(prepared.folder.path, keep=keep)
+            self._workspace.drop(prepared.folder, keep=keep)
 
     def close(self) -> None:
         """Takes the folders away."""
@@ -121,9 +126,11 @@ class Runner:
         if isinstance(built, Failure):
             return self._unbuilt(experiment, built)
         with disk(self._outputs):
-            path = self._workspace.make(experiment.digest)
-            request = self._request(experiment, path, experiment.steps, experiment.environment)
-            task.prepared = prepared = Prepared(Folder(path), {**request, "cpus": cpus})
+            folder = self._workspace.make(experiment.digest)
+            request = self._request(
+                experiment, folder.path, experiment.steps, experiment.environment
+            )
+            task.prepared = prepared = Prepared(folder, {**request, "cpus": cpus})
             try:
                 self._fill(prepared.folder, experiment, built)
             except BaseException:
@@ -149,6 +156,7 @@ class Runner:
             built.put(folder)
             files = tuple(filed for filed in files if filed.path not in built.paths)
         folder.put(files, self._inputs)
+        folder.finish()
 
     def _request(
         self,
@@ -170,6 +178,7 @@ class Runner:
             "tail": READ,
             "grace": self._settings.grace,
             "processes": self._settings.processes,
+            "exact": self._wall >= self._settings.exact,
         }
 
     def _built(self, task: Task, slot: Slot | None, cpus: list[int] | None) -> Built | Failure:
@@ -206,12 +215,13 @@ class Runner:
 
     def _outcome(self, experiment: Experiment, folder: Folder, reply: Reply) -> Outcome:
         facts = reply.facts
+        self._wall = min(facts["wtime"], self._wall * 0.75 + facts["wtime"] * 0.25)
         status, cause = _judged(reply, experiment.steps)
         meter = self._meter(experiment.recipe)
         metrics = meter.measure(
             experiment.values,
             Evidence(
-                reply.stdout, reply.stderr, Path(folder.path), _reported(folder.path), _usage(facts)
+                reply.stdout, reply.stderr, folder.path, _reported(folder.path), _usage(facts)
             ),
         )
         if status == "ok":
@@ -283,7 +293,7 @@ def _usage(facts: Mapping[str, Any]) -> dict[str, Measure]:
     return {
         "wtime": facts["wtime"],
         "ctime": facts["ctime"],
-        "maxrss": facts["maxrss"],
+        "maxrss": facts["maxrss"] or Missing(_HIDDEN.format(facts["hidden"])),
         "exit": Missing("the command could not be started") if unstarted else facts["status"],
     }
 

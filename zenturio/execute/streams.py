@@ -21,6 +21,7 @@ class Stream:
         self._tail: deque[bytes] = deque()
         self._tail_size = 0
         self.size = 0
+        self.ended = False
 
     def fileno(self) -> int:
         return self._read
@@ -30,6 +31,7 @@ class Stream:
         chunk = os.read(self._read, _CHUNK)
         if chunk:
             self._keep(chunk)
+        self.ended = not chunk
         return bool(chunk)
 
     def _keep(self, chunk: bytes) -> None:

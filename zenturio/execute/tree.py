@@ -47,6 +47,22 @@ def children(pid: int) -> list[int]:
     return found
 
 
+def started(pid: int) -> int:
+    """When *pid* was started, in ticks of the system's clock; 0 where it is not there."""
+    with suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+        return int(file.read().rpartition(b")")[2].split()[19])
+    return 0
+
+
+def own_peak() -> int:
+    """The largest resident size of this process in bytes, which what it starts inherits."""
+    with suppress(OSError), open("/proc/self/status", "rb") as file:  # noqa: PTH123
+        for line in file:
+            if line.startswith(b"VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
 def resident(pids: Iterable[int]) -> int:
     """How many bytes *pids* hold in memory of their own (shared pages are not counted)."""
     pages = 0

@@ -17,7 +17,7 @@ from threading import Lock
 from typing import Literal
 
 from zenturio.execute import tree
-from zenturio.execute.filing import disk, emptied, remove
+from zenturio.execute.filing import Folder, disk, emptied, remove
 from zenturio.experiment import METRICS
 
 Keep = Literal["always", "failed", "never"]
@@ -39,33 +39,35 @@ class Workspace:
             self._session, self._lock = self._begin()
         self._path = str(self._session)
         self._used: set[str] = set()
-        self._spare: set[str] = set()
+        self._spare: dict[str, set[str]] = {}
+        """Cleared folders, and the files in them that may be written anew."""
         self._turn = Lock()
 
-    def make(self, digest: str) -> str:
-        """An empty folder for an experiment: an emptied one under a new name, which costs less."""
+    def make(self, digest: str) -> Folder:
+        """A folder for an experiment: a cleared one under a new name, which costs less."""
         path = f"{self._path}/{digest}"
         with self._turn:
             if path in self._used:  # the same experiment runs twice at a time
                 path = f"{path}-{secrets.token_hex(4)}"
             self._used.add(path)
             spare = path if path in self._spare else next(iter(self._spare), None)
-            self._spare.discard(spare or "")
+            left = self._spare.pop(spare) if spare is not None else set()
         if spare is None:
             os.mkdir(path)  # noqa: PTH102 - called often
         elif spare != path:
             os.rename(spare, path)  # noqa: PTH104 - called often
-        return path
+        return Folder(path, left)
 
-    def drop(self, path: str, *, keep: bool) -> None:
+    def drop(self, folder: Folder, *, keep: bool) -> None:
         """Takes a folder away, or puts it where kept ones are found."""
+        path = folder.path
         if keep:
             self._put(path)
-        empty = not keep and emptied(path)
+        left = None if keep else emptied(path, folder.own)
         with self._turn:
             self._used.discard(path)
-            if empty:
-                self._spare.add(path)
+            if left is not None:
+                self._spare[path] = left
 
     def _put(self, path: str) -> None:
         kept = self._work / Path(path).name.partition("-")[0]

@@ -16,7 +16,7 @@ class Evidence:
 
     stdout: Log = field(default_factory=Log)
     stderr: Log = field(default_factory=Log)
-    folder: Path | None = None
+    folder: str | Path | None = None
     reported: bytes = b""
     usage: Mapping[str, Measure] = field(default_factory=dict)
 
@@ -29,7 +29,7 @@ class Evidence:
         if self.folder is None:
             return Text(source, Log(), f"{source} cannot be read here: there is no folder")
         try:
-            content = read_inside(self.folder, source)
+            content = read_inside(Path(self.folder), source)
         except OutsideError as error:
             return Text(source, Log(), str(error))
         return Text(source, Log(content, b"", len(content)))
