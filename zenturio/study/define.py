@@ -13,8 +13,8 @@ from zenturio.record import Definition, Field
 from zenturio.space import Parameter, Space
 
 
-def define(application: Application) -> Definition:
-    """The definition of the study that *application* describes."""
+def define(application: Application, experiments: int) -> Definition:
+    """The definition of the study of *application* that plans so many *experiments*."""
     return Definition(
         parameters=fields_of(application.space),
         metrics=(*measured(), *(_metric(metric) for metric in application.metrics)),
@@ -23,13 +23,17 @@ def define(application: Application) -> Definition:
             for goal in application.goals
         ),
         provenance=provenance(application.root),
-        sources={
-            each.path: each.source.content
-            for each in application.files
-            if each.lines and each.source.text is not None
-        },
-        notes=_notes(application),
+        sources=_sources(application),
+        notes={**_notes(application), "experiments": experiments},
     )
+
+
+def _sources(application: Application) -> dict[str, bytes]:
+    """The files that hold directives, or that they fill."""
+    filled = {
+        each.path: each.source.content for each in application.files if each.lines or each.holes
+    }
+    return filled | {path: source.content for path, source in application.sides}
 
 
 def fields_of(space: Space) -> tuple[Field, ...]:
@@ -68,6 +72,8 @@ def way_of(metric: Metric) -> str:
 def _notes(application: Application) -> Mapping[str, Any]:
     return {
         "root": str(application.root.absolute()),
+        "paths": [str(path) for path in application.paths],
+        "overrides": list(application.overrides),
         "repeat": application.repeat.count,
         "constraints": [each.text for each in application.space.constraints],
         "runs": [command.text.text for command in application.runs],

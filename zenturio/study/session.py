@@ -67,7 +67,7 @@ class Session:
         self.check()
         generator = Generator(self.application)
         repository, study = self.repository, self.study
-        repository.open(study, define(self.application))
+        repository.open(study, define(self.application, self.experiments))
         lease = repository.lease(study, Driver.here(), join=self.join, seconds=LEASE)
         try:
             run = Run(

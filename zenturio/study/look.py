@@ -1,0 +1,216 @@
+"""What is known of studies and experiments, gathered for whoever shows it."""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from zenturio.errors import InputError, NotFoundError
+from zenturio.experiment import Artifact, Measure, Missing, Series
+from zenturio.expression import Value
+from zenturio.record import Attempt, Lease, Record, Repository, State, Study
+from zenturio.record.open import open_repository
+from zenturio.study.refill import UnfilledError, files_of
+
+POLL = 0.5
+"""Seconds between two looks at an experiment that still runs."""
+
+
+@contextmanager
+def opened(db: str | None) -> Iterator[Repository]:
+    """The repository at *db*, else the project's; closed behind."""
+    repository = open_repository(db)
+    try:
+        yield repository
+    finally:
+        repository.close()
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a study stands."""
+
+    study: str
+    created: float
+    counts: Mapping[State, int]
+    planned: int
+    """Experiments of all its points, as far as that was known when it was run last."""
+    last: float | None
+    drivers: tuple[Lease, ...]
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+    @property
+    def ok(self) -> int:
+        return self.counts["ok"]
+
+    @property
+    def running(self) -> int:
+        return self.counts["running"]
+
+    @property
+    def waiting(self) -> int:
+        return self.counts["waiting"]
+
+    @property
+    def failed(self) -> int:
+        return self.total - self.ok - self.running - self.waiting
+
+    @property
+    def left(self) -> int:
+        return max(self.planned, self.total) - self.ok - self.failed
+
+
+def standing(repository: Repository, name: str) -> Standing:
+    """Where the study *name* stands."""
+    return _standing(repository, repository.study(name))
+
+
+def standings(repository: Repository) -> list[Standing]:
+    """Where every study stands, in the order of their creation."""
+    return [_standing(repository, study) for study in repository.studies()]
+
+
+def _standing(repository: Repository, study: Study) -> Standing:
+    notes = repository.definition(study.name).notes
+    return Standing(
+        study.name,
+        study.created,
+        repository.counts(study.name),
+        int(notes.get("experiments", 0)),
+        repository.last(study.name),
+        repository.drivers(study.name),
+    )
+
+
+@dataclass(frozen=True)
+class Found:
+    """One experiment with all that is known of it."""
+
+    study: str
+    record: Record
+    attempts: tuple[Attempt, ...]
+    artifacts: tuple[Artifact, ...]
+    units: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def metrics(self) -> Mapping[str, Measure]:
+        return self.record.outcome.metrics if self.record.outcome else {}
+
+
+def find(repository: Repository, digits: str, study: str | None = None) -> Found:
+    """The experiment whose digest begins with *digits*; an error if there is none, or several."""
+    wanted = digits.strip().lower()
+    if not wanted or set(wanted) - set("0123456789abcdef"):
+        raise InputError(f"{digits!r} is no digest", cure="it is made of the digits 0-9 and a-f")
+    matches = repository.matching(wanted, 8)
+    if study is not None:
+        repository.study(study)
+        matches = tuple(each for each in matches if study in each[1])
+    if not matches:
+        where = f" in study {study}" if study else ""
+        raise NotFoundError(
+            f"no experiment{where} begins with {digits}", cure="zen results STUDY lists digests"
+        )
+    if len(matches) > 1:
+        shown = ", ".join(digest[: len(wanted) + 4] for digest, _ in matches)
+        raise InputError(f"{digits} begins several digests: {shown}", cure="give more digits")
+    digest, studies = matches[0]
+    home = study or studies[0]
+    definition = repository.definition(home)
+    return Found(
+        home,
+        repository.row(home, digest),
+        repository.attempts(digest),
+        repository.artifacts(digest),
+        {f.name: f.unit for f in (*definition.parameters, *definition.metrics) if f.unit},
+    )
+
+
+def await_end(repository: Repository, digest: str, study: str) -> None:
+    """Wait while the experiment waits or runs and somebody drives its study."""
+    while repository.row(study, digest).outcome is None and repository.drivers(study):
+        time.sleep(POLL)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where two experiments differ."""
+
+    digests: tuple[str, str]
+    parameters: Mapping[str, tuple[Value, Value]]
+    metrics: Mapping[str, tuple[Measure | None, Measure | None]]
+    files: Mapping[str, str]
+    """Unified differences by path."""
+    note: str = ""
+
+
+def difference(repository: Repository, one: Found, other: Found) -> Difference:
+    """Where *one* and *other* differ: parameters, metrics, filled files."""
+    note, files = "", {}
+    try:
+        before, after = (
+            files_of(repository, one.study, one.record),
+            files_of(repository, other.study, other.record),
+        )
+        files = _file_differences(before, after)
+    except UnfilledError as error:
+        note = f"their files cannot be shown: {error}"
+    return Difference(
+        (one.record.digest, other.record.digest),
+        _pairs(one.record.values, other.record.values),
+        _pairs(one.metrics, other.metrics),
+        files,
+        note,
+    )
+
+
+T = TypeVar("T")
+
+
+def _pairs(one: Mapping[str, T], other: Mapping[str, T]) -> dict[str, tuple[T | None, T | None]]:
+    names = dict.fromkeys((*one, *other))
+    pairs = {name: (one.get(name), other.get(name)) for name in names}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def _file_differences(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str]:
+    found = {}
+    for path in sorted({*before, *after}):
+        lines = difflib.unified_diff(
+            before.get(path, "").splitlines(keepends=True),
+            after.get(path, "").splitlines(keepends=True),
+            n=1,
+        )
+        text = "".join(line if line.endswith("\n") else line + "\n" for line in list(lines)[2:])
+        if text:
+            found[path] = text
+    return found
+
+
+def plain(measure: Measure | None) -> object:
+    """A metric as JSON holds it: what is missing says why."""
+    if isinstance(measure, Missing):
+        return {"missing": measure.why}
+    return list(measure.values) if isinstance(measure, Series) else measure
+
+
+def words(measure: Measure | None) -> str:
+    """A metric as a person reads it."""
+    if isinstance(measure, Missing):
+        return f"missing: {measure.why}"
+    if isinstance(measure, Series):
+        shown = ", ".join(
+            f"{v:.4g}" if isinstance(v, float) else str(v) for v in measure.values[:6]
+        )
+        more = f", ... ({len(measure.values)} in all)" if len(measure.values) > 6 else ""
+        return f"[{shown}{more}]"
+    if isinstance(measure, float):
+        return f"{measure:.6g}"
+    return "" if measure is None else str(measure)

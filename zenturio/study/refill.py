@@ -1,0 +1,43 @@
+"""The files of an experiment that ran, made again from what the repository kept."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from zenturio.annotate import Application, Filler, scan
+from zenturio.errors import InputError
+from zenturio.record import Definition, Record, Repository
+
+
+class UnfilledError(Exception):
+    """The files cannot be made again; says why."""
+
+
+def files_of(repository: Repository, study: str, record: Record) -> dict[str, str]:
+    """The annotated files by path, filled as the study's newest definition fills them."""
+    application = kept_application(repository.definition(study))
+    if not application.space.contains(record.values):
+        raise UnfilledError("the study's directives have changed since it ran")
+    point = application.space.find(record.values)
+    seeds = application.repeat.texts(record.repeat)
+    filled = Filler(application).files(point, seeds)
+    return {each.path: each.content.decode("utf-8", "backslashreplace") for each in filled}
+
+
+def kept_application(definition: Definition) -> Application:
+    """The application as the repository kept it: its annotated files, and its overrides."""
+    if not definition.sources:
+        raise UnfilledError("the study has no annotated files")
+    with tempfile.TemporaryDirectory(prefix="zenturio-") as name:
+        folder = Path(name) / "study"
+        for path, content in definition.sources.items():
+            target = folder / path
+            if not target.resolve().is_relative_to(folder.resolve()):
+                raise UnfilledError(f"{path} is no path inside a study")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+        try:
+            return scan(folder, overrides=definition.notes.get("overrides", ()))
+        except InputError as error:
+            raise UnfilledError(str(error)) from error
