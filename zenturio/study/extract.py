@@ -1,0 +1,95 @@
+"""Measure again what ran already, from the output that was kept; nothing is run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+from zenturio.annotate import MEASURED, Application, Metric
+from zenturio.experiment import Artifact, Evidence, Measure, Meter, Missing, Outcome, Recipe
+from zenturio.record import Definition, Record, Repository
+from zenturio.record.facts import RECORDED
+from zenturio.study.define import define, way_of
+
+BATCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """What was measured again."""
+
+    study: str
+    experiments: int
+    metrics: tuple[str, ...]
+    """Those that were added or are found in another way, and all that are computed."""
+    gone: tuple[str, ...]
+    missing: int
+    """Values that the kept output does not hold."""
+
+
+def extract(
+    repository: Repository,
+    study: str,
+    application: Application,
+    step: Callable[[int], object] = lambda _count: None,
+) -> Extraction:
+    """Give every experiment of *study* that has ended the metrics that *application* asks for.
+
+    A metric that is found as before keeps its value. What the program reported by itself stays.
+    """
+    before = repository.definition(study)
+    again = _Again(before, application.metrics)
+    definition = define(application, int(before.notes.get("experiments", 0)))
+    repository.open(study, definition)
+    done = missing = 0
+    records = repository.records(study, states=RECORDED)
+    while batch := list(islice(records, BATCH)):
+        outcomes = [outcome for record in batch for outcome in again.outcomes(repository, record)]
+        repository.remeasure(study, outcomes)
+        done += len(outcomes)
+        missing += sum(isinstance(o.metrics.get(n), Missing) for o in outcomes for n in again.names)
+        step(len(batch))
+    return Extraction(study, done, again.names, again.gone, missing)
+
+
+class _Again:
+    """Which metrics must be measured again, and how."""
+
+    def __init__(self, before: Definition, metrics: tuple[Metric, ...]) -> None:
+        ways = {field.name: field.how for field in before.metrics}
+        changed = [m for m in metrics if m.formula or ways.get(m.name) != way_of(m)]
+        self.names = tuple(metric.name for metric in changed)
+        wanted = {metric.name for metric in metrics} | set(MEASURED)
+        self.gone = tuple(name for name in ways if name not in wanted)
+        self._meter = Meter(Recipe(tuple(changed)))
+        self._judge = Meter(Recipe(metrics))
+        self._dropped = {*self.names, *self.gone}
+
+    def outcomes(self, repository: Repository, record: Record) -> Iterator[Outcome]:
+        """The record's outcome with its new metrics."""
+        outcome = record.outcome
+        if outcome is None:
+            return
+        kept = {n: m for n, m in outcome.metrics.items() if n not in self._dropped}
+        logs = repository.logs(record.digest)
+        folder = _folder(repository.artifacts(record.digest))
+        evidence = Evidence(logs.stdout, logs.stderr, folder, usage=kept)
+        metrics = self._meter.measure(record.values, evidence)
+        yield self._judged(outcome, metrics)
+
+    def _judged(self, outcome: Outcome, metrics: dict[str, Measure]) -> Outcome:
+        """A program that ended well fails only for what it did not say."""
+        if outcome.exit != 0 or outcome.status not in {"ok", "failed"}:
+            return replace(outcome, metrics=metrics)
+        cause = self._judge.lacking(metrics)
+        return replace(outcome, metrics=metrics, status="failed" if cause else "ok", cause=cause)
+
+
+def _folder(artifacts: tuple[Artifact, ...]) -> Path | None:
+    """The folder below which the files of a run were kept."""
+    for artifact in artifacts:
+        depth = artifact.path.count("/") + 1
+        return artifact.kept.parents[depth - 1]
+    return None
