@@ -45,9 +45,9 @@ def test_every_kind_becomes_a_figure_for_browsers(kind):
     assert drawn(kind).note in re.sub("<br>", " ", figure["layout"]["title"]["text"])
 
 
-@pytest.mark.parametrize("format", ["png", "svg", "pdf"])
-def test_the_same_chart_gives_the_same_bytes(format):
-    assert image(drawn("line"), format) == image(drawn("line"), format)
+@pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
+def test_the_same_chart_gives_the_same_bytes(kind):
+    assert image(drawn("line"), kind) == image(drawn("line"), kind)
 
 
 def test_twelve_colours_are_told_apart_by_colour_and_dash():
@@ -103,7 +103,7 @@ def test_an_unknown_kind_of_file_is_refused(tmp_path):
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(PlaceError, match="cannot write .*picture.svg"):
+    with pytest.raises(PlaceError, match=r"cannot write .*picture\.svg"):
         save(drawn("line"), tmp_path / "missing" / "picture.svg")
 
 

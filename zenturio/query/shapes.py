@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from zenturio.expression.writer import quoted
+from zenturio.expression import quoted
 from zenturio.query.terms import Columns, Factor, Term, formula_of, values_of
 
 Kind = Literal[

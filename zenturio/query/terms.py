@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from zenturio.expression.writer import quoted
+from zenturio.expression import quoted
 
 Columns = Mapping[str, np.ndarray]
 

@@ -1,0 +1,82 @@
+"""Studies to be queried, in each kind of database."""
+
+from hashlib import blake2b
+
+import pytest
+from postgres import postgres, postgres_url
+
+from zenturio.experiment.experiment import Experiment, Outcome, Recipe
+from zenturio.record import Definition, Driver, Field
+from zenturio.record.open import open_repository
+
+__all__ = ["postgres", "postgres_url"]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def repository(request, tmp_path):
+    """An empty repository."""
+    place = tmp_path / "zenturio.db"
+    url = place if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    found = open_repository(url)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def sqlite(tmp_path):
+    """An empty repository in SQLite."""
+    found = open_repository(tmp_path / "zenturio.db")
+    yield found
+    found.close()
+
+
+def fill(repository, study, parameters, metrics, rows):
+    """A study with a row for each of *rows*: a mapping of all values, ``status`` and ``repeat``.
+
+    Parameters and metrics are mappings of a name to ``type`` or ``type unit``.
+    """
+    definition = Definition(_fields(parameters), _fields(metrics))
+    repository.open(study, definition)
+    lease = repository.lease(study, Driver.here(), seconds=600)
+    results = []
+    for number, row in enumerate(rows):
+        repeat = row.get("repeat", 1)
+        point = {name: row.get(name) for name in parameters}
+        digest = blake2b(repr((study, number)).encode(), digest_size=16).hexdigest()
+        index = row.get("index", number)
+        experiment = Experiment(digest, index, repeat, point, (), (), {}, None, Recipe())
+        status = row.get("status", "ok")
+        measured = {name: row[name] for name in metrics if row.get(name) is not None}
+        cause = "" if status == "ok" else "exit 3"
+        results.append((experiment, Outcome(digest, status, cause, measured, 1, "kofel", 1.0, 2.0)))
+    repository.enter(study, lease.number, results)
+    repository.leave(lease)
+
+
+def _fields(described):
+    fields = []
+    for name, text in described.items():
+        kind, _, unit = text.partition(" ")
+        fields.append(Field(name, kind or None, unit))
+    return tuple(fields)
+
+
+PARAMETERS = {"n": "int", "threads": "int", "solver": "str"}
+METRICS = {"wtime": "real s", "gflops": "real GFLOP/s"}
+
+
+def matmul():
+    """Three sizes, two threads, two solvers, three repeats; one failed, one without gflops."""
+    rows = []
+    for n in (128, 256, 512):
+        for threads in (1, 4):
+            for solver in ("cg", "gmres"):
+                for repeat in (1, 2, 3):
+                    wtime = n / 100 / threads + repeat / 10 + (solver == "gmres")
+                    row = {"n": n, "threads": threads, "solver": solver, "repeat": repeat}
+                    rows.append(
+                        {**row, "index": len(rows) // 3, "wtime": wtime, "gflops": n / wtime}
+                    )
+    rows[4]["status"] = "failed"
+    rows[7]["gflops"] = None
+    return rows

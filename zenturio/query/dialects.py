@@ -1,0 +1,236 @@
+"""Where the databases say things differently: what the writer of SQL asks of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from zenturio.expression import Type, Value
+from zenturio.query.fragments import Dialect, Fragment, joined, sql, value
+
+Shared = Callable[..., Fragment]
+"""``shared(template, {"a": fragment}, type)``: what stands twice in it is computed once."""
+
+
+class Unsayable(Exception):
+    """A database cannot say this; the writer knows where it stands."""
+
+    def __init__(self, message: str, cure: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.cure = cure
+
+
+class Words(Protocol):
+    """What one database says."""
+
+    collation: str
+    """Behind a comparison of texts: by code points, as in the language."""
+    quotient: str
+    found: str
+    """Whether a text (second) stands in another (first)."""
+    floored: str
+    """``a // b`` for integers, where ``{r}`` is ``a % b``."""
+
+    def column(self, text: str, kind: Type | None) -> Fragment:
+        """A column, where NaN is NULL."""
+        ...
+
+    def arithmetic(self, operator: str, a: Fragment, b: Fragment) -> Fragment: ...
+
+    def divisor(self, b: Fragment) -> Fragment:
+        """An integer to divide by; NULL if it is 0."""
+        ...
+
+    def real_remainder(self, operator: str, a: Fragment, b: Fragment) -> Fragment:
+        """``//`` or ``%`` where not both are surely integers."""
+        ...
+
+    def power(self, a: Fragment, b: Fragment, kind: Type | None, shared: Shared) -> Fragment: ...
+    def call(self, function: str, given: Sequence[Fragment], shared: Shared) -> Fragment: ...
+
+
+class SqliteWords:
+    """SQLite: it answers NULL where there is no answer; what it lacks comes from `functions`."""
+
+    collation = ""
+    quotient = "(CAST({} AS REAL) / {})"
+    found = "(instr({}, {}) > 0)"
+    floored = "(({a} - {r}) / {b})"
+
+    def column(self, text: str, kind: Type | None) -> Fragment:
+        return Fragment((text,), kind, short=True)
+
+    def arithmetic(self, operator: str, a: Fragment, b: Fragment) -> Fragment:
+        return sql(f"({{}} {operator} {{}})", a, b)
+
+    def divisor(self, b: Fragment) -> Fragment:
+        return b
+
+    def real_remainder(self, operator: str, a: Fragment, b: Fragment) -> Fragment:
+        name = "zen_floordiv" if operator == "//" else "zen_mod"
+        return sql(f"{name}({{}}, {{}})", a, b)
+
+    def power(self, a: Fragment, b: Fragment, kind: Type | None, shared: Shared) -> Fragment:  # noqa: ARG002
+        return sql("zen_power({}, {})", a, b)
+
+    def call(self, function: str, given: Sequence[Fragment], shared: Shared) -> Fragment:
+        if function in ("min", "max"):
+            return sql(f"{function}({{}})", joined(", ", given), type=common(given))
+        if function == "gcd":
+            return _folded("gcd({}, {})", given)
+        if function in ROUNDINGS and given[0].type == "int":
+            return given[0]
+        key = f"str {given[0].type}" if function == "str" else function
+        template, kind = _SQLITE.get(key) or _SQLITE[function]
+        return _filled(template, given, kind, shared)
+
+
+class PostgresWords:
+    """PostgreSQL: it fails where there is no answer, so that is asked before.
+
+    Integers are computed as ``numeric``, which has no limit.
+    """
+
+    collation = ' COLLATE "C"'
+    quotient = "({}::double precision / nullif({}::double precision, 0))"
+    found = "(strpos({}, {}) > 0)"
+    floored = "div({a} - {r}, {b})"
+
+    def column(self, text: str, kind: Type | None) -> Fragment:
+        wide = {"int": f"{text}::numeric", "real": f"nullif({text}, 'NaN')"}
+        return Fragment((wide.get(kind or "", text),), kind, short=True)
+
+    def arithmetic(self, operator: str, a: Fragment, b: Fragment) -> Fragment:
+        if (a.type, b.type) == ("int", "int"):
+            return sql(f"({{}}::numeric {operator} {{}}::numeric)", a, b)
+        return sql(f"({{}}::double precision {operator} {{}}::double precision)", a, b)
+
+    def divisor(self, b: Fragment) -> Fragment:
+        found = sql("nullif({}::numeric, 0)", b, type="int")
+        return Fragment(found.parts, "int", short=b.short)
+
+    def real_remainder(self, operator: str, a: Fragment, b: Fragment) -> Fragment:  # noqa: ARG002
+        raise Unsayable(
+            f"PostgreSQL has no {operator!r} for real numbers", "floor(a / b) is near to a // b"
+        )
+
+    def power(self, a: Fragment, b: Fragment, kind: Type | None, shared: Shared) -> Fragment:
+        if kind == "int":
+            whole = "(CASE WHEN {b} >= 0 THEN power({a}::numeric, {b}::numeric) END)"
+            return shared(whole, {"a": a, "b": b}, "int")
+        real = (
+            "(CASE WHEN {a} = 0 THEN (CASE WHEN {b} > 0 THEN 0 WHEN {b} = 0 THEN 1 END)"
+            " WHEN {a} > 0 OR {b} = floor({b}) THEN (CASE"
+            " WHEN {b} * ln(abs({a}::double precision)) < -745 THEN 0"
+            " WHEN {b} * ln(abs({a}::double precision)) <= 709.78"
+            " THEN power({a}::double precision, {b}::double precision) END) END)"
+        )
+        return shared(real, {"a": a, "b": b}, "real")
+
+    def call(self, function: str, given: Sequence[Fragment], shared: Shared) -> Fragment:
+        if function in ("min", "max"):
+            return self._best(function, given, shared)
+        if function == "gcd":
+            return _folded("gcd({}::numeric, {}::numeric)", given)
+        if function in ROUNDINGS and given[0].type == "int":
+            return given[0]
+        if function == "str" and given[0].type == "real":
+            raise Unsayable("PostgreSQL writes real numbers in another way", "compare numbers")
+        if function == "match":
+            raise Unsayable(
+                "PostgreSQL has no 'match': its patterns are of another kind",
+                "look for a text: 'part' in name",
+            )
+        template, kind = _POSTGRESQL[function]
+        return _filled(template, given, kind, shared)
+
+    def _best(self, function: str, given: Sequence[Fragment], shared: Shared) -> Fragment:
+        """NULL among them makes NULL, where LEAST and GREATEST leave it out."""
+        named = {f"v{i}": each for i, each in enumerate(given)}
+        inner = ", ".join(
+            f"{{{n}}}{self.collation if each.type == 'str' else ''}" for n, each in named.items()
+        )
+        word = "least" if function == "min" else "greatest"
+        asked = f"(CASE WHEN num_nulls({inner}) = 0 THEN {word}({inner}) END)"
+        return shared(asked, named, common(given))
+
+
+ROUNDINGS = ("floor", "ceil", "round")
+
+_DIVIDES = "(CASE WHEN {x} = 0 THEN {y} = 0 ELSE {y} % {x} = 0 END)"
+
+_SQLITE: dict[str, tuple[str, Type | None]] = {
+    "abs": ("abs({x})", None),
+    "floor": ("CAST(floor({x}) AS INTEGER)", "int"),
+    "ceil": ("CAST(ceil({x}) AS INTEGER)", "int"),
+    "round": ("zen_round({x})", "int"),
+    "sqrt": ("sqrt({x})", "real"),
+    "log": ("ln({x})", "real"),
+    "log2": ("log2({x})", "real"),
+    "exp": ("exp({x})", "real"),
+    "ispow2": ("({x} > 0 AND {x} & ({x} - 1) = 0)", "bool"),
+    "divides": (_DIVIDES, "bool"),
+    "len": ("length({x})", "int"),
+    "str": ("zen_text({x})", "str"),
+    "str int": ("CAST({x} AS TEXT)", "str"),
+    "str str": ("{x}", "str"),
+    "str bool": ("(CASE {x} WHEN 1 THEN 'true' WHEN 0 THEN 'false' END)", "str"),
+    "basename": ("zen_basename({x})", "str"),
+    "match": ("zen_match({x}, {y})", "bool"),
+}
+"""Each function with its arguments x and y, and its type: none where it is the argument's."""
+
+_POSTGRESQL: dict[str, tuple[str, Type | None]] = {
+    "abs": ("abs({x})", None),
+    "floor": ("floor({x}::double precision)::numeric", "int"),
+    "ceil": ("ceil({x}::double precision)::numeric", "int"),
+    # Of a double precision, round() goes to the even one of two, as in the language.
+    "round": ("round({x}::double precision)::numeric", "int"),
+    "sqrt": ("(CASE WHEN {x} >= 0 THEN sqrt({x}::double precision) END)", "real"),
+    "log": ("(CASE WHEN {x} > 0 THEN ln({x}::double precision) END)", "real"),
+    "log2": (
+        "(CASE WHEN {x} > 0 THEN log(2::numeric, {x}::text::numeric)::double precision END)",
+        "real",
+    ),
+    "exp": (
+        "(CASE WHEN {x} < -745 THEN 0 WHEN {x} <= 709.78 THEN exp({x}::double precision) END)",
+        "real",
+    ),
+    "ispow2": ("({x} > 0 AND {x}::bigint & ({x}::bigint - 1) = 0)", "bool"),
+    "divides": (_DIVIDES, "bool"),
+    "len": ("length({x})", "int"),
+    "str": ("{x}::text", "str"),
+    "basename": ("regexp_replace(rtrim({x}, '/'), '^.*/', '')", "str"),
+}
+
+WORDS: dict[Dialect, Words] = {"sqlite": SqliteWords(), "postgresql": PostgresWords()}
+
+
+def _filled(
+    template: str, given: Sequence[Fragment], kind: Type | None, shared: Shared
+) -> Fragment:
+    return shared(template, dict(zip("xy", given, strict=False)), kind or given[0].type)
+
+
+def _folded(template: str, given: Sequence[Fragment]) -> Fragment:
+    found = given[0]
+    for each in given[1:]:
+        found = sql(template, found, each, type="int")
+    return found
+
+
+def common(given: Sequence[Fragment]) -> Type | None:
+    """The type that all have; real where integers are among reals."""
+    kinds = {each.type for each in given}
+    if len(kinds) == 1:
+        return kinds.pop()
+    return "real" if kinds == {"int", "real"} else None
+
+
+def literal(given: Value, kind: Type | None, dialect: Dialect) -> Fragment:
+    """A value as it stands in a computation."""
+    found = value(given, kind)
+    if dialect == "postgresql" and kind == "int":
+        return Fragment((*found.parts, "::numeric"), kind, short=True)
+    return found

@@ -1,0 +1,115 @@
+"""Pieces of SQL whose values travel beside the text, never in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from zenturio.expression import Type, Value
+
+Dialect = Literal["sqlite", "postgresql"]
+
+_CASTS = {bool: "boolean", int: "bigint", float: "double precision", str: "text"}
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """A value that stands in a text."""
+
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """SQL in pieces, and what is known of its value."""
+
+    parts: tuple[str | Bind, ...]
+    type: Type | None = None
+    short: bool = False
+    """Whether it may be written twice: a column or a value, not a computation."""
+
+    def bound(self, dialect: Dialect) -> tuple[str, list[Value]]:
+        """The text with marks, and the values that they stand for."""
+        values = [part.value for part in self.parts if isinstance(part, Bind)]
+        if dialect == "sqlite":
+            return "".join("?" if isinstance(p, Bind) else p for p in self.parts), values
+        # Without values psycopg takes a per cent sign for one.
+        escaped = (p.replace("%", "%%") if values else p for p in self.parts if isinstance(p, str))
+        texts = iter(escaped)
+        return "".join(
+            _cast(p.value) if isinstance(p, Bind) else next(texts) for p in self.parts
+        ), (values)
+
+    def plain(self, dialect: Dialect) -> str:
+        """The text as somebody pastes it elsewhere: values are written out."""
+        return "".join(
+            part if isinstance(part, str) else literal(part.value, dialect) for part in self.parts
+        )
+
+    def typed(self, type: Type | None) -> Fragment:  # noqa: A002
+        """The same, with another type."""
+        return Fragment(self.parts, type, self.short)
+
+
+def _cast(value: Value) -> str:
+    kind = (
+        "numeric"
+        if type(value) is int and not -(2**63) <= value < 2**63
+        else _CASTS.get(type(value), "text")
+    )
+    return f"%s::{kind}"
+
+
+def sql(template: str, *inner: Fragment, type: Type | None = None) -> Fragment:  # noqa: A002
+    """*template* with each ``{}`` filled by a fragment."""
+    texts = template.split("{}")
+    parts: list[str | Bind] = [texts[0]]
+    for fragment, text in zip(inner, texts[1:], strict=True):
+        parts += [*fragment.parts, text]
+    return Fragment(tuple(part for part in parts if part != ""), type)
+
+
+def joined(separator: str, fragments: Iterable[Fragment]) -> Fragment:
+    """All *fragments* with *separator* between them."""
+    found = list(fragments)
+    return sql(separator.join("{}" for _ in found), *found) if found else Fragment(())
+
+
+def value(given: Value, kind: Type | None) -> Fragment:
+    """A value that is bound."""
+    if given is None:
+        return Fragment(("NULL",), kind, short=True)
+    return Fragment((Bind(given),), kind, short=True)
+
+
+def name(text: str) -> str:
+    """An identifier, always in quotes."""
+    return '"' + text.replace('"', '""') + '"'
+
+
+def literal(given: Value, dialect: Dialect) -> str:
+    """*given* as it is written in SQL."""
+    if given is None:
+        return "NULL"
+    if isinstance(given, bool):
+        return str(given).upper() if dialect == "postgresql" else str(int(given))
+    if isinstance(given, str):
+        return "'" + given.replace("'", "''") + "'"
+    if isinstance(given, float):
+        return _real(given, dialect)
+    return str(given)
+
+
+def _real(given: float, dialect: Dialect) -> str:
+    text = repr(given)
+    if text.strip("-").isalpha():
+        if dialect == "postgresql":
+            return f"'{text}'::double precision"
+        return {"inf": "9e999", "-inf": "-9e999"}.get(text, "NULL")
+    return f"{text}::double precision" if dialect == "postgresql" else text
+
+
+def listed(names: Sequence[str]) -> str:
+    """Identifiers with commas between them."""
+    return ", ".join(map(name, names))

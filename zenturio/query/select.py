@@ -1,0 +1,195 @@
+"""Results of a study: chosen, grouped and sorted by the database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from zenturio.errors import InputError, Passage, did_you_mean
+from zenturio.expression import Expression, parse
+from zenturio.query.aggregates import AGGREGATES, Aggregate, aggregate
+from zenturio.query.catalog import Catalog, Column, catalog
+from zenturio.query.fragments import Fragment, sql
+from zenturio.query.reading import Reader, reading
+from zenturio.query.result import Result
+from zenturio.query.statement import Head, Statement, restored
+from zenturio.record import Repository
+
+ROWS = "count(*)"
+"""The column that counts the experiments of a group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is asked of a study."""
+
+    study: str
+    where: Expression | None = None
+    by: tuple[str, ...] = ()
+    aggregates: tuple[Aggregate, ...] = ()
+    metrics: tuple[str, ...] = ()
+    """Which metrics are shown; all, if none are named."""
+    sort: tuple[str, ...] = ()
+    """Columns; with ``-`` before it, the greatest first."""
+    limit: int | None = None
+
+
+def results(
+    repository: Repository,
+    study: str,
+    *,
+    where: str | Passage | Expression | None = None,
+    by: Sequence[str] = (),
+    aggregates: Sequence[str] = (),
+    metrics: Sequence[str] = (),
+    sort: Sequence[str] = (),
+    limit: int | None = None,
+) -> Result:
+    """The experiments of *study* that succeeded and meet the condition *where*.
+
+    With *by* they are grouped, and each metric is aggregated (``mean``, if nothing is named);
+    with *aggregates* alone over repeats, that is, by all parameters. NULL and NaN are left out of
+    aggregates, and counted in the notes. A condition on ``status`` looks at failures too.
+    """
+    for given in aggregates:
+        if given not in AGGREGATES:
+            cure = did_you_mean(given, AGGREGATES)
+            raise InputError(f"no aggregate is called {given!r}", cure=cure)
+    if limit is not None and limit < 0:
+        raise InputError(f"the limit is {limit} rows", cure="0 or more")
+    chosen = parse(where) if isinstance(where, str | Passage) else where
+    named: tuple[Any, ...] = tuple(aggregates)
+    query = Query(study, chosen, tuple(by), named, tuple(metrics), tuple(sort), limit)
+    with reading(repository) as reader:
+        known = catalog(reader, study)
+        if by or aggregates:
+            return _grouped(reader, known, query)
+        return _listed(reader, known, query)
+
+
+def _listed(reader: Reader, known: Catalog, query: Query) -> Result:
+    """Every experiment by itself, in the order of the space."""
+    columns = [*known.parameters, *_metrics(known, query)]
+    if _repeated(reader, known):
+        columns.insert(len(known.parameters), known.facts["repeat"])
+    order = _order(known, query)
+    statement = Statement(reader.dialect, known, query.where)
+    heads = [Head.of(column) for column in columns]
+    shown = _limited(statement.select(heads, order=order), query.limit)
+    remarks = known.facts["remarks"]
+    asked = _limited(statement.select([*heads, Head.of(remarks)], order=order), query.limit)
+    rows = restored(columns, reader.rows(asked))
+    ((found,),) = reader.rows(statement.count()) if query.limit is not None else [(len(rows),)]
+    return Result(
+        columns=tuple(column.name for column in columns),
+        rows=tuple(rows),
+        units={column.name: column.unit for column in columns if column.unit},
+        found=found,
+        experiments=found,
+        total=known.total,
+        notes=_gaps(columns, rows),
+        sql=shown.plain(reader.dialect),
+    )
+
+
+def _grouped(reader: Reader, known: Catalog, query: Query) -> Result:
+    """Groups of experiments, with an aggregate of each metric."""
+    keys = [known.column(each) for each in query.by] or list(known.parameters)
+    metrics = [c for c in _metrics(known, query, numbers=True) if c not in keys]
+    aggregates = query.aggregates or ("mean",)
+    heads = [Head.of(key) for key in keys]
+    heads.append(Head(ROWS, Fragment(("count(*)",), "int")))
+    heads += [aggregate(each, c, reader.dialect) for c in metrics for each in aggregates]
+    counts = [aggregate("count", column, reader.dialect) for column in metrics]
+    statement = Statement(reader.dialect, known, query.where)
+    order = _group_order(query, keys, heads, metrics)
+    grouped = statement.select([*heads, *counts], group=len(keys), order=order)
+    shown = _limited(statement.select(heads, group=len(keys), order=order), query.limit)
+    everything = reader.rows(grouped)
+    rows = [
+        tuple(head.convert(value) for head, value in zip(heads, row, strict=False))
+        for row in everything[: query.limit]
+    ]
+    experiments = sum(row[len(keys)] for row in everything)
+    measured = [sum(row[len(heads) + i] for row in everything) for i in range(len(metrics))]
+    return Result(
+        columns=tuple(head.name for head in heads),
+        rows=tuple(rows),
+        units={head.name: head.unit for head in heads if head.unit},
+        found=len(everything),
+        experiments=experiments,
+        total=known.total,
+        notes=_missing(zip((c.name for c in metrics), measured, strict=True), experiments),
+        sql=shown.plain(reader.dialect),
+    )
+
+
+def _metrics(known: Catalog, query: Query, *, numbers: bool = False) -> list[Column]:
+    """The metrics that are asked for; all, if none are."""
+    if not query.metrics:
+        return [c for c in known.metrics if c.number or not numbers]
+    chosen = [known.column(each) for each in query.metrics]
+    for column in chosen:
+        if numbers and not column.number:
+            raise InputError(
+                f"{column.name!r} is no number, and cannot be aggregated",
+                cure=f"group by it: --by {column.name}",
+            )
+    return chosen
+
+
+def _repeated(reader: Reader, known: Catalog) -> bool:
+    statement = Statement(reader.dialect, known, None)
+    repeat = known.facts["repeat"]
+    greatest = Head("most", sql("max({})", repeat.fragment(reader.dialect)))
+    ((most,),) = reader.rows(statement.select([greatest], facts=True))
+    return (most or 0) > 1
+
+
+def _order(known: Catalog, query: Query) -> list[tuple[Head, bool]]:
+    """Columns to sort by, and whether the greatest comes first; else the order of the space."""
+    if not query.sort:
+        return [(Head.of(known.facts[fact]), False) for fact in ("index", "repeat")]
+    wanted = [(known.column(each.removeprefix("-")), each) for each in query.sort]
+    return [(Head.of(column), each.startswith("-")) for column, each in wanted]
+
+
+def _group_order(
+    query: Query, keys: Sequence[Column], heads: Sequence[Head], metrics: Sequence[Column]
+) -> list[tuple[Head, bool]]:
+    """Columns of the answer to sort by: a metric's name stands for its first aggregate."""
+    named = {head.name: head for head in heads}
+    width = (len(heads) - len(keys) - 1) // max(len(metrics), 1)
+    for place, metric in enumerate(metrics):
+        named.setdefault(metric.name, heads[len(keys) + 1 + place * width])
+    order = []
+    for each in query.sort:
+        wanted = each.removeprefix("-")
+        if wanted not in named:
+            cure = did_you_mean(wanted, named)
+            raise InputError(f"the answer has no column {wanted!r}", cure=cure)
+        order.append((named[wanted], each.startswith("-")))
+    return order or [(head, False) for head in heads[: len(keys)]]
+
+
+def _limited(statement: Fragment, limit: int | None) -> Fragment:
+    return statement if limit is None else sql(f"{{}} LIMIT {limit}", statement)
+
+
+def _gaps(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]]) -> tuple[str, ...]:
+    """Metrics that are missing in some of the rows that are shown."""
+    counted = (
+        (column.name, sum(row[i] is not None for row in rows))
+        for i, column in enumerate(columns)
+        if column.role == "metric"
+    )
+    return _missing(counted, len(rows))
+
+
+def _missing(measured: Iterable[tuple[str, int]], total: int) -> tuple[str, ...]:
+    return tuple(
+        f"{metric} is missing in {total - count:,} of {total:,}"
+        for metric, count in measured
+        if count < total
+    )

@@ -1,0 +1,121 @@
+"""A SELECT over the rows of a study, put together from its columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from zenturio.errors import InputError
+from zenturio.expression import Expression
+from zenturio.query.catalog import ROW, Catalog, Column
+from zenturio.query.fragments import Dialect, Fragment, joined, name, sql
+from zenturio.query.sql import condition
+from zenturio.record.codec import load
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A column of an answer."""
+
+    name: str
+    fragment: Fragment
+    unit: str = ""
+    convert: Callable[[Any], Any] = lambda value: value
+    fact: bool = False
+    """Whether it stands in the larger view only."""
+
+    @staticmethod
+    def of(column: Column) -> Head:
+        """A column of the study as it is."""
+        plain = Fragment((column.sql(),), column.type)
+        return Head(column.name, plain, column.unit, column.value, column.role == "fact")
+
+
+class Statement:
+    """Rows of a study that succeeded and meet a condition, to be asked in several ways."""
+
+    def __init__(self, dialect: Dialect, known: Catalog, where: Expression | None) -> None:
+        self.dialect = dialect
+        self.known = known
+        self._names = where.names if where else frozenset()
+        self._where = self._condition(where) if where else None
+
+    def _condition(self, where: Expression) -> Fragment:
+        columns = self.known.columns
+        for used in sorted(where.names & columns.keys()):
+            if columns[used].mixed:
+                raise InputError(
+                    f"{used!r} has values of several types: no condition can be put on it",
+                    cure="export the study, and choose there",
+                )
+        fragments = {n: column.fragment(self.dialect) for n, column in columns.items()}
+        return condition(where, fragments, self.dialect)
+
+    def select(
+        self,
+        heads: Sequence[Head],
+        *,
+        group: int = 0,
+        order: Sequence[tuple[Head, bool]] = (),
+        facts: bool = False,
+    ) -> Fragment:
+        """SELECT *heads*, grouped by the first *group* of them.
+
+        *facts*: what every study has is needed, even if no head says so.
+        """
+        listed = joined(", ", (sql(f"{{}} AS {name(h.name)}", h.fragment) for h in heads))
+        larger = facts or any(h.fact for h in (*heads, *(h for h, _ in order)))
+        clauses = [sql("SELECT {}", listed), self._from(larger=larger)]
+        if group:
+            clauses.append(sql("GROUP BY {}", joined(", ", (h.fragment for h in heads[:group]))))
+        if order:
+            clauses.append(sql("ORDER BY {}", joined(", ", self._orders(order))))
+        return joined(" ", clauses)
+
+    def count(self) -> Fragment:
+        """How many rows there are."""
+        return sql("SELECT count(*) {}", self._from(larger=False))
+
+    def _from(self, *, larger: bool) -> Fragment:
+        """The smaller of the two views that has what is needed, and the condition.
+
+        Unless the condition looks at the status itself, it concerns those that succeeded.
+        """
+        known = self.known
+        facts = {fact.name for fact in known.facts.values()}
+        larger = larger or bool(facts & self._names)
+        source = f"FROM {name(known.view_all if larger else known.view)} AS {ROW}"
+        status = known.facts["status"]
+        conditions = []
+        if larger and status.name not in self._names:
+            conditions.append(Fragment((f"{status.sql()} = 'ok'",)))
+        if self._where:
+            conditions.append(self._where)
+        if not conditions:
+            return Fragment((source,))
+        return sql(f"{source} WHERE {{}}", joined(" AND ", conditions))
+
+    def _orders(self, order: Iterable[tuple[Head, bool]]) -> Iterable[Fragment]:
+        """NULL comes last; texts are ordered by their characters' numbers."""
+        for head, falling in order:
+            collated = head.fragment.type == "str" and self.dialect == "postgresql"
+            by = sql('{} COLLATE "C"', head.fragment) if collated else head.fragment
+            yield sql("{} IS NULL", head.fragment)
+            yield sql("{} DESC", by) if falling else by
+
+
+def restored(columns: Sequence[Column], rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Rows as they were recorded: the last cell are the remarks, which know a NaN from NULL."""
+    found = []
+    for *cells, remarks in rows:
+        values = [column.value(cell) for column, cell in zip(columns, cells, strict=True)]
+        if remarks is not None:
+            noted = load(remarks)
+            for i, column in enumerate(columns):
+                said = noted.get(column.name)
+                if values[i] is None and isinstance(said, float) and math.isnan(said):
+                    values[i] = said
+        found.append(tuple(values))
+    return found
