@@ -21,13 +21,17 @@ WORDS = ["x", "y", "fast", "", "it's", "Größe"]
 ints = st.lists(st.integers(-3, 9), min_size=1, max_size=4, unique=True).map(
     lambda values: elements(map(str, values))
 )
-reals = st.lists(st.sampled_from(["0.1", "0.5", "1", "2.5", "1e1"]), min_size=1, max_size=3, unique=True)
+reals = st.lists(
+    st.sampled_from(["0.1", "0.5", "1", "2.5", "1e1"]), min_size=1, max_size=3, unique=True
+)
 words = st.lists(st.sampled_from(WORDS), min_size=1, max_size=3, unique=True)
 ranges = st.tuples(st.integers(-2, 4), st.integers(0, 6), st.integers(1, 3)).map(
     lambda r: span(r[0], r[0] + r[1], r[2])
 )
 downward = st.integers(1, 5).map(lambda n: arithmetic(str(n), "1", "-1"))
-machines = st.integers(1, 3).map(lambda n: concatenation(["m", arithmetic("1", str(n)), "-", elements(["a", "b"])]))
+machines = st.integers(1, 3).map(
+    lambda n: concatenation(["m", arithmetic("1", str(n)), "-", elements(["a", "b"])])
+)
 bools = st.just(elements(["true", "false"], "bool"))
 numbers = st.one_of(ints, ranges, downward)
 sets = st.one_of(
@@ -49,7 +53,12 @@ CONDITIONS = {
         "({a} if {b} > 1 else {b}) < 4",
         "{a} + {b} != 4",
     ],
-    3: ["{a} + {b} + {c} < 9", "{a} * {b} >= {c}", "{a} < {b} or {b} < {c}", "max({a}, {b}) != {c}"],
+    3: [
+        "{a} + {b} + {c} < 9",
+        "{a} * {b} >= {c}",
+        "{a} < {b} or {b} < {c}",
+        "max({a}, {b}) != {c}",
+    ],
 }
 WHENS = ["{a} > 1", "{a} != 2", "index({a}) == 0"]
 BOUNDS = [
@@ -71,7 +80,14 @@ def spaces(draw):
     named: dict[str, Parameter] = {}
     always: list[str] = []  # integers that are never NULL
     numeric: list[str] = []
-    for name in draw(st.lists(st.sampled_from(["n", "m", "k", "select", "Größe", "block-size"]), min_size=1, max_size=5, unique=True)):
+    for name in draw(
+        st.lists(
+            st.sampled_from(["n", "m", "k", "select", "Größe", "block-size"]),
+            min_size=1,
+            max_size=5,
+            unique=True,
+        )
+    ):
         quoted = name if name.isidentifier() else f"`{name}`"
         kind = draw(st.integers(0, 9))
         if kind == 0 and numeric:
@@ -88,7 +104,9 @@ def spaces(draw):
         when = None
         if kind in (2, 3) and numeric:
             when = draw(st.sampled_from(WHENS))
-            choices = numeric if "index" not in when else [n for n in numeric if _has_positions(named, n)]
+            choices = (
+                numeric if "index" not in when else [n for n in numeric if _has_positions(named, n)]
+            )
             when = when.format(a=draw(st.sampled_from(choices))) if choices else None
         named[name] = parameter(domain, when=when, default="off" if when else None)
         if domain.type in ("int", "real"):

@@ -1,7 +1,8 @@
 """A space says what the obvious product and filter says, however it is joined."""
 
 import random
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -10,24 +11,25 @@ from hypothesis import strategies as st
 
 from space.naive import Naive
 from space.random_spaces import spaces
-from zenturio.space import blocks, component, join
+from zenturio.space import Space, blocks, component, counting, join
+
+
+SMALL = {join: {"PIECE": 5, "WIDEST": 2}, counting: {"ROWS": 4}, blocks: {"LEAF": 3, "VISITED": 30}}
 
 
 @contextmanager
 def joined_in(way):
-    """At once, or in blocks of a few rows; held, or joined again whenever it is looked at."""
-    kept = join.ROWS, blocks.LEAF, component.HELD
-    if way != "whole":
-        join.ROWS, blocks.LEAF = 6, 3
+    """At once, or in pieces of a few rows; held, or joined again whenever it is looked at."""
+    limits = {} if way == "whole" else SMALL
     if way == "again":
-        component.HELD = 0
-    try:
+        limits = {**limits, component: {"HELD": 0}}
+    with ExitStack() as stack:
+        for module, values in limits.items():
+            stack.enter_context(mock.patch.multiple(module, **values))
         yield
-    finally:
-        join.ROWS, blocks.LEAF, component.HELD = kept
 
 
-ways = st.sampled_from(["whole", "blocks", "again"])
+ways = st.sampled_from(["whole", "pieces", "again"])
 law = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -131,14 +133,14 @@ def test_texts_are_those_of_the_elements(space, way):
 
 
 def test_the_ways_to_join_are_different():
-    from zenturio.space import Space
-
-    def whole(space):
-        return space.components[0].known
-
-    with joined_in("blocks"):
-        assert not whole(Space(n=range(9), m=range(9)).where("n != m"))
-    assert whole(Space(n=range(9), m=range(9)).where("n != m"))
+    space = Space(n=range(9), m=range(9)).where("n != m")
+    (whole,) = space.components
+    assert whole.known
+    with joined_in("pieces"):
+        (large,) = space.where("n != m").components
+        assert not large.known
+        assert large.size == whole.size
+        assert large.known
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate, pairwise
@@ -11,19 +10,17 @@ import numpy as np
 
 from zenturio.errors import SpaceError
 from zenturio.space.components import Part
+from zenturio.space.counting import ROWS
 from zenturio.space.dependent import Dependent
-from zenturio.space.join import Join
+from zenturio.space.join import Join, Progress
 from zenturio.space.rows import Rows
-from zenturio.space.table import Overfull, Table
+from zenturio.space.table import Overfull, Table, stacked
 
 LEAF = 1 << 17
 """A block of at most so many points is joined as one table when a single point is looked for."""
 
-MOST = 1 << 17
-"""A part that would take more blocks than this to count is refused: hours, not minutes."""
-
-TRIED = 64
-"""So many blocks are counted before it is judged how many there will be."""
+VISITED = 1 << 22
+"""A table is made again and again only if that visits at most so many rows."""
 
 _FEWEST, _MANY = 2, 64
 
@@ -39,6 +36,9 @@ class Block:
     """How much of the whole product the block is."""
 
 
+WHOLE = Block()
+
+
 class Blocks:
     """The blocks of a part, each divided when it turns out to be too large."""
 
@@ -49,40 +49,44 @@ class Blocks:
         self._counts: dict[Block, int] = {}
         self.leaf = lru_cache(maxsize=8)(self._leaf)
 
-    def table(self, block: Block) -> Table:
-        """The points of *block*; Overfull if they cannot be joined at once."""
-        return self.join.table(dict(zip(self.part.names, block.windows, strict=False)))
-
-    def tables(self, block: Block = Block()) -> Iterator[tuple[Block, Table]]:
-        """All points of *block*, in order, table by table."""
-        try:
-            yield block, self.table(block)
-        except Overfull as error:
-            for child in self.divided(block, error.rows):
-                yield from self.tables(child)
+    def table(self, block: Block = WHOLE) -> Table:
+        """The points of *block*; Overfull if that is too much work to be done again and again."""
+        walk = self.join.walk(self._windows(block), Progress(VISITED))
+        return stacked(self.part.names, list(walk))
 
     def count(self) -> int:
         """How many points there are; SpaceError if that would take for ever."""
-        counted = _Progress(self.part)
-        return self._count(Block(), counted)
+        return self._count(WHOLE, Progress())
 
-    def _count(self, block: Block, progress: _Progress) -> int:
+    def _windows(self, block: Block) -> dict[str, Window]:
+        return dict(zip(self.part.names, block.windows, strict=False))
+
+    def _count(self, block: Block, progress: Progress) -> int:
         if block not in self._counts:
-            windows = dict(zip(self.part.names, block.windows, strict=False))
             try:
-                self._counts[block] = self.join.count(windows)
-                progress.note(block)
+                self._counts[block] = self.join.count(self._windows(block))
+                progress.add(ROWS)
+                progress.share += block.share
+                self._refuse_hopeless(progress)
             except Overfull as error:
                 children = self.divided(block, error.rows)
                 self._counts[block] = sum(self._count(child, progress) for child in children)
         return self._counts[block]
 
+    def _refuse_hopeless(self, progress: Progress) -> None:
+        if progress.is_hopeless:
+            names = ", ".join(self.part.names[:6]) + (", ..." if self.part.names[6:] else "")
+            raise SpaceError(
+                f"the valid combinations of {names} are too many to be counted",
+                cure="sample them, walk them with a limit, or let a search engine choose",
+            )
+
     def locate(self, row: int) -> tuple[int, Table]:
         """The table that holds the point number *row*, and the number of its first point."""
-        block, first = Block(), 0
+        block, first = WHOLE, 0
         while (table := self.leaf(block)) is None:
             children = self._children[block]
-            counts = [self._count(child, _Progress(self.part)) for child in children]
+            counts = [self._count(child, Progress()) for child in children]
             starts = list(accumulate(counts, initial=first))
             at = next(i for i, (_, end) in enumerate(pairwise(starts)) if row < end)
             block, first = children[at], starts[at]
@@ -90,7 +94,7 @@ class Blocks:
 
     def find(self, codes: dict[str, int]) -> int | None:
         """The number of the point with *codes*."""
-        block, first = Block(), 0
+        block, first = WHOLE, 0
         while (table := self.leaf(block)) is None:
             found = None
             for child in self._children[block]:
@@ -99,7 +103,7 @@ class Blocks:
                 if low <= code < high:
                     found = child
                     break
-                first += self._count(child, _Progress(self.part))
+                first += self._count(child, Progress())
             if found is None:
                 return None
             block = found
@@ -108,7 +112,7 @@ class Blocks:
 
     def _leaf(self, block: Block) -> Table | None:
         """The table of *block* if that is a small one; else it has children."""
-        size = self._count(block, _Progress(self.part))
+        size = self._count(block, Progress())
         if size <= LEAF or len(block.windows) == len(self.part.names):
             try:
                 return self.table(block)
@@ -151,27 +155,3 @@ class Blocks:
         if isinstance(domain, Dependent):
             return shift, shift + int(rows.counts(domain)[0])
         return shift, shift + domain.size
-
-
-def is_hopeless(blocks: int, share: float) -> bool:
-    """Whether, after so many *blocks* that make this *share* of all, far too many will follow."""
-    return blocks >= TRIED and blocks > MOST * share
-
-
-class _Progress:
-    """How far a count has come, and whether it is worth going on."""
-
-    def __init__(self, part: Part) -> None:
-        self.part = part
-        self.blocks = 0
-        self.share = 0.0
-
-    def note(self, block: Block) -> None:
-        self.blocks += 1
-        self.share += block.share
-        if is_hopeless(self.blocks, self.share):
-            names = ", ".join(self.part.names[:6]) + (", ..." if self.part.names[6:] else "")
-            raise SpaceError(
-                f"the valid combinations of {names} are too many to be counted",
-                cure="sample them, walk them with a limit, or let a search engine choose",
-            )

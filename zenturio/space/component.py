@@ -8,9 +8,10 @@ from typing import Protocol
 
 import numpy as np
 
-from zenturio.space.blocks import Block, Blocks, is_hopeless
+from zenturio.space.blocks import Blocks
 from zenturio.space.components import Part
 from zenturio.space.domain import Column
+from zenturio.space.join import Progress
 from zenturio.space.table import Overfull, Table, stacked
 
 HELD = 1 << 29
@@ -119,13 +120,13 @@ class Joined:
         elif self._whole is not None:
             yield self._whole.columns
         else:
-            yield from (table.columns for _, table in self._blocks.tables())
+            yield from (table.columns for table in self._blocks.join.walk({}, Progress()))
 
     @cached_property
     def _whole(self) -> Table | None:
         """All combinations, if they can be joined at once."""
         try:
-            return self._blocks.table(Block())
+            return self._blocks.table()
         except Overfull:
             return None
 
@@ -135,14 +136,13 @@ class Joined:
         if self._whole is not None:
             return self._whole
         tables: list[Table] = []
-        held, share = 0, 0.0
-        for number, (block, table) in enumerate(self._blocks.tables()):
+        held, progress = 0, Progress()
+        for table in self._blocks.join.walk({}, progress):
             tables.append(table)
             held += table.length * table.width
-            share += block.share
-            if held > HELD or is_hopeless(number, share):
+            if held > HELD or progress.is_hopeless:
                 return None
-            if held > HELD // 16 and held > 4 * HELD * share:
+            if held > HELD // 16 and held > 4 * HELD * progress.share:
                 return None
         return stacked(self.part.names, tables)
 

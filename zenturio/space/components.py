@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -41,6 +41,14 @@ class Part:
             direct = each.needs.union(self.leaders.get(each.name, ()))
             needs[each.name] = frozenset({each.name}).union(*(needs[name] for name in direct))
         return needs
+
+    @cached_property
+    def ranks(self) -> dict[str, int]:
+        return {name: rank for rank, name in enumerate(self.names)}
+
+    def place(self, name: str, among: Sequence[str]) -> int:
+        """How many of the names *among* which *name* comes stand before it."""
+        return sum(self.ranks[other] < self.ranks[name] for other in among)
 
     @property
     def finite(self) -> bool:

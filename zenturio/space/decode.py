@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from zenturio.errors import SpaceError, did_you_mean
 from zenturio.expression import Value, holds
 from zenturio.space.definition import Definition
 from zenturio.space.dependent import Dependent
-from zenturio.space.domain import Column, Domain
+from zenturio.space.domain import Column, Domain, Elements
 from zenturio.space.parameter import Parameter
 from zenturio.space.point import Point, Position
 from zenturio.space.rows import Rows
@@ -25,8 +27,23 @@ class Decoder:
 
     def columns(self, codes: Mapping[str, Column], length: int) -> dict[str, Column]:
         """A column of values for each parameter, derived ones included."""
-        rows = Rows(self.parameters, codes, length)
+        rows = Rows(self.parameters, codes, length, self._numbers(codes, length))
         return {name: rows[name] for name in self.layout.names}
+
+    def _numbers(self, codes: Mapping[str, Column], length: int) -> dict[str, Column]:
+        """The columns of plain numbers, side by side in one allocation: several times faster."""
+        numbers: dict[str, Column] = {}
+        for kind in (np.int64, np.float64):
+            plain = {
+                each.name: each.domain
+                for each in self.layout.parameters
+                if isinstance(each.domain, Elements) and each.when is None
+            }
+            plain = {name: each for name, each in plain.items() if each.values().dtype == kind}
+            block = np.empty((len(plain), length), dtype=kind)
+            for row, (name, domain) in zip(block, plain.items(), strict=True):
+                numbers[name] = domain.fill(row, codes[name])
+        return numbers
 
     def points(self, codes: Mapping[str, Column], length: int) -> Iterator[Point]:
         """The points that *codes* stand for."""

@@ -171,6 +171,23 @@ class Elements:
     def _column(self) -> Column:
         return column(self.parsed, self.type)
 
+    @cached_property
+    def narrow(self) -> np.dtype[Any]:
+        """The narrowest type that expressions compute with and that has room for all values."""
+        known = self._column
+        fits = known.dtype == np.int64 and np.abs(known).max() < 1 << 31
+        return np.dtype(np.int32) if fits else known.dtype
+
+    @cached_property
+    def _steps(self) -> tuple[int, int] | None:
+        """The first value and the stride, if the values are a range of small integers."""
+        if self.narrow != np.int32:
+            return None
+        first, *others = self._column.tolist()
+        stride = others[0] - first if others else 1
+        regular = range(first, first + stride * self.size, stride)
+        return (first, stride) if (first, *others) == tuple(regular) else None
+
     def values(self) -> Column:
         return self._column
 
@@ -178,7 +195,17 @@ class Elements:
         return self.listed
 
     def at(self, positions: Column) -> Column:
-        return self._column[positions]
+        return self.fill(np.empty(len(positions), dtype=self._column.dtype), positions)
+
+    def fill(self, out: Column, positions: Column) -> Column:
+        """The values at *positions*, written into *out*: of the values' type, or *narrow*."""
+        if self._steps is None:
+            return np.take(
+                self._column.astype(out.dtype, copy=False), positions, out=out, mode="clip"
+            )
+        first, stride = self._steps
+        np.multiply(positions, stride, out=out, casting="unsafe", dtype=out.dtype)
+        return np.add(out, first, out=out)
 
 
 def elements(texts: Iterable[str], type: Type | None = None) -> Elements:  # noqa: A002

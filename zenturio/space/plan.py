@@ -14,7 +14,11 @@ from zenturio.space.domain import Column
 from zenturio.space.rows import Rows
 
 LISTED = 1 << 20
-"""A condition on one dimension is evaluated beforehand if the set has at most so many elements."""
+"""A condition on one dimension is evaluated beforehand if the set has at most so many elements.
+
+With a larger one, dimensions are bound in their order: a column of such a set is made in windows,
+one behind the other, so nothing may have to come between its codes later.
+"""
 
 CELLS = 1 << 18
 """A condition on two dimensions is evaluated beforehand if there are at most so many pairs."""
@@ -87,8 +91,8 @@ def thrifty(part: Part) -> Plan:
     steps = _Steps(part)
     steps.waiting = list(facts.rules)
     steps.keep_ready()
-    for rule in _order(facts):
-        if rule in steps.waiting:
+    if all(size <= LISTED for size in facts.sizes.values()):
+        for rule in _order(facts):
             steps.bind(rule.names)
     steps.bind(part.names)
     return Plan(tuple(steps.steps), facts.allowed)

@@ -12,8 +12,11 @@ import numpy as np
 
 from zenturio.expression import Expression, holds
 from zenturio.space.dependent import Dependent
-from zenturio.space.domain import Column
+from zenturio.space.domain import Column, Elements
 from zenturio.space.parameter import Parameter
+
+BLOCK = 1 << 15
+"""Conditions are evaluated on so many rows at once: their columns stay in the cache."""
 
 
 class Rows(Mapping[str, Column]):
@@ -53,16 +56,25 @@ class Rows(Mapping[str, Column]):
 
     def of(self, expression: Expression) -> Column:
         """What *expression* says in each row."""
-        columns = {name: self[name] for name in expression.names}
+        columns = {name: self._narrow(name) for name in expression.names}
         positions = {name: self._positions(name) for name in expression.indexed}
         return expression.column(columns, self.length, positions)
 
     def kept(self, condition: Expression) -> Column:
         """Where *condition* keeps its point."""
+        if self.length > BLOCK:
+            starts = range(0, self.length, BLOCK)
+            return np.concatenate([self._cut(at, at + BLOCK).kept(condition) for at in starts])
         found = self.of(condition)
         if found.dtype == np.bool_:
             return found
         return np.fromiter(map(holds, found.tolist()), np.bool_, self.length)
+
+    def _cut(self, start: int, stop: int) -> Rows:
+        """The rows from *start* to before *stop*."""
+        codes = _Lazily(self.codes, lambda name: self.codes[name][start:stop])
+        given = {name: column[start:stop] for name, column in self._given.items()}
+        return Rows(self.parameters, codes, min(stop, self.length) - start, given)
 
     def active(self, parameter: Parameter) -> Column:
         """Where the WHEN of *parameter* is true."""
@@ -90,6 +102,14 @@ class Rows(Mapping[str, Column]):
     def with_values(self, name: str, values: Column) -> Rows:
         """With one more column, of values that have no codes."""
         return Rows(self.parameters, self.codes, self.length, {**self._given, name: values})
+
+    def _narrow(self, name: str) -> Column:
+        """The values of a name for an expression, which takes any integers, the faster for it."""
+        parameter = self.parameters[name]
+        domain = parameter.domain
+        if name in self._known or parameter.when is not None or not isinstance(domain, Elements):
+            return self[name]
+        return domain.fill(np.empty(self.length, dtype=domain.narrow), self.codes[name])
 
     def _positions(self, name: str) -> Column:
         codes = self.codes[name].astype(np.int64)

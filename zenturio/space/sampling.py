@@ -11,13 +11,13 @@ import numpy as np
 
 from zenturio.errors import SpaceError
 from zenturio.expression import Value
+from zenturio.space.blocks import Blocks
 from zenturio.space.component import Component, component
 from zenturio.space.components import Part, parted
 from zenturio.space.continuous import Continuous
 from zenturio.space.definition import Condition
 from zenturio.space.dependent import Dependent
 from zenturio.space.domain import Column
-from zenturio.space.join import Join
 from zenturio.space.parameter import Parameter
 from zenturio.space.product import Product
 from zenturio.space.rows import Rows
@@ -132,7 +132,7 @@ class Lot:
                 part for part in self._parts((*inner, condition)) if condition in part.conditions
             )
             try:
-                Join(whole).table({})
+                Blocks(whole).table()
             except Overfull:
                 continue
             inner = (*inner, condition)
