@@ -38,3 +38,11 @@ def test_a_constraint_too_large_to_try_is_left_in_peace(tmp_path):
         '//ZEN$ RUN "./prog {a} {b}"\n'
     )
     assert lint(scan(file)) == ()
+
+
+def test_a_comment_that_a_batch_system_reads_is_code(tmp_path):
+    file = tmp_path / "job.sh"
+    file.write_text(
+        '# ZEN$ SUBSTITUTE 512M = { 1G, 2G }\n# ZEN$ RUN "sbatch job.sh"\n#SBATCH --mem=512M\n'
+    )
+    assert lint(scan(file)) == ()

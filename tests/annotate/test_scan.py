@@ -272,6 +272,9 @@ def test_an_override_may_compute_or_free_a_parameter(write):
     write(a_txt="# ZEN$ PARAM n = { 1, 2 }\n# ZEN$ PARAM m := 2 * n\n")
     assert scan("a.txt", overrides=["m={1:5}"]).space.size == 10
     assert scan("a.txt", overrides=["n := 3"]).space.size == 1
+    write(b_txt='# ZEN$ PARAM n = { 1, 2 } UNIT "MB" WHEN true DEFAULT 0\n')
+    (n,) = scan("b.txt", overrides=["n := 3"]).space.parameters
+    assert (n.unit, n.when, n.default) == ("MB", None, None)
 
 
 def test_a_wrong_override_names_its_place(write):

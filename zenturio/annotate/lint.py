@@ -8,13 +8,18 @@ from difflib import get_close_matches
 
 from zenturio.annotate.holes import occurrences
 from zenturio.annotate.lint_space import constraints, elements, size, unused
-from zenturio.annotate.model import Application, Command, Metric
+from zenturio.annotate.model import Application, Command
 from zenturio.annotate.patterns import check_pattern
 from zenturio.annotate.spans import Spans
 from zenturio.errors import Complaint, InputError, Passage, Place
 
 _BRACES = re.compile(r"(?<![\${])\{([^\W\d]\w*)\}")
 _VARIABLE = re.compile(r"\$\{?([^\W\d]\w*)\}?")
+# Comments that something reads all the same: a batch system, a compiler, the kernel.
+_READ = re.compile(
+    r"#(?:SBATCH|PBS|BSUB|OAR|MSUB|COBALT|PJM|flux:|\$|!|pragma)|!(?:\$|dir\$|dec\$)|[cC]\$|//(?:go:|#|@)",
+    re.IGNORECASE,
+)
 _SHELL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 Rule = Callable[[Application], Iterable[Complaint]]
@@ -54,7 +59,8 @@ def comments_only(application: Application) -> Iterator[Complaint]:
             span = spans.at(occurrence.start)
             place = occurrence.hole.place
             targets[place] = occurrence.hole.target
-            in_code[place] = in_code.get(place, False) or not (span and span.comment)
+            idle = span and span.comment and not _READ.match(file.source.text or "", span.start)
+            in_code[place] = in_code.get(place, False) or not idle
     for place, code in in_code.items():
         if not code:
             message = f"{targets[place]} stands in comments only: every value runs the same program"
@@ -117,16 +123,16 @@ def objectives(application: Application) -> Iterator[Complaint]:
 def patterns(application: Application) -> Iterator[Complaint]:
     """A regular expression with several groups, of which one is taken."""
     for metric in application.metrics:
-        if metric.regex is not None and (groups := _groups(metric)) > 1:
-            message = f"the pattern of {metric.name} has {groups} groups; the first is the value"
-            yield warning(message, metric.place, "write (?:…) for a group that is no value")
-
-
-def _groups(metric: Metric) -> int:
-    try:
-        return check_pattern(Passage.of(metric.regex or ""))
-    except InputError:  # a pattern that a Python program put in
-        return 0
+        if metric.regex is None:
+            continue
+        try:
+            pattern = check_pattern(Passage.of(metric.regex))
+        except InputError:  # a pattern that a Python program put in
+            continue
+        if pattern.groups > 1 and metric.name not in pattern.groupindex:
+            message = f"the pattern of {metric.name} has {pattern.groups} groups; "
+            cure = f"write (?:…) for the others, or (?P<{metric.name}>…) for the one that counts"
+            yield warning(message + "the first one counts", metric.place, cure)
 
 
 def _whole(passage: Passage) -> Place:

@@ -7,21 +7,20 @@ from typing import Any
 from zenturio.errors import AnnotationError, Passage
 
 
-def check_pattern(passage: Passage) -> int:
-    """How many groups the pattern has; AnnotationError where RE2 cannot read it."""
+def check_pattern(passage: Passage) -> Any:
+    """The compiled pattern; AnnotationError where RE2 cannot read it."""
     import re2  # noqa: PLC0415 - loaded only where a pattern is used
 
     place = passage.place(0, len(passage.text))
     options: Any = re2.Options()
     options.log_errors = False
     try:
-        pattern = re2.compile(passage.text, options)
+        return re2.compile(passage.text, options)
     except re2.error as error:
         reason = error.args[0]
         text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
         message = f"the regular expression cannot be read: {text}"
         raise AnnotationError(message, place=place, cure=_cure(text)) from None
-    return int(pattern.groups)
 
 
 def _cure(reason: str) -> str:
