@@ -91,7 +91,50 @@ class A {
 }
 """
 
+FORTRAN = """\
+module m
+contains
+  subroutine work()
+    integer :: i
+    do i = 1, 2
+      ! ZEN$ CR Größe PMETRIC WTIME, CTIME, MAXRSS BEGIN
+      call execute_command_line('sleep 0.01')
+      ! ZEN$ END CR
+    end do
+  end subroutine
+end module
+program a
+  use m
+  implicit none
+  ! ZEN$ CR all_of_it_in_a_region_with_a_name_that_is_rather_long PMETRIC WTIME
+  ! ZEN$& BEGIN
+  call work()
+  ! ZEN$ END CR
+end program
+"""
+
+FIXED = """\
+      PROGRAM A
+C ZEN$ CR Größe PMETRIC WTIME, MAXRSS, CTIME BEGIN
+      CALL EXECUTE_COMMAND_LINE('sleep 0.02')
+C ZEN$ END CR
+      END
+"""
+
+SHELL_ALL = """\
+set -eu
+for i in 1 2; do
+  # ZEN$ CR Größe PMETRIC MAXRSS, CTIME, WTIME BEGIN
+  sleep 0.01
+  # ZEN$ END CR
+done
+"""
+
+_STRICT = ["-Wall", "-Wextra", "-Werror"]
 CASES = [
+    ("A.f90", FORTRAN, [["gfortran", "-std=f2008", *_STRICT, "A.f90", "-o", "a"], ["./a"]]),
+    ("A.f", FIXED, [["gfortran", *_STRICT, "A.f", "-o", "a"], ["./a"]]),
+    ("all.sh", SHELL_ALL, [["/bin/sh", "all.sh"]]),
     ("A.py", PYTHON, [[sys.executable, "-W", "error", "A.py"]]),
     ("A.c", C, [["gcc", "-std=gnu99", "-Wall", "-Werror", "-O2", "A.c", "-o", "a"], ["./a"]]),
     ("A.cpp", C, [["g++", "-Wall", "-Werror", "-O2", "A.cpp", "-o", "a"], ["./a"]]),
@@ -112,7 +155,13 @@ def test_a_region_tells_what_all_its_rounds_took(name, program, commands, tmp_pa
     source.write_text(program)
     found = scan([source])
     (result,) = Filler(found).files(found.space.point(0))
-    assert result.content.count(b"\n") == program.count("\n")
+    lines = result.content.splitlines()
+    assert [i for i, line in enumerate(lines) if b"ZEN$" in line] == []
+    assert [b"PROGRAM" in line.upper() for line in lines][: program.count("\n")] == [
+        "PROGRAM" in line.upper() for line in program.splitlines()
+    ]
+    if source.suffix not in (".f", ".f90"):  # whose routines stand behind the end
+        assert len(lines) == program.count("\n")
     source.write_bytes(result.content)
     metrics = tmp_path / "metrics.jsonl"
     for command in commands:
@@ -134,20 +183,20 @@ def test_a_region_tells_what_all_its_rounds_took(name, program, commands, tmp_pa
 
 
 def test_what_a_language_lacks_is_a_complaint(tmp_path):
-    source = tmp_path / "a.sh"
-    source.write_text("# ZEN$ CR a PMETRIC WTIME, CTIME BEGIN\n# ZEN$ END CR\n")
+    source = tmp_path / "a.rs"
+    source.write_text("//ZEN$ CR a PMETRIC WTIME, CTIME BEGIN\n//ZEN$ END CR\n")
     (annotated,) = _regions(source)
     (complaint,) = unprobed([annotated])
-    assert complaint.message == "there is no CTIME probe for shell"
+    assert complaint.message == "there is no CTIME probe for rust"
     assert (complaint.place.column, complaint.cure) == (28, "there is WTIME")
 
 
 def test_a_language_without_probes_and_a_region_without_a_word_are_complaints(tmp_path):
-    source = tmp_path / "a.f90"
-    source.write_text('! ZEN$ CR "a b" PMETRIC WTIME BEGIN\n! ZEN$ END CR\n')
+    source = tmp_path / "a.tex"
+    source.write_text('% ZEN$ CR "a b" PMETRIC WTIME BEGIN\n% ZEN$ END CR\n')
     (annotated,) = _regions(source)
     messages = [c.message for c in unprobed([annotated])]
-    assert messages == ["the region's name 'a b' is no word", "there is no WTIME probe for fortran"]
+    assert messages == ["the region's name 'a b' is no word", "there is no WTIME probe for tex"]
 
 
 def _regions(path):

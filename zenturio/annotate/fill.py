@@ -16,7 +16,7 @@ from zenturio.annotate.comments import shown
 from zenturio.annotate.holes import Layout, occurrences
 from zenturio.annotate.lines import MARK
 from zenturio.annotate.model import Annotated, Application, Assignment, Line
-from zenturio.annotate.probes import probe_lines
+from zenturio.annotate.probes import probe_lines, probe_routine
 from zenturio.annotate.source import Source, without_end
 from zenturio.annotate.spans import Spans
 from zenturio.errors import AnnotationError, Place
@@ -90,6 +90,7 @@ class _Template:
         self._source = annotated.source
         edits = [*_occurrence_edits(annotated), *_line_edits(annotated, named)]
         edits.sort(key=lambda edit: edit.start)
+        edits += _routines(annotated)
         self._inputs = list(dict.fromkeys(edit.input for edit in edits if edit.input))
         index = {given: i for i, given in enumerate(self._inputs)}
         self._pieces, self._slots = _cut(self._source, edits, index)
@@ -169,7 +170,9 @@ def _line_edits(annotated: Annotated, named: _Named) -> Iterable[_Edit]:
             if number in assigned:
                 yield _assignment(annotated, assigned[number], start, start + len(text))
             elif number in probed:
-                yield _Edit(start, start + len(text), None, line.indent + probed[number])
+                yield _Edit(
+                    start, start + len(text), None, _indent(annotated, line) + probed[number]
+                )
             else:
                 at = text.index(MARK)
                 behind = f" {text[text.index(line.closer, at) :]}" if line.closer else ""
@@ -177,6 +180,20 @@ def _line_edits(annotated: Annotated, named: _Named) -> Iterable[_Edit]:
                 yield from _comment(
                     annotated, line, (start + at, start + len(text)), chosen, behind
                 )
+
+
+def _indent(annotated: Annotated, line: Line) -> str:
+    """What stands before code on a directive's line: statements of fixed form begin in column 7."""
+    return line.indent.ljust(6) if annotated.dialect.width else line.indent
+
+
+def _routines(annotated: Annotated) -> Iterable[_Edit]:
+    """What regions need behind the end of the file."""
+    text = annotated.source.text or ""
+    routines = "".join(probe_routine(region, annotated.dialect) for region in annotated.regions)
+    if routines:
+        before = "" if text.endswith(("\n", "\r")) else "\n"
+        yield _Edit(len(text), len(text), None, before + routines)
 
 
 def _probes(annotated: Annotated) -> Iterable[tuple[int, str]]:
@@ -222,11 +239,13 @@ def _assignment(annotated: Annotated, assignment: Assignment, start: int, end: i
             cure="use SUBSTITUTE",
         )
     before, behind = dialect.around(assignment.target)
-    # Statements of fixed form begin in column 7.
-    indent = line.indent.ljust(6) if dialect.width else line.indent
     place = line.body.place(0, len(line.body.text))
     return _Edit(
-        start, end, _Input(assignment.parameter, dialect.quote, place), indent + before, behind
+        start,
+        end,
+        _Input(assignment.parameter, dialect.quote, place),
+        _indent(annotated, line) + before,
+        behind,
     )
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from zenturio.annotate import fortran
 from zenturio.annotate.dialects import Dialect
 from zenturio.annotate.model import Annotated, Probe, Region
 from zenturio.errors import Complaint
@@ -31,6 +32,13 @@ def probe_lines(region: Region, dialect: Dialect) -> _Lines:
     write, _ = _LANGUAGES[dialect.name]
     plain = "".join(c if c.isascii() and c.isalnum() else f"_{ord(c):x}_" for c in region.name)
     return write(f"zen_{plain}", region)
+
+
+def probe_routine(region: Region, dialect: Dialect) -> str:
+    """What a region needs behind the end of its file: nothing in most languages."""
+    if _LANGUAGES[dialect.name][0] is not _fortran:
+        return ""
+    return fortran.routine(region, metric_names(region.name, region.probes))
 
 
 def unprobed(files: Iterable[Annotated]) -> tuple[Complaint, ...]:
@@ -123,12 +131,28 @@ def _c(v: str, region: Region) -> _Lines:
 
 
 def _shell(v: str, region: Region) -> _Lines:
-    text = _json(region, "%de-9")
-    end = (
-        f"{v}=$((${{{v}:-0}} + $(date +%s%N) - {v}_a)); "
-        f'printf \'{text}\\n\' "${v}" >> "${{ZEN_METRICS:-/dev/null}}"'
+    """Of the shell and, but for the size, of all that it waited for; times in /proc are 1/100 s."""
+    reads: Mapping[Probe, str] = {
+        "WTIME": "$(date +%s%N)",
+        "CTIME": "$(awk '{sub(/.*[)] /, x); print $12 + $13 + $14 + $15}' /proc/$$/stat)",
+        "MAXRSS": "$(awk '/VmHWM/ {print $2 * 1024}' /proc/$$/status)",
+    }
+    text = _json(region, "%s")
+    units: Mapping[Probe, str] = {"WTIME": "%de-9", "CTIME": "%de-2", "MAXRSS": "%d"}
+    for probe in region.probes:
+        text = text.replace("%s", units[probe], 1)
+    clocks = [p for p in region.probes if p != "MAXRSS"]
+    begin = "; ".join(f"{v}_{p[0]}a={reads[p]}" for p in clocks)
+    sums = "".join(
+        f"{v}_{p[0]}=$((${{{v}_{p[0]}:-0}} + {reads[p]} - {v}_{p[0]}a)); " for p in clocks
     )
-    return f"{v}_a=$(date +%s%N)", end
+    values = " ".join(f'"${v}_{p[0]}"' if p in clocks else f'"{reads[p]}"' for p in region.probes)
+    end = f"{sums}printf '{text}\\n' {values} >> \"${{ZEN_METRICS:-/dev/null}}\""
+    return begin or ":", end
+
+
+def _fortran(_: str, region: Region) -> _Lines:
+    return fortran.calls(region)
 
 
 def _javascript(v: str, region: Region) -> _Lines:
@@ -192,7 +216,9 @@ _LANGUAGES: Mapping[str, tuple[Callable[[str, Region], _Lines], Sequence[Probe]]
     "c": (_c, _ALL),
     "c++": (_c, _ALL),
     "cuda": (_c, _ALL),
-    "shell": (_shell, _WALL),
+    "fortran": (_fortran, _ALL),
+    "fixed fortran": (_fortran, _ALL),
+    "shell": (_shell, _ALL),
     "javascript": (_javascript, _ALL),
     "perl": (_perl, ("WTIME", "CTIME")),
     "rust": (_rust, _WALL),
