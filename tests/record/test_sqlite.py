@@ -1,10 +1,21 @@
 """SQLite keeps the contract, and what is particular to a file."""
 
-import pytest
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
+import pytest
+from record import oracle
+from record.worker import DEFINITION, STUDY, drive
+
+from zenturio.errors import RecordError
+from zenturio.record import Driver, sqlite, upkeep
+from zenturio.record.filesystem import lock_holders, network_file_system
 from zenturio.record.open import open_repository
 from zenturio.record.repository import Repository
-from zenturio.testing.repository import RepositoryContract
+from zenturio.testing.repository import RepositoryContract, experiment, outcome
 
 
 class TestSQLite(RepositoryContract):
@@ -13,3 +24,238 @@ class TestSQLite(RepositoryContract):
         repository = open_repository(tmp_path / "zenturio.db")
         yield repository
         repository.close()
+
+
+class TestSQLiteWithPythonsOwnLibrary(RepositoryContract):
+    """Where there is no newer one: a journal that the WAL-reset fault cannot touch."""
+
+    @pytest.fixture
+    def repository(self, tmp_path, monkeypatch) -> Repository:
+        import sqlite3
+
+        monkeypatch.setattr(sqlite, "driver", lambda: sqlite3)
+        repository = open_repository(tmp_path / "zenturio.db")
+        yield repository
+        repository.close()
+
+
+def _mode(path: Path) -> str:
+    connection = sqlite.driver().connect(path)
+    ((mode,),) = connection.execute("PRAGMA journal_mode")
+    connection.close()
+    return mode
+
+
+@pytest.mark.parametrize(
+    ("version", "mode"),
+    [((3, 40, 1), "delete"), ((3, 51, 2), "delete"), ((3, 51, 3), "wal"), ((3, 60, 0), "wal")],
+)
+def test_wal_is_for_a_library_without_the_fault(tmp_path, monkeypatch, version, mode):
+    newest = sqlite.driver()
+    monkeypatch.setattr(sqlite, "driver", lambda: _Pretending(newest, version))
+    open_repository(tmp_path / "a.db").close()
+    # What is not WAL is not written into the file: a plain connection says its own default.
+    assert _mode(tmp_path / "a.db") == mode
+
+
+class _Pretending:
+    """The module of a driver that says it is of another version."""
+
+    def __init__(self, module, version):
+        self._module = module
+        self.sqlite_version_info = version
+        self.sqlite_version = ".".join(map(str, version))
+
+    def __getattr__(self, name):
+        return getattr(self._module, name)
+
+
+def test_a_file_in_wal_mode_that_is_in_use_is_not_opened_with_the_fault(tmp_path, monkeypatch):
+    path = tmp_path / "a.db"
+    safe = open_repository(path)
+    safe.studies()
+    newest = sqlite.driver()
+    monkeypatch.setenv("ZENTURIO_DB_WAIT", "0.1")
+    monkeypatch.setattr(sqlite, "driver", lambda: _Pretending(newest, (3, 40, 1)))
+    with pytest.raises(RecordError):
+        open_repository(path)
+    safe.close()
+    open_repository(path).close()
+    assert _mode(path) == "delete"
+
+
+def test_there_is_no_wal_on_a_network_file_system(tmp_path, monkeypatch):
+    monkeypatch.setattr(sqlite, "network_file_system", lambda path: "nfs4")
+    repository = open_repository(tmp_path / "a.db")
+    (warning,) = repository.warnings
+    assert warning.severity == "warning"
+    assert "lies on a network file system (nfs4): no WAL there" in str(warning)
+    repository.close()
+    assert _mode(tmp_path / "a.db") == "delete"
+
+
+def test_the_last_and_deepest_mount_tells_the_file_system(tmp_path):
+    mounts = tmp_path / "mounts"
+    mounts.write_text(
+        "/dev/sda / ext4 rw 0 0\nserver:/home /home nfs4 rw 0 0\n"
+        "/dev/sdb /home/me/scratch xfs rw 0 0\nhost:/a /with\\040blank fuse.sshfs rw 0 0\n"
+        "/dev/sdc /over ext4 rw 0 0\nserver:/over /over cifs rw 0 0\n"
+    )
+    found = {
+        place: network_file_system(Path(place), mounts)
+        for place in ("/tmp/x", "/home/me/a.db", "/home/me/scratch/a.db", "/homestead/a",
+                      "/with blank/a.db", "/over/a")
+    }  # fmt: skip
+    assert found == {
+        "/tmp/x": None, "/home/me/a.db": "nfs4", "/home/me/scratch/a.db": None,
+        "/homestead/a": None, "/with blank/a.db": "fuse.sshfs", "/over/a": "cifs",
+    }  # fmt: skip
+    assert network_file_system(Path("/x"), tmp_path / "none") is None
+
+
+HOLDER = """
+import sys
+from zenturio.record import sqlite
+c = sqlite.driver().connect(sys.argv[1], isolation_level=None)
+c.execute("BEGIN IMMEDIATE")
+print("locked", flush=True)
+sys.stdin.readline()
+c.execute("COMMIT")
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """Another process that holds the lock on a repository until it reads a line."""
+    open_repository(tmp_path / "a.db").close()
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path / "a.db")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "locked\n"
+    yield process
+    process.communicate()
+
+
+def test_a_lock_that_is_not_given_up_is_told_with_its_holder(tmp_path, monkeypatch, holder):
+    monkeypatch.setenv("ZENTURIO_DB_WAIT", "0.2")
+    repository = open_repository(tmp_path / "a.db")
+    with pytest.raises(RecordError, match=r"has been locked for 0\.2 seconds") as raised:
+        repository.open(STUDY, DEFINITION)
+    assert f"by process {holder.pid} ({sys.executable} -c" in str(raised.value)
+    assert "ZENTURIO_DB_WAIT=SECONDS" in str(raised.value)
+    assert raised.value.exit_code == 4
+    repository.close()
+
+
+def test_a_lock_that_is_given_up_is_waited_for(tmp_path, holder):
+    driver = oracle.start(str(tmp_path / "a.db"), 2, 2)
+    # It cannot end before the lock is gone: whatever it has done by now, it is waiting or will be.
+    with pytest.raises(subprocess.TimeoutExpired):
+        driver.wait(1.5)
+    holder.communicate("\n")
+    _, err = driver.communicate()
+    assert driver.returncode == 0, err
+    oracle.holds(str(tmp_path / "a.db"), 2)
+
+
+def test_our_own_locks_have_no_holder(tmp_path):
+    path = tmp_path / "a"
+    path.touch()
+    assert lock_holders([path, tmp_path / "none"]) == []
+    assert lock_holders([path], tmp_path / "no locks") == []
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of two megabytes."""
+    if os.getuid() != 0:
+        pytest.skip("only root can mount a small tmpfs")
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)], check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip("this root may not mount")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_full_disk_keeps_what_was_acknowledged(small_disk):
+    url = str(small_disk / "a.db")
+    drive(url, 20, 10)
+    repository = open_repository(url)
+    lease = repository.lease(STUDY, Driver.here())
+    kept = []
+
+    def fill():
+        for start in range(100, 100_000, 200):
+            pairs = [(e, outcome(e)) for e in map(experiment, range(start, start + 200))]
+            kept.extend(repository.enter(STUDY, lease.number, pairs))
+
+    with pytest.raises(RecordError, match=r"disk is full|disk I/O error") as raised:
+        fill()
+    assert raised.value.exit_code == 4
+    assert "make room on the disk" in str(raised.value)
+    assert kept
+    assert repository.find(kept).keys() == set(kept)
+    repository.close()
+    subprocess.run(["mount", "-o", "remount,size=40m", str(small_disk)], check=True)
+    assert upkeep.check(url) == ()
+    repository = open_repository(url)
+    assert repository.find(kept).keys() == set(kept)
+    assert repository.counts(STUDY)["ok"] == 20 + len(kept)
+    repository.close()
+
+
+@pytest.mark.parametrize("damage", ["header", "schema", "rubbish"])
+def test_a_damaged_file_is_named_and_left_alone(tmp_path, damage):
+    path = tmp_path / "a.db"
+    drive(str(path), 5, 5)
+    content = bytearray(path.read_bytes())
+    match damage:
+        case "header":
+            content[:16] = b"x" * 16
+        case "schema":
+            content[100:4096] = b"\xff" * 3996
+        case "rubbish":
+            content = b"not a database, but long enough to be taken for one" * 50
+    path.write_bytes(content)
+    with pytest.raises(RecordError, match="is damaged") as raised:
+        open_repository(path)
+    assert "zen db salvage" in str(raised.value)
+    assert raised.value.exit_code == 4
+    assert path.read_bytes() == content
+    assert len(upkeep.check(path)) == 1
+
+
+def test_a_place_that_is_not_ours_to_write_is_named(tmp_path):
+    (tmp_path / "a.db").mkdir()
+    with pytest.raises(RecordError, match="cannot open"):
+        open_repository(tmp_path / "a.db")
+    (tmp_path / "file").touch()
+    with pytest.raises(RecordError, match="no folder for the database"):
+        open_repository(tmp_path / "file" / "a.db")
+
+
+def test_a_database_that_was_copied_with_its_journal_is_whole(tmp_path):
+    """As a machine that lost its power leaves it: nothing was closed."""
+    path = tmp_path / "a.db"
+    driver = oracle.start(str(path), 40, 2)
+    told = []
+    while len(told) < 10:
+        line = driver.stdout.readline()
+        told += [line.split()[1]] if line.startswith("accepted") else []
+    driver.kill()
+    driver.communicate()
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for part in tmp_path.glob("a.db*"):
+        shutil.copy(part, copy)
+    repository = open_repository(copy / "a.db")
+    assert repository.find(told).keys() == set(told)
+    repository.close()
+    oracle.holds(str(copy / "a.db"), 40)

@@ -191,6 +191,6 @@ def _mend_study(transaction: Transaction, layout: Layout) -> None:
     for statement in (
         f"DELETE FROM shares WHERE study = {study} AND experiment NOT IN ({rows})",  # noqa: S608
         f"DELETE FROM experiments WHERE study = {study} AND id NOT IN ({rows})",  # noqa: S608
-        f"DELETE FROM {table} WHERE experiment NOT IN ({having})",
+        f"DELETE FROM {table} WHERE experiment NOT IN ({having})",  # noqa: S608
     ):
         transaction.sql(statement)

@@ -54,6 +54,7 @@ def _settle(database: Database) -> None:
     """From now on connections may change how the file is kept."""
     database.flavour.settle()
     database.engine.dispose()
+    database.read(_tables)
 
 
 def version(database: Database) -> str | None:

@@ -1,0 +1,45 @@
+"""What must hold after every fault, once the study was resumed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from record.worker import STUDY, drive, result
+
+from zenturio.record import upkeep
+from zenturio.record.open import open_repository
+from zenturio.testing.repository import experiment, same
+
+WORKER = Path(__file__).parent / "worker.py"
+
+
+def start(url: str, count: int, batch: int, **environment: str) -> subprocess.Popen:
+    """A process that drives the study."""
+    return subprocess.Popen(
+        [sys.executable, str(WORKER), url, str(count), str(batch)],
+        env=os.environ | {"PYTHONPATH": str(WORKER.parent.parent)} | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def holds(url: str, count: int) -> None:
+    """Each experiment has one accepted result, the right one, and the database is sound."""
+    drive(url, count, 10)
+    repository = open_repository(url)
+    records = list(repository.records(STUDY))
+    assert [record.index for record in records] == list(range(count))
+    for record in records:
+        wanted = result(experiment(record.index))
+        assert record.digest == wanted.digest
+        assert record.state == "ok"
+        assert same(record.outcome.metrics, wanted.metrics)
+        states = [attempt.state for attempt in repository.attempts(record.digest)]
+        assert states.count("ok") == 1
+        assert set(states) <= {"ok", "stale", "superseded"}
+        assert repository.logs(record.digest).stdout == wanted.stdout
+    assert repository.counts(STUDY)["ok"] == count
+    repository.close()
+    assert upkeep.check(url) == ()

@@ -1,0 +1,62 @@
+"""Several drivers on one study: processes of their own, no claim given twice."""
+
+from collections import Counter
+
+import pytest
+from record import oracle
+from record.worker import DEFINITION, STUDY
+
+from zenturio.record import Driver
+from zenturio.record.driver import born
+from zenturio.record.open import open_repository
+
+
+@pytest.mark.parametrize(("drivers", "count"), [(2, 60), (8, 80)])
+def test_drivers_that_joined_never_get_the_same_claim(url, drivers, count):
+    running = [oracle.start(url, count, 3) for _ in range(drivers)]
+    lines = []
+    for driver in running:
+        out, err = driver.communicate()
+        assert driver.returncode == 0, err
+        lines += out.splitlines()
+    claims = Counter(line.split()[1] for line in lines if line.startswith("claim"))
+    accepted = Counter(line.split()[1] for line in lines if line.startswith("accepted"))
+    assert len(claims) == len(accepted) == count
+    assert set(claims.values()) == set(accepted.values()) == {1}
+    oracle.holds(url, count)
+
+
+def test_the_start_of_a_process_tells_it_from_a_later_one_of_its_number():
+    here = Driver.here()
+    assert not here.gone()
+    assert Driver(here.host, here.pid, here.born + "0").gone()
+    assert born(here.pid) == here.born
+
+
+def test_a_driver_elsewhere_is_never_said_to_be_gone():
+    here = Driver.here()
+    assert not Driver("elsewhere", 4_000_000, here.born + "0").gone()
+    assert not Driver(here.host, 4_000_000, "another boot/another namespace/1").gone()
+
+
+def test_a_driver_that_waits_to_be_buried_is_gone():
+    """A zombie has a number and a start, and will never do anything again."""
+    import subprocess
+
+    child = subprocess.Popen(["sleep", "100"])
+    driver = Driver(Driver.here().host, child.pid, born(child.pid))
+    assert not driver.gone()
+    child.kill()
+    while born(child.pid) is not None:
+        pass
+    assert driver.gone()
+    child.wait()
+
+
+def test_drivers_of_one_process_see_each_other(url):
+    one, two = open_repository(url), open_repository(url)
+    one.open(STUDY, DEFINITION)
+    lease = one.lease(STUDY, Driver.here())
+    assert two.drivers(STUDY) == (lease,)
+    one.close()
+    two.close()

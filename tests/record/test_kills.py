@@ -1,0 +1,94 @@
+"""kill -9 at every failpoint and at moments that nobody chose: nothing recorded is lost."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from record import oracle
+from record.old import make_old
+from record.worker import DEFINITION, STUDY
+
+from zenturio import failpoints
+from zenturio.errors import RecordError
+from zenturio.record import upkeep
+from zenturio.record.open import open_repository
+
+
+def test_the_room_has_the_failpoints_that_are_tried_here():
+    import zenturio.record.sql
+    import zenturio.record.upgrade  # noqa: F401
+
+    assert {name for name in failpoints.names() if name.startswith("record.")} == {
+        "record.begun", "record.committed", "record.created", "record.migrated",
+        "record.widened", "record.written",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "failpoint",
+    [
+        "record.created:1", "record.widened:1", "record.widened:2", "record.begun:3",
+        "record.written:2", "record.written:4", "record.written:5", "record.written:6",
+        "record.written:7", "record.committed:2", "record.committed:5", "record.committed:6",
+        "record.committed:7",
+    ],
+)  # fmt: skip
+def test_a_driver_that_is_killed_at_a_failpoint_is_resumed(url, failpoint):
+    killed = oracle.start(url, 12, 5, ZENTURIO_FAILPOINT=failpoint)
+    out, err = killed.communicate()
+    assert killed.returncode == -signal.SIGKILL, err
+    told = [line.split()[1] for line in out.splitlines() if line.startswith("accepted")]
+    if told:
+        repository = open_repository(url)
+        assert set(told) <= repository.find(told).keys()
+        repository.close()
+    oracle.holds(url, 12)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_driver_that_is_killed_at_any_moment_is_resumed(url, seed):
+    moment = random.Random(seed)
+    told = []
+    for _ in range(3):
+        driver = oracle.start(url, 150, 4)
+        for _ in range(moment.randrange(1, 60)):
+            line = driver.stdout.readline()
+            told += [line.split()[1]] if line.startswith("accepted") else []
+        driver.kill()
+        driver.communicate()
+    repository = open_repository(url)
+    assert repository.find(told).keys() == set(told)
+    repository.close()
+    oracle.holds(url, 150)
+
+
+def test_a_claim_that_was_committed_but_not_heard_of_strands_no_point(url):
+    killed = oracle.start(url, 5, 5, ZENTURIO_FAILPOINT="record.committed:6")
+    out, err = killed.communicate()
+    assert "claim" not in out
+    repository = open_repository(url)
+    repository.open(STUDY, DEFINITION)
+    assert repository.counts(STUDY)["running"] == 5, err
+    repository.close()
+    oracle.holds(url, 5)
+
+
+def test_a_migration_that_is_killed_half_way_leaves_the_old_schema(url):
+    make_old(url)
+    code = "import sys; from zenturio.record.upkeep import bring_up_to_date as up; up(sys.argv[1])"
+    done = subprocess.run(
+        [sys.executable, "-c", code, url],
+        env=os.environ | {"ZENTURIO_FAILPOINT": "record.migrated:1"},
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL
+    with pytest.raises(RecordError, match="has the schema 0001"):
+        open_repository(url)
+    for copy in Path(url).parent.glob("*.0001") if "://" not in url else ():
+        copy.unlink()
+    assert upkeep.bring_up_to_date(url).before == "0001"
+    oracle.holds(url, 3)

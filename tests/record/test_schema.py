@@ -1,0 +1,121 @@
+"""The schema, the migrations to it, and what is refused."""
+
+import subprocess
+import sys
+
+import pytest
+from record.old import make_old, stamp
+
+from zenturio.errors import RecordError
+from zenturio.record import schema
+from zenturio.record.database import Database
+from zenturio.record.open import flavour, open_repository
+from zenturio.record.upgrade import scripts
+
+
+@pytest.fixture
+def other_url(request, url, tmp_path) -> str:
+    """A second empty place of the same kind."""
+    if "://" in url:
+        return request.getfixturevalue("postgres").new_url()
+    return str(tmp_path / "other.db")
+
+
+def test_the_migrations_lead_to_the_schema(url, other_url):
+    make_old(url, schema.REVISIONS[-1])
+    open_repository(other_url).close()
+    assert _described(url) == _described(other_url)
+    assert len(_described(url)) == len(schema.metadata.tables) + 1
+
+
+def _described(url):
+    """Every table with its columns, keys and indexes."""
+    from sqlalchemy import inspect
+
+    engine = Database(flavour(url), 5).engine
+    seen = inspect(engine)
+    described = {
+        table: (
+            [(c["name"], str(c["type"]), c["nullable"], c.get("primary_key")) for c in
+             seen.get_columns(table)],
+            seen.get_pk_constraint(table)["constrained_columns"],
+            sorted(_plain(index) for index in seen.get_indexes(table)),
+            sorted(map(_plain, seen.get_unique_constraints(table))),
+            "AUTOINCREMENT" in _sql(engine, table),
+        )
+        for table in seen.get_table_names()
+    }  # fmt: skip
+    engine.dispose()
+    return described
+
+
+def _plain(facts):
+    """Without objects: the condition of an index is compared as it reads."""
+    options = {name: str(value) for name, value in facts.get("dialect_options", {}).items()}
+    return repr(facts | {"dialect_options": options})
+
+
+def _sql(engine, table):
+    if engine.dialect.name != "sqlite":
+        return ""
+    with engine.connect() as connection:
+        asked = "SELECT sql FROM sqlite_master WHERE name = ?"
+        return connection.exec_driver_sql(asked, (table,)).scalar()
+
+
+def test_every_revision_has_its_migration():
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
+    config = Config()
+    config.set_main_option("script_location", str(scripts()))
+    found = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
+    assert tuple(reversed(found)) == schema.REVISIONS
+
+
+def test_an_old_repository_is_not_opened_before_it_is_upgraded(url):
+    make_old(url)
+    with pytest.raises(RecordError, match="has the schema 0001, and this program needs") as raised:
+        open_repository(url)
+    assert "zen db upgrade" in str(raised.value)
+    assert raised.value.exit_code == 4
+
+
+def test_a_repository_of_a_newer_program_is_left_alone(url, tmp_path):
+    open_repository(url).close()
+    stamp(url, "9999")
+    before = _content(url)
+    with pytest.raises(RecordError, match="has the schema 9999, and this program knows up to"):
+        open_repository(url)
+    assert _content(url) == before
+
+
+def _content(url):
+    from pathlib import Path
+
+    return Path(url).read_bytes() if "://" not in url else None
+
+
+def test_the_database_of_another_program_is_left_alone(url):
+    kind = flavour(url)
+    database = Database(kind, 5)
+    database.write(lambda transaction: transaction.sql("CREATE TABLE bread (butter TEXT)"))
+    database.close()
+    before = _content(url)
+    with pytest.raises(RecordError, match="is a database, but not one of zenturio's"):
+        open_repository(url)
+    assert _content(url) == before
+
+
+def test_opening_a_current_repository_does_not_import_alembic(tmp_path):
+    code = (
+        "import sys; from zenturio.record.open import open_repository as o;"
+        "o(sys.argv[1]).close(); o(sys.argv[1]).close();"
+        "assert 'sqlalchemy' in sys.modules and 'alembic' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "a.db")], check=True)
+
+
+def test_the_values_of_the_room_do_not_import_sqlalchemy():
+    code = "import sys, zenturio.record; assert 'sqlalchemy' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
