@@ -83,6 +83,16 @@ def test_other_arrays_are_taken_as_what_they_hold():
     assert column("exp(x / 100)", x=reals).tolist() == [math.exp(x / 100) for x in reals]
 
 
+def test_integers_beyond_64_bits_stay_integers():
+    numbers = np.arange(MANY)
+    for text in ("-(2 ** 70) if n > 5 else 1", "n * 2 ** 70", "n ** 11 if n > 90 else 2 ** 64"):
+        expression = parse(text)
+        expected = [expression.value({"n": n}) for n in range(MANY)]
+        found = expression.column({"n": numbers}, MANY)
+        assert found.tolist() == expected
+        assert set(map(type, found.tolist())) == {int}
+
+
 def test_columns_may_be_longer_than_asked_for():
     for length in (5, MANY):
         assert column("n + m", length, n=np.arange(1000), m=np.arange(1000)).shape == (length,)

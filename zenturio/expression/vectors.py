@@ -133,7 +133,7 @@ def power(a: Cells, b: Cells) -> Cells | None:
     if a.kind != "int" or b.kind != "int" or b.low < 0:
         return None
     most = max(abs(a.low), abs(a.high))
-    if most.bit_length() * b.high > 64:
+    if most.bit_length() * b.high > 128:
         return None
     high = max(most**b.high, 1)
     return _integers(np.power, a, b, 0 if a.low >= 0 else -high, high)
