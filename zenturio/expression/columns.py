@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 BLOCK = 1 << 15
 """Rows are taken in blocks whose columns stay in the processor's cache."""
 
-FEW = 32
+FEW = 8
 """Up to so many rows are computed one by one: sooner done than NumPy's calls are prepared."""
 
 _DTYPES: dict[Any, Any] = {"int": np.int64, "real": np.float64, "bool": np.bool_}

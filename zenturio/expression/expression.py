@@ -53,6 +53,22 @@ class Expression:
     def _names_only(self) -> bool:
         return not self.indexed and not self.host_names
 
+    def _scene(
+        self,
+        values: Mapping[str, Value],
+        positions: Mapping[str, int],
+        host: Mapping[str, Value],
+    ) -> dict[Any, Any]:
+        """What is looked up; all that there is if something is missing, to tell what is near."""
+        scene: dict[Any, Any] = {name: values[name] for name in self.names if name in values}
+        scene |= {("index", name): positions[name] for name in self.indexed if name in positions}
+        scene |= {("host", name): host[name] for name in self.host_names if name in host}
+        if len(scene) < len(self.names) + len(self.indexed) + len(self.host_names):
+            scene |= dict(values)
+            scene |= {("index", name): position for name, position in positions.items()}
+            scene |= {("host", name): value for name, value in host.items()}
+        return scene
+
     def check(self, types: Mapping[str, Type | None], *, host: bool = False) -> Type | None:
         """The type of the value, ``None`` if it is not known; raises for all that is wrong."""
         checker = Checker(self.passage, types, host)
@@ -70,10 +86,7 @@ class Expression:
         """The value at one point."""
         if self._names_only:
             return self._run(values)
-        scene: dict[Any, Any] = dict(values)
-        scene.update((("index", name), at) for name, at in (positions or {}).items())
-        scene.update((("host", name), value) for name, value in (host or {}).items())
-        return self._run(scene)
+        return self._run(self._scene(values, positions or {}, host or {}))
 
     def column(
         self,
