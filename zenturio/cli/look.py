@@ -169,7 +169,7 @@ def _standing_facts(standing: "Standing") -> dict[str, Any]:
         "study": standing.study,
         "planned": standing.planned,
         "experiments": standing.total,
-        **standing.counts,
+        **{str(state): count for state, count in standing.counts.items()},
         "last": _iso(standing.last),
         "created": _iso(standing.created),
         "drivers": [
