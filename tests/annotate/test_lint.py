@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from annotated_cases import Case, check, titles
 
+from annotated_cases import Case, check, titles
 from zenturio.annotate import lint, scan
 
 LIKELY = Path(__file__).parent / "likely.txt"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -444,3 +445,33 @@ def test_any_bytes_make_an_application_or_complaints(tmp_path, content, start):
     path = tmp_path / "a.c"
     path.write_bytes(start + content)
     assert outcome(path)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["(" * 50_000 + "1" + ")" * 50_000, "9**9**9 > n", '"a" * 10**9', "().__class__", 'open("x")'],
+)
+def test_abuse_of_an_expression_is_refused_with_its_position_in_a_tenth_of_a_second(
+    write, expression
+):
+    write(a_txt=f"# ZEN$ PARAM n = {{ 1 }}\n# ZEN$ CONSTRAINT VALUE {expression[:99_000]}\n")
+    scan_once = outcome("a.txt")  # loads what is loaded once
+    started = time.perf_counter()
+    found = outcome("a.txt")
+    assert time.perf_counter() - started < 0.1
+    assert found == scan_once
+    assert found[0].place.line == 2
+
+
+def test_names_are_data(write):
+    names = ["select", "Größe", "x" * 70, "class", "None", "a b", "__init__"]
+    declared = "".join(f'# ZEN$ PARAM "{name}" = {{ 1, 2 }}\n' for name in names)
+    write(a_txt=declared + "# ZEN$ CONSTRAINT VALUE select + Größe + `a b` <= 4\n")
+    found = scan("a.txt")
+    assert [p.name for p in found.space.parameters] == names
+    assert found.space.size == 4 * 2**4
+
+
+def test_more_points_than_anybody_can_count_are_counted(write):
+    write(a_txt="".join(f"# ZEN$ PARAM p{i} = {{ 1:100 }}\n" for i in range(100)))
+    assert scan("a.txt").space.size == 10**200

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from annotated_cases import Case, check, read_cases, titles
 
+from annotated_cases import Case, check, read_cases, titles
 from zenturio.annotate import scan
 from zenturio.errors import InputError
 
