@@ -12,7 +12,7 @@ from zenturio.space.growth import Growing, Growth, Windows
 from zenturio.space.plan import Bind, Plan, as_declared, thrifty
 from zenturio.space.table import UNIT, Overfull, Table
 
-PIECE = 1 << 18
+PIECE = 1 << 19
 """A table that would grow beyond so many rows is worked on in parts, one after the other."""
 
 WIDEST = 1 << 18

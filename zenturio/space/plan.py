@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,6 +22,9 @@ one behind the other, so nothing may have to come between its codes later.
 
 CELLS = 1 << 18
 """A condition on two dimensions is evaluated beforehand if there are at most so many pairs."""
+
+SHEET = 1 << 22
+"""The table of such pairs has at most so many cells, those without codes included."""
 
 PROBES = 256
 """Points that a condition on more is tried on, to learn how selective it is."""
@@ -150,20 +153,15 @@ class _Facts:
             if each.domain is not None and is_plain(each) and each.name not in zipped
         }
         self.allowed: dict[str, Column] = {}
-        pairs: dict[frozenset[str], Pair] = {}
-        self.rules: list[Condition | Pair] = []
-        for condition in sorted(part.conditions, key=lambda each: len(each.names)):
-            if self._is_unary(condition):
-                self._restrict(condition)
-            elif self._is_binary(condition):
-                pair = self._pair(condition)
-                known = pairs.get(pair.names)
-                cells = pair.cells & known.cells if known else pair.cells
-                pairs[pair.names] = Pair(pair.first, pair.second, cells)
-            else:
-                self.rules.append(condition)
-        self._agree(pairs.values())
-        self.rules = [*pairs.values(), *self.rules]
+        rest = [each for each in part.conditions if not self._restrict(each)]
+        pairs: list[Pair] = []
+        while binary := [each for each in rest if self._cells(each) <= CELLS]:
+            smallest = min(binary, key=self._cells)
+            rest.remove(smallest)
+            pairs.append(self._pair(smallest))
+            # Fewer codes on one side may make another pair small enough.
+            self._agree(pairs)
+        self.rules: list[Condition | Pair] = [*pairs, *rest]
         self.growth = {rule: self._selectivity(rule) for rule in self.rules}
 
     def codes(self, name: str) -> Column:
@@ -178,21 +176,25 @@ class _Facts:
             return len(self.allowed[name])
         return self.sizes.get(name, 8)
 
-    def _is_unary(self, condition: Condition) -> bool:
-        return len(condition.names) == 1 and all(
-            self.sizes.get(name, LISTED + 1) <= LISTED for name in condition.names
-        )
-
-    def _is_binary(self, condition: Condition) -> bool:
-        if len(condition.names) != 2 or not condition.names <= self.sizes.keys():
+    def _restrict(self, condition: Condition) -> bool:
+        """Drops the codes that *condition* does not keep, if it concerns one dimension alone."""
+        if len(condition.names) != 1:
             return False
-        return math.prod(self.sizes[name] for name in condition.names) <= CELLS
-
-    def _restrict(self, condition: Condition) -> None:
         (name,) = condition.names
+        if self.sizes.get(name, LISTED + 1) > LISTED:
+            return False
         codes = self.codes(name)
         rows = Rows(self.part.parameters, {name: codes}, len(codes))
         self.allowed[name] = codes[rows.kept(condition.expression)]
+        return True
+
+    def _cells(self, condition: Condition) -> float:
+        """How many pairs of codes a condition on two dimensions is about."""
+        if len(condition.names) != 2 or not condition.names <= self.sizes.keys():
+            return math.inf
+        if math.prod(self.sizes[name] for name in condition.names) > SHEET:
+            return math.inf
+        return math.prod(map(self.count, condition.names))
 
     def _pair(self, condition: Condition) -> Pair:
         first, second = sorted(condition.names, key=self.part.names.index)
@@ -203,14 +205,13 @@ class _Facts:
         cells[np.ix_(a, b)] = rows.kept(condition.expression).reshape(len(a), len(b))
         return Pair(first, second, cells)
 
-    def _agree(self, pairs: Iterable[Pair]) -> None:
+    def _agree(self, pairs: Sequence[Pair]) -> None:
         """Leaves each dimension only the codes that every pair has a partner for."""
-        pairs = tuple(pairs)
         changed = True
         while changed:
             changed = False
             for pair in pairs:
-                for name in pair.names:
+                for name in (pair.first, pair.second):
                     partners = self.codes(pair.other(name))
                     cells = pair.seen_from(name)[np.ix_(self.codes(name), partners)]
                     kept = np.asarray(cells.any(axis=1))
