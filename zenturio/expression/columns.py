@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from zenturio.errors import ExpressionError
+from zenturio.errors import ExpressionError, Passage
 from zenturio.expression.cells import Array, Cells, merged, of_list
 from zenturio.expression.closures import Key
 from zenturio.expression.evaluator import Evaluator
+from zenturio.expression.nodes import Node
 from zenturio.expression.rows import Block, by_nulls
 from zenturio.expression.values import Type, Value
-
-if TYPE_CHECKING:
-    from zenturio.expression.expression import Expression
 
 BLOCK = 1 << 15
 """Rows are taken in blocks whose columns stay in the processor's cache."""
@@ -28,8 +26,23 @@ _DTYPES: dict[Any, Any] = {"int": np.int64, "real": np.float64, "bool": np.bool_
 _TYPES: dict[str, Type] = {"b": "bool", "i": "int", "u": "int", "f": "real", "U": "str"}
 
 
+class Formula(Protocol):
+    """What columns need of an expression."""
+
+    @property
+    def node(self) -> Node: ...
+    @property
+    def passage(self) -> Passage: ...
+    @property
+    def names(self) -> frozenset[str]: ...
+    @property
+    def indexed(self) -> frozenset[str]: ...
+    def check(self, types: Mapping[str, Type | None]) -> Type | None: ...
+    def value(self, values: Mapping[str, Value], positions: Mapping[str, int]) -> Value: ...
+
+
 def evaluate(
-    expression: Expression,
+    expression: Formula,
     columns: Mapping[str, Array],
     length: int,
     positions: Mapping[str, Array] | None = None,
@@ -53,7 +66,7 @@ def evaluate(
 
 
 def _one_by_one(
-    expression: Expression,
+    expression: Formula,
     columns: Mapping[str, Array],
     length: int,
     positions: Mapping[str, Array],
@@ -74,9 +87,7 @@ def _one_by_one(
     return _wide(of_list(found))
 
 
-def _block(
-    evaluator: Evaluator, expression: Expression, block: Block, names: frozenset[str]
-) -> Cells:
+def _block(evaluator: Evaluator, expression: Formula, block: Block, names: frozenset[str]) -> Cells:
     groups = [
         (group.picked, evaluator.cells(expression.node, group)) for group in by_nulls(block, names)
     ]
@@ -99,7 +110,7 @@ def _wide(cells: Cells) -> Array:
     return found if found.base is None else found.copy()
 
 
-def _nothing(expression: Expression, columns: Mapping[str, Array]) -> Array:
+def _nothing(expression: Formula, columns: Mapping[str, Array]) -> Array:
     """No rows, of the type that rows would have."""
     types = {name: _TYPES.get(column.dtype.kind) for name, column in columns.items()}
     types.update(dict.fromkeys(expression.indexed, "int"))

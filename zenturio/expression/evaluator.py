@@ -33,9 +33,7 @@ from zenturio.expression.nodes import (
 from zenturio.expression.operations import (
     ARITHMETIC,
     RELATIONS,
-    both,
     condition,
-    either,
     keep,
     member,
     negate,
@@ -44,6 +42,7 @@ from zenturio.expression.operations import (
     within,
 )
 from zenturio.expression.rows import Picked, Rows
+from zenturio.expression.truths import are, combined, equals_one
 from zenturio.expression.values import Fault, Value
 from zenturio.expression.vector_functions import FUNCTIONS
 
@@ -169,7 +168,7 @@ class Evaluator:
     def member(self, node: Member, rows: Rows) -> Cells:
         operands = [self.cells(node.item, rows)]
         operands += [self.cells(option, rows) for option in node.options]
-        found = _equals_one(*operands) or self._slowly(member, operands, node, rows)
+        found = equals_one(*operands) or self._slowly(member, operands, node, rows)
         return self._opposite(found, node, rows) if node.negated else found
 
     def within(self, node: Within, rows: Rows) -> Cells:
@@ -202,15 +201,15 @@ class Evaluator:
         if left.constant:
             if left.data is decisive:
                 return left
-            return _combined(operator, left, self._truth(operand, rows, operator))
-        undecided = ~_are(left, decisive)
+            return combined(operator, left, self._truth(operand, rows, operator))
+        undecided = ~are(left, decisive)
         if not undecided.any():
             return left
         if undecided.all():
-            return _combined(operator, left, self._truth(operand, rows, operator))
+            return combined(operator, left, self._truth(operand, rows, operator))
         was, self.trying = self.trying, True
         try:
-            return _combined(operator, left, self._truth(operand, rows, operator))
+            return combined(operator, left, self._truth(operand, rows, operator))
         except ExpressionError:
             if was:
                 raise
@@ -218,12 +217,12 @@ class Evaluator:
             self.trying = was
         open_rows, rest = np.flatnonzero(undecided), np.flatnonzero(~undecided)
         right = self._truth(operand, Picked(rows, open_rows), operator)
-        both = _combined(operator, left.take(open_rows), right)
+        both = combined(operator, left.take(open_rows), right)
         return merged([(open_rows, both), (rest, left.take(rest))], rows.length)
 
     def conditional(self, node: Conditional, rows: Rows) -> Cells:
         asked = self._truth(node.condition, rows, "if")
-        mask = np.asarray(_are(asked, True))
+        mask = np.asarray(are(asked, True))
         if mask.all() or not mask.any():
             return self.cells(node.then if mask.all() else node.other, rows)
         was, self.trying = self.trying, True
@@ -247,42 +246,6 @@ class Evaluator:
             return found
         yes, no = np.flatnonzero(mask), np.flatnonzero(~mask)
         return merged([(yes, then.take(yes)), (no, other.take(no))], rows.length)
-
-
-def _are(cells: Cells, wanted: bool) -> Any:
-    """Which of the cells, true, false or NULL, are *wanted*."""
-    if cells.constant:
-        return cells.data is wanted
-    if cells.kind == "bool":
-        return cells.data if wanted else ~cells.data
-    return np.fromiter((value is wanted for value in cells.list()), bool, len(cells.data))
-
-
-def _combined(operator: str, a: Cells, b: Cells) -> Cells:
-    """Truths connected row by row, as in SQL where NULL is among them."""
-    if a.kind == b.kind == "bool" and not (a.constant and b.constant):
-        return Cells("bool", a.data & b.data if operator == "and" else a.data | b.data)
-    return by_rows(both if operator == "and" else either, [a, b])
-
-
-def _equals_one(item: Cells, *options: Cells) -> Cells | None:
-    """Whether the item equals one of the options, if no row needs a closer look."""
-    if item.kind == "int" and not item.constant and all(_is_integer(o) for o in options):
-        wanted = [o.data for o in options if item.low <= o.data <= item.high]
-        return Cells("bool", np.isin(item.data, np.array(wanted, dtype=item.data.dtype)))
-    if item.constant and all(option.constant for option in options):
-        return None
-    answers = [vectors.relation("==", item, option) for option in options]
-    found: Any = False
-    for answer in answers:
-        if answer is None:
-            return None
-        found = found | answer.data
-    return constant(bool(found)) if np.ndim(found) == 0 else Cells("bool", found)
-
-
-def _is_integer(cells: Cells) -> bool:
-    return cells.constant and cells.kind == "int"
 
 
 def _pairs(node: Compare) -> Logic:

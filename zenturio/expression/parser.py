@@ -26,7 +26,8 @@ from zenturio.expression.nodes import (
     children,
 )
 from zenturio.expression.signatures import ELSEWHERE, FUNCTIONS, INDEX, SIGNATURES
-from zenturio.expression.tokens import UNITS, Token, tokens
+from zenturio.expression.slips import missing, unexpected
+from zenturio.expression.tokens import Token, tokens
 from zenturio.expression.values import clipped
 
 DEEPEST = 100
@@ -45,7 +46,7 @@ RANKS = {
     **dict.fromkeys(("*", "/", "//", "%"), PRODUCT),
 }
 
-_CLOSING = {"(": ")", "[": "]"}
+CLOSING = {"(": ")", "[": "]"}
 _SIMPLER = "give names to its parts: derived parameters (name := ...)"
 
 
@@ -257,7 +258,7 @@ class _Parser:
         """Values with commas between them, up to what closes *opener*; and where that ends."""
         self.open.append(opener)
         found: list[Node] = []
-        closer = _CLOSING[opener.text]
+        closer = CLOSING[opener.text]
         while not (self.token.kind == "sign" and self.token.text == closer):
             found.append(self.expression(CONDITIONAL))
             if not (self.token.kind == "sign" and self.token.text == ","):
@@ -266,7 +267,7 @@ class _Parser:
         return tuple(found), self._close(opener)
 
     def _close(self, opener: Token) -> int:
-        closer = _CLOSING[opener.text]
+        closer = CLOSING[opener.text]
         token = self.token
         if token.kind == "sign" and token.text == closer:
             self.open.pop()
@@ -276,65 +277,18 @@ class _Parser:
         raise self.refused(opener, f"this {opener.text!r} is never closed", f"add {closer!r}")
 
     def rest_refused(self) -> ExpressionError:
-        """Something follows a complete value; say what may be meant."""
-        token, last = self.token, self.words[self.at - 1]
-        shown = self.passage.text[token.start : token.end]
-        if token.kind == "sign" and token.text in ")]":
-            if self.open and _CLOSING[self.open[-1].text] != token.text:
-                wanted = _CLOSING[self.open[-1].text]
-                return self.refused(
-                    token, f"{token.text!r} closes nothing here", f"{wanted!r} is expected"
-                )
-            return self.refused(
-                token, f"{token.text!r} closes nothing", "remove it, or open it before"
-            )
-        if token.kind == "sign" and token.text == ".":
-            cure = "nothing but host. has attributes: host.memory"
-            return self.refused(token, "there are no attributes here", cure)
-        if token.kind == "sign" and token.text == "(":
-            return self.refused(
-                token, "this cannot be called", "write an operator, such as '*', before '('"
-            )
-        if token.kind == "sign" and token.text == "[":
-            return self.refused(
-                token, "there are no parts to be taken here", "a list stands behind 'in'"
-            )
-        if token.kind == "sign" and token.text == ",":
-            return self.refused(
-                token, "a list cannot stand here", "a list stands behind 'in': n in (1, 2)"
-            )
-        if token.kind == "word" and token.text == "else":
-            return self.refused(token, "this 'else' has no 'if'", "write 'a if condition else b'")
-        cure = "write an operator, such as '*' or 'and', between them"
-        if last.kind == "name" and last.text in FUNCTIONS:
-            cure = f"write {SIGNATURES[last.text].form if last.text in SIGNATURES else INDEX}"
-        shown = clipped(shown)
-        if last.kind == "number" and token.text in UNITS:
-            cure = f"write {last.text}{token.text}, without a blank"
-        return self.refused(token, f"an operator is missing before {shown}", cure)
+        """Something follows a complete value."""
+        opener = self.open[-1].text if self.open else ""
+        told = unexpected(self.token, self.words[self.at - 1], CLOSING.get(opener, ""))
+        return self.refused(self.token, *told)
 
     def _operand_refused(self, token: Token) -> ExpressionError:
         """A value should stand at *token*, but does not."""
-        if len(self.words) == 1:
-            return self.refused(token, "the expression is empty", "write one, such as n > 0")
-        if token.kind == "end":
-            last = self.words[-2]
-            shown = self.passage.text[last.start : last.end]
-            return self.refused(
-                last, f"a value is missing behind {shown}", "the expression ends too early"
-            )
-        if token.kind == "sign" and token.text == "[":
-            return self.refused(
-                token, "a list cannot stand here", "a list stands behind 'in': n in [1, 2]"
-            )
-        if token.kind == "sign" and token.text == ".":
-            cure = "nothing but host. has attributes: host.memory"
-            return self.refused(token, "there are no attributes here", cure)
-        shown = self.passage.text[token.start : token.end]
-        cure = "write a number, a text or a name there"
-        if token.kind == "word":
-            cure += f"; a parameter that is called {shown} stands in backticks: `{shown}`"
-        return self.refused(token, f"a value is missing before {shown}", cure)
+        if token.kind != "end" or len(self.words) == 1:
+            return self.refused(token, *missing(token))
+        last = self.words[-2]
+        told = f"a value is missing behind {last.text}"
+        return self.refused(last, told, "the expression ends too early")
 
     def refused(self, token: Token, message: str, cure: str) -> ExpressionError:
         place = self.passage.place(token.start, max(token.end, token.start + 1))
