@@ -9,8 +9,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from needs import needs
 
+from needs import needs
 from zenturio.errors import PlaceError, SafetyError
 from zenturio.execute import Local, Settings, tree
 from zenturio.experiment import Filed, Log, Missing, Recipe, Step

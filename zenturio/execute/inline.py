@@ -60,20 +60,20 @@ class Inline:
         started, clock, cpu = time(), perf_counter(), thread_time()
         try:
             answer = self._function.function(**values)
-        except Exception as error:  # noqa: BLE001 - whatever the user's function raises is its outcome
+            wall, used = perf_counter() - clock, thread_time() - cpu
+            metrics: dict[str, Measure] = {
+                "wtime": wall,
+                "ctime": used,
+                "maxrss": _NO_SIZE,
+                "exit": 0,
+            }
+            if type(answer) is dict:
+                for name, value in answer.items():
+                    metrics[name] = value if type(value) in _PLAIN else _measure(value)
+            elif answer is not None:
+                metrics.update(_named(answer))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - what the function raises is an outcome
             return self._failed(experiment, error, started, perf_counter() - clock)
-        wall = perf_counter() - clock
-        metrics: dict[str, Measure] = {
-            "wtime": wall,
-            "ctime": thread_time() - cpu,
-            "maxrss": _NO_SIZE,
-            "exit": 0,
-        }
-        if type(answer) is dict:
-            for name, value in answer.items():
-                metrics[name] = value if type(value) in _PLAIN else _measure(value)
-        elif answer is not None:
-            metrics.update(_named(answer))
         cause = ""
         if self._meter is not None:
             metrics = self._meter.measure(experiment.values, Evidence(usage=metrics))
@@ -100,7 +100,7 @@ class Inline:
         return {name: values[name] for name in function.arguments if name in values}
 
     def _failed(
-        self, experiment: Experiment, error: Exception, started: float, wall: float
+        self, experiment: Experiment, error: BaseException, started: float, wall: float
     ) -> Outcome:
         text = "".join(traceback.format_exception(error)).encode("utf-8", "backslashreplace")
         metrics: dict[str, Measure] = {"wtime": wall, "maxrss": _NO_SIZE, "exit": 1}
@@ -133,7 +133,7 @@ def _measure(value: Any) -> Measure:
     if hasattr(value, "tolist"):  # NumPy
         value = value.tolist()
     if isinstance(value, list | tuple):
-        return Series(tuple(_scalar(each) for each in value))
+        return Series(tuple(None if each is None else _scalar(each) for each in value))
     return _scalar(value)
 
 

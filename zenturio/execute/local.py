@@ -5,7 +5,8 @@ Each slot has a launcher (see launcher), which outlives neither the driver nor i
 experiment is run once; RETRY belongs to the study, which records each attempt. Only a launcher that
 was lost (killed, by somebody or for memory) is no fault of the experiment, which is run again.
 
-CPUS takes as many of the place's slots. MEMORY is taken from the machine's; besides, each process
+CPUS takes as many of the place's slots; where there are not so many, the experiment runs alone, with
+all of them. MEMORY is taken from the machine's; besides, each process
 may allocate that much (RLIMIT_DATA, and a stack for each CPU), and a run whose processes together
 hold more is killed. Address space is not limited: interpreters and sanitizers reserve far more
 than they use.
@@ -55,7 +56,7 @@ class Local:
 
     def submit(self, experiment: Experiment) -> Future[Outcome]:
         """Takes an experiment; it starts when there is room for it."""
-        task = Task(experiment)
+        task = Task(experiment, self.slots)
         refusal = self._refusal(task)
         if refusal is not None:
             task.set_exception(refusal)
@@ -88,11 +89,6 @@ class Local:
         self.close()
 
     def _refusal(self, task: Task) -> PlaceError | None:
-        if task.cpus > self.slots:
-            return PlaceError(
-                f"an experiment needs {task.cpus} CPUs, and this place has {self.slots} slots",
-                cure=f"--jobs {task.cpus}, or a smaller CPUS",
-            )
         if task.memory > self._memory:
             return PlaceError(
                 f"an experiment needs {task.memory} B of memory; this machine has {self._memory} B",

@@ -178,7 +178,7 @@ class Runner:
             "tail": READ,
             "grace": self._settings.grace,
             "processes": self._settings.processes,
-            "exact": self._wall >= self._settings.exact,
+            "exact": self._wall >= self._settings.exact or _sizes(experiment.recipe),
         }
 
     def _built(self, task: Task, slot: Slot | None, cpus: list[int] | None) -> Built | Failure:
@@ -270,6 +270,11 @@ class Runner:
         if not log.tail and len(log.head) <= 2 * limit:
             return log
         return Log(log.head[:limit], (log.tail or log.head)[-limit:], log.size)
+
+
+def _sizes(recipe: Recipe) -> bool:
+    """Whether the program itself looks at its size, in a region with MAXRSS."""
+    return any(not metric.source and metric.name.endswith("_maxrss") for metric in recipe.metrics)
 
 
 def _command(step: Step) -> dict[str, Any]:

@@ -22,13 +22,14 @@ class Prepared:
 class Task(Future[Outcome]):
     """The future of an experiment; cancelling it while it runs kills the experiment."""
 
-    def __init__(self, experiment: Experiment) -> None:
+    def __init__(self, experiment: Experiment, slots: int) -> None:
+        """For a place with so many *slots*: more than all of them nobody gets."""
         super().__init__()
         self.experiment = experiment
         steps = experiment.steps
         if experiment.build is not None:
             steps = (*steps, *experiment.build.steps)
-        self.cpus = max([step.cpus for step in steps], default=1)
+        self.cpus = min(max([step.cpus for step in steps], default=1), slots)
         self.memory = max([step.memory or 0 for step in steps], default=0)
         self.losses = 0
         """How many launchers were lost under it."""

@@ -50,7 +50,7 @@ class Regex:
         pattern: Any = re2.compile(self._shown.encode(), options)
         self._search = pattern.search
         self._iterate = pattern.finditer
-        named = pattern.groupindex.get(metric.name)
+        named = pattern.groupindex.get(metric.name.encode())
         self._group: int = named or (1 if pattern.groups else 0)
         self._take = metric.take
 
@@ -183,9 +183,9 @@ class Column:
     def _locate(self, rows: list[list[str]], text: Text) -> tuple[int, int]:
         """The column's index, and the row where its values begin."""
         header = [cell.strip() for cell in rows[0]]
-        if self._column in header:
-            return header.index(self._column), 1
-        if not self._column.isdigit() or self._column == "0":
+        if not self._column.isdecimal() or self._column == "0":
+            if self._column in header:
+                return header.index(self._column), 1
             shown = ", ".join(header[:8]) + (", ..." if len(header) > 8 else "")
             raise AbsentError(f"no column is named {self._column} in {text}: there is {shown}")
         at = int(self._column) - 1

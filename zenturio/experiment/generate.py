@@ -8,7 +8,7 @@ points that differ in these share it; what a build is to depend on goes into a f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import isfinite
 
 from zenturio.annotate.commands import fill_command
@@ -17,10 +17,12 @@ from zenturio.annotate.model import Annotated, Application, Command
 from zenturio.errors import InputError
 from zenturio.experiment.experiment import Build, Experiment, Filed, Recipe, Step
 from zenturio.experiment.identity import combined, content_digest, files_digest, path_record
+from zenturio.experiment.reading import value_of
 from zenturio.expression import Value
 from zenturio.expression.values import shown
 from zenturio.space import Point
 
+_REMEMBERED = 1024
 LARGE = 2**20
 """Files beyond so many bytes are named by their original, not carried along."""
 
@@ -37,41 +39,46 @@ class Generator:
         self._unchanged = tuple(filed for filed, _ in unchanged)
         self._records = [_record(filed.path, filed.mode, content) for filed, content in unchanged]
         self._space = application.space
-        self._names = _names_in(application)
+        seed = application.repeat.seed
+        names = [p.name for p in application.space.parameters] + ([seed] if seed else [])
+        self._makes = [_Writer(command, names) for command in application.builds]
+        self._runs = [_Writer(command, names) for command in application.runs]
+        used = {name for writer in (*self._makes, *self._runs) for name in writer.names}
+        self._names = sorted((used | set(application.environment.values())) - {seed})
+        self._builds: dict[tuple[bytes | str, ...], Build] = {}
         self.recipe = Recipe(
             application.metrics, application.outputs, application.requires, application.rank
         )
 
     def experiments(self, point: Point) -> tuple[Experiment, ...]:
-        """The experiments of *point*, in the order of their repeats."""
-        index = self._index(point)
+        """The experiments of *point*, in the order of their repeats; a seed is among the values."""
+        index = self._space.index(point) if self._space.finite else -1
         texts = {name: point.text(name) for name in self._names}
         repeats = range(1, self._application.repeat.count + 1)
-        return tuple(self._experiment(point, index, texts, repeat) for repeat in repeats)
-
-    def _index(self, point: Point) -> int:
-        return self._space.index(point) if self._space.finite else -1
+        return tuple([self._experiment(point, index, texts, repeat) for repeat in repeats])
 
     def _experiment(
         self, point: Point, index: int, texts: Mapping[str, str], repeat: int
     ) -> Experiment:
-        application = self._application
-        seeds = application.repeat.texts(repeat)
+        seeds = self._application.repeat.texts(repeat)
+        values: Mapping[str, Value] = point
         if seeds:
             texts = {**texts, **seeds}
+            values = {**point, **{name: value_of(text.encode()) for name, text in seeds.items()}}
         filled = self._filler.files(point, seeds)
-        files = (*(Filed(f.path, f.mode, f.content) for f in filled), *self._unchanged)
+        files = (*[Filed(f.path, f.mode, f.content) for f in filled], *self._unchanged)
         records = [_record(f.path, f.mode, content_digest(f.content)) for f in filled]
         whole = files_digest(sorted([*records, *self._records]))
-        steps = tuple([_step(command, texts, point) for command in application.runs])
-        build = self._build(whole, files, texts, point)
-        variables = {name: texts[given] for name, given in application.environment.items()}
+        steps = tuple([writer.step(texts, point) for writer in self._runs])
+        build = self._build(whole, files, texts, point) if self._makes else None
+        given = self._application.environment
+        variables = {name: texts[parameter] for name, parameter in given.items()}
         commands = (*build.steps, *steps) if build else steps
         return Experiment(
             combined(whole, commands, variables, repeat),
             index,
             repeat,
-            point,
+            values,
             files,
             steps,
             variables,
@@ -81,11 +88,46 @@ class Generator:
 
     def _build(
         self, whole: bytes, files: tuple[Filed, ...], texts: Mapping[str, str], point: Point
-    ) -> Build | None:
-        if not self._application.builds:
-            return None
-        steps = tuple([_step(command, texts, point) for command in self._application.builds])
-        return Build(combined(whole, steps, {}, 0), files, steps)
+    ) -> Build:
+        """The build of these files: the same object for experiments that share it."""
+        steps = tuple([writer.step(texts, point) for writer in self._makes])
+        key: tuple[bytes | str, ...] = (whole, *[step.command for step in steps])
+        build = self._builds.get(key)
+        if build is None:
+            if len(self._builds) >= _REMEMBERED:
+                self._builds.clear()
+            build = self._builds[key] = Build(combined(whole, steps, {}, 0), files, steps)
+        return build
+
+
+class _Writer:
+    """Makes steps of one command; what was written is remembered by the texts in it."""
+
+    def __init__(self, command: Command, names: Iterable[str]) -> None:
+        self._command = command
+        text = command.text.text
+        self.names = [name for name in names if "{" + name + "}" in text]
+        self._plain = "{" not in text
+        self._known: dict[tuple[str, ...], str] = {}
+
+    def step(self, texts: Mapping[str, str], point: Point) -> Step:
+        command = self._command
+        return Step(
+            command.text.text if self._plain else self._written(texts),
+            command.timeout,
+            command.retry,
+            1 if command.cpus is None else _cpus(command, point),
+            command.memory,
+        )
+
+    def _written(self, texts: Mapping[str, str]) -> str:
+        key = tuple([texts[name] for name in self.names])
+        written = self._known.get(key)
+        if written is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            written = self._known[key] = fill_command(self._command.text, texts)
+        return written
 
 
 def _filed(file: Annotated) -> Filed:
@@ -100,37 +142,14 @@ def _record(path: str, mode: int, content: bytes) -> bytes:
     return path_record(path, executable=bool(mode & 0o111)) + content
 
 
-def _names_in(application: Application) -> tuple[str, ...]:
-    """The parameters whose texts commands or the environment may need."""
-    used = set(application.environment.values())
-    commands = [c.text.text for c in (*application.builds, *application.runs)]
-    for parameter in application.space.parameters:
-        if any("{" + parameter.name + "}" in command for command in commands):
-            used.add(parameter.name)
-    if application.repeat.seed is not None:
-        used.discard(application.repeat.seed)
-    return tuple(sorted(used))
-
-
-def _step(command: Command, texts: Mapping[str, str], point: Point) -> Step:
-    text = command.text.text
-    return Step(
-        fill_command(command.text, texts) if "{" in text else text,
-        command.timeout,
-        command.retry,
-        1 if command.cpus is None else _cpus(command, point),
-        command.memory,
-    )
-
-
 def _cpus(command: Command, point: Point) -> int:
     """How many CPUs the command wants at this point: a whole number from 1."""
     expression = command.cpus
     assert expression is not None
     value = expression.value(point, _positions(point) if expression.indexed else None)
-    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 1:
-        if isfinite(value) and value == int(value):
-            return int(value)
+    number = value if isinstance(value, int | float) and not isinstance(value, bool) else 0
+    if number >= 1 and isfinite(number) and number == int(number):
+        return int(number)
     passage = expression.passage
     raise InputError(
         f"CPUS is {shown(value)} where {_chosen(expression.names, point)}",

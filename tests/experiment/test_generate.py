@@ -1,0 +1,192 @@
+"""From an application and a point to experiments."""
+
+import itertools
+
+import pytest
+
+from zenturio.annotate.scan import scan
+from zenturio.errors import InputError
+from zenturio.experiment import Generator
+from zenturio.experiment.generate import LARGE
+
+PROGRAM = """\
+//ZEN$ SUBSTITUTE NN = { 64, 128 } AS n
+//ZEN$ ENV THREADS = { 1, 2 } AS threads
+//ZEN$ PARAM unused = { 1, 2 }
+//ZEN$ BUILD "cc m.c -o m" TIMEOUT 60s
+//ZEN$ RUN "./m {n}" TIMEOUT 5s RETRY 2 CPUS threads MEMORY 1MB
+//ZEN$ METRIC gflops FROM stdout REGEX "(.*)"
+//ZEN$ OUTPUT "*.dat"
+int n = NN;
+"""
+
+
+@pytest.fixture
+def generator(tmp_path):
+    def make(text=PROGRAM, **others):
+        folder = tmp_path / "app"
+        folder.mkdir(exist_ok=True)
+        (folder / "m.c").write_text(text)
+        for name, content in others.items():
+            (folder / name).write_bytes(content)
+        application = scan([folder])
+        return Generator(application), application.space
+
+    return make
+
+
+def all_of(made):
+    generator, space = made
+    return [e for i in range(space.size) for e in generator.experiments(space.point(i))]
+
+
+def test_an_experiment_is_what_the_directives_say(generator):
+    made, space = generator(data=b"\0\1")
+    (found,) = made.experiments(space.point(6))
+    assert dict(found.values) == {"n": 128, "threads": 2, "unused": 1}
+    assert (found.index, found.repeat, found.environment) == (6, 1, {"THREADS": "2"})
+    assert [(s.command, s.timeout, s.retry, s.cpus, s.memory) for s in found.steps] == [
+        ("./m 128", 5, 2, 2, 1_000_000)
+    ]
+    files = {filed.path: filed.content for filed in found.files}
+    assert files["m.c"].endswith(b"int n = 128;\n")
+    assert files["data"] == b"\0\1"
+    assert found.recipe.outputs == ("*.dat",)
+    assert [metric.name for metric in found.recipe.metrics] == ["gflops"]
+
+
+def test_experiments_differ_where_what_is_run_differs(generator):
+    digests = [e.digest for e in all_of(generator())]
+    assert len(digests) == 8
+    assert len(set(digests)) == 4  # the last parameter goes nowhere
+    assert digests[0] == digests[1]
+
+
+def test_a_build_is_shared_by_experiments_that_see_the_same_files(generator):
+    experiments = all_of(generator())
+    builds = {e.build.digest: e.build for e in experiments}
+    assert len(builds) == 2
+    assert all(e.build is builds[e.build.digest] for e in experiments)
+    build = experiments[0].build
+    assert [(s.command, s.timeout) for s in build.steps] == [("cc m.c -o m", 60)]
+    assert build.files == experiments[0].files
+
+
+def test_a_build_may_depend_on_a_value_by_its_command(generator):
+    text = PROGRAM.replace("cc m.c", "cc -DT={threads} m.c")
+    experiments = all_of(generator(text))
+    assert {e.build.steps[0].command for e in experiments} == {
+        "cc -DT=1 m.c -o m",
+        "cc -DT=2 m.c -o m",
+    }
+    assert len({e.build.digest for e in experiments}) == 4
+
+
+CHANGES = {
+    "the code": (PROGRAM.replace("int n", "long n"), True),
+    "a build": (PROGRAM.replace("cc m.c", "cc -O3 m.c"), True),
+    "a run": (PROGRAM.replace("./m {n}", "./m -v {n}"), True),
+    "a metric": (PROGRAM.replace('"(.*)"', '"(.+)"'), False),
+    "a timeout": (PROGRAM.replace("5s", "6s"), False),
+    "an output": (PROGRAM.replace("*.dat", "*.txt"), False),
+    "a set": (PROGRAM.replace("{ 64, 128 }", "{ 64, 256 }"), False),
+    "a name": (PROGRAM.replace("unused", "ignored"), False),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_an_edit_makes_another_experiment_if_it_changes_what_is_run(generator, change):
+    text, differs = CHANGES[change]
+    before = all_of(generator())[0].digest
+    assert (all_of(generator(text))[0].digest != before) is differs
+
+
+def test_every_unchanged_file_counts(generator):
+    digests = {
+        all_of(generator(**others))[0].digest
+        for others in ({}, {"data": b"1"}, {"data": b"2"}, {"data": b"1", "more": b""})
+    }
+    assert len(digests) == 4
+
+
+def test_the_same_application_has_the_same_digests_anywhere(generator, tmp_path):
+    here = [e.digest for e in all_of(generator())]
+    (tmp_path / "app").rename(tmp_path / "there")
+    application = scan([tmp_path / "there"])
+    assert [e.digest for e in all_of((Generator(application), application.space))] == here
+
+
+def test_large_files_are_named_not_carried(generator):
+    large = bytes(LARGE + 1)
+    (found, *_) = all_of(generator(big=large, small=large[1:]))
+    files = {filed.path: filed for filed in found.files}
+    assert files["small"].content == large[1:]
+    assert files["big"].content is None
+    assert files["big"].original.read_bytes() == large
+
+
+def test_a_large_file_counts_by_its_content(generator):
+    one, two = (all_of(generator(big=bytes(LARGE) + end))[0].digest for end in (b"1", b"2"))
+    assert one != two
+
+
+REPEATED = """\
+//ZEN$ REPEAT 3 SEED seed
+//ZEN$ SUBSTITUTE NN = { 1, 2 } AS n
+//ZEN$ RUN "./m {seed}"
+int n = NN;
+"""
+
+
+def test_repeats_have_seeds_of_their_own(generator):
+    experiments = all_of(generator(REPEATED))
+    assert [(e.repeat, e.steps[0].command) for e in experiments[:3]] == [
+        (1, "./m 1"),
+        (2, "./m 2"),
+        (3, "./m 3"),
+    ]
+    assert [dict(e.values) for e in experiments[3:5]] == [{"n": 2, "seed": 1}, {"n": 2, "seed": 2}]
+    assert len({e.digest for e in experiments}) == 6
+
+
+def test_a_seed_that_is_declared_counts_from_its_element(generator):
+    text = REPEATED + "//ZEN$ ENV SEED = { 40 } AS seed\n"
+    experiments = all_of(generator(text))
+    assert [e.environment for e in experiments[:3]] == [{"SEED": f"{n}"} for n in (40, 41, 42)]
+
+
+def test_repeats_without_a_seed_are_experiments_of_their_own(generator):
+    experiments = all_of(generator(REPEATED.replace(" SEED seed", "").replace("{seed}", "")))
+    assert len({e.digest for e in experiments}) == 6
+    assert experiments[0].files == experiments[1].files
+
+
+@pytest.mark.parametrize("cpus", ["n / 128", "threads - 1", "0.5", "1 / 3"])
+def test_cpus_that_are_no_whole_number_are_refused_with_the_values(generator, cpus):
+    made = generator(PROGRAM.replace("CPUS threads", f"CPUS {cpus}"))
+    with pytest.raises(InputError, match="CPUS is ") as caught:
+        all_of(made)
+    (complaint,) = caught.value.complaints
+    assert complaint.place.line == 5
+    assert complaint.place.text[complaint.place.column - 1 :].startswith(cpus.split()[0])
+    assert "max(1, threads)" in complaint.cure
+
+
+def test_cpus_may_be_computed(generator):
+    experiments = all_of(generator(PROGRAM.replace("CPUS threads", "CPUS max(1, threads // 2)")))
+    assert {e.steps[0].cpus for e in experiments} == {1}
+
+
+def test_no_value_becomes_part_of_a_path(generator):
+    text = PROGRAM.replace("{ 64, 128 }", "{ ../x, /etc/x, 'a b' }")
+    for each in all_of(generator(text)):
+        assert [filed.path for filed in each.files] == ["m.c"]
+
+
+def test_a_generator_makes_the_same_again(generator):
+    made, space = generator()
+    first, second = (
+        list(itertools.chain(*(made.experiments(space.point(i)) for i in range(8))))
+        for _ in range(2)
+    )
+    assert first == second

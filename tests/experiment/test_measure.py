@@ -1,0 +1,432 @@
+"""Metrics: found, reported, computed, typed; and where they are missing, why."""
+
+import json
+import math
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zenturio.annotate.model import Metric
+from zenturio.errors import InputError
+from zenturio.experiment import Evidence, Log, Meter, Missing, Recipe, Series
+from zenturio.experiment.measure import measure
+from zenturio.experiment.reading import taken, value_of
+from zenturio.expression import parse
+from zenturio.space import Space
+
+
+def log(text):
+    data = text.encode() if isinstance(text, str) else text
+    return Log(data, b"", len(data))
+
+
+def found(metric, text="", **evidence):
+    """What one metric is in a text on stdout."""
+    given = Evidence(log(text), **evidence)
+    return measure(Recipe((metric,)), {}, given)[metric.name]
+
+
+def regex(pattern, take="last", name="x", source="stdout", **more):
+    return Metric(name, source, regex=pattern, take=take, **more)
+
+
+def formula(name, text, **more):
+    return Metric(name, formula=parse(text), **more)
+
+
+# Regular expressions
+
+
+def test_group_one_is_the_value():
+    assert found(regex(r"GFLOPS=\s*(\S+)"), "GFLOPS=  3.25\n") == 3.25
+
+
+def test_without_a_group_the_whole_match_is_the_value():
+    assert found(regex(r"[0-9]+"), "n = 12") == 12
+
+
+def test_a_group_of_the_metrics_name_goes_before_group_one():
+    assert found(regex(r"(\w+) (?P<x>\d+)"), "a 1") == 1
+    assert found(regex(r"(?P<y>\w+) (\d+)"), "a 1") == "a"
+
+
+def test_a_group_that_takes_no_part_is_no_value():
+    assert found(regex(r"a(\d)?"), "a1 a") == 1
+
+
+@pytest.mark.parametrize(
+    ("take", "value"),
+    [
+        ("first", 4),
+        ("last", 2.5),
+        ("min", 1),
+        ("max", 4),
+        ("mean", 2.5),
+        ("sum", 7.5),
+        ("count", 3),
+        ("all", Series((4, 1, 2.5))),
+    ],
+)
+def test_take_says_which_of_several(take, value):
+    assert found(regex(r"t=(\S+)", take), "t=4 t=1\nt=2.5") == value
+
+
+def test_what_matches_nothing_says_where_it_was_looked_for():
+    missing = found(regex(r"GFLOPS=(\S+)"), "a\nb\nc\n")
+    assert missing == Missing("`GFLOPS=(\\S+)` matched nothing in stdout (3 lines)")
+    assert found(regex("y"), "x") == Missing("`y` matched nothing in stdout (1 line)")
+    assert found(regex("y"), "") == Missing("`y` matched nothing in stdout (empty)")
+
+
+def test_nothing_can_be_counted():
+    assert found(regex("y", "count"), "x") == 0
+
+
+def test_stderr_is_another_source():
+    evidence = Evidence(log("1"), log("2"))
+    assert measure(Recipe((regex(r"\d", source="stderr"),)), {}, evidence)["x"] == 2
+
+
+def test_a_pattern_that_would_backtrack_for_ever_ends():
+    assert isinstance(found(regex("(a*)*b"), "a" * 100_000), Missing)
+
+
+@given(st.binary())
+def test_no_bytes_are_an_error(data):
+    assert found(regex(r"(?s)(.*)", "first"), data) == value_of(data)
+    assert isinstance(found(Metric("x", "stdout", json="$.a"), data), Missing)
+    found(Metric("x", "stdout", column="1"), data)
+
+
+def test_words_beyond_ascii_are_found():
+    assert found(regex(r"Größe=(\S+)"), b"\xff\x00 Gr\xc3\xb6\xc3\x9fe=5") == 5
+
+
+def test_bytes_that_are_no_utf8_survive():
+    value = found(regex(r"=(.*)"), b"=\xff\xfe")
+    assert value.encode("utf-8", "surrogateescape") == b"\xff\xfe"
+
+
+LONG = Log(b"t=1\nt=2\n" + b"." * 92, b"." * 92 + b"\nt=8\nt=9", 10_000)
+
+
+@pytest.mark.parametrize(("take", "value"), [("first", 1), ("last", 9)])
+def test_the_first_and_the_last_of_a_long_stream_are_known(take, value):
+    assert measure(Recipe((regex(r"t=(\d)", take),)), {}, Evidence(LONG))["x"] == value
+
+
+@pytest.mark.parametrize("take", ["min", "max", "mean", "sum", "count", "all"])
+def test_what_needs_the_middle_of_a_long_stream_is_missing(take):
+    missing = measure(Recipe((regex(r"t=(\d)", take),)), {}, Evidence(LONG))["x"]
+    assert isinstance(missing, Missing)
+    assert "10000 bytes, of which 200 were kept" in missing.why
+
+
+def test_a_match_in_the_head_is_not_the_last_one():
+    only_head = Log(b"t=1", b"...", 100)
+    assert isinstance(measure(Recipe((regex(r"t=(\d)"),)), {}, Evidence(only_head))["x"], Missing)
+
+
+# Values
+
+
+@pytest.mark.parametrize(
+    ("raw", "value"),
+    [
+        (b"3", 3),
+        (b"-07", -7),
+        (b"+1.50", 1.5),
+        (b"1e3", 1000.0),
+        (b".5", 0.5),
+        (b"1.5D+03", 1500.0),
+        (b"-2d0", -2.0),
+        (b"123456789012345678901234567890", 123456789012345678901234567890),
+        (b"inf", math.inf),
+        (b"-Infinity", -math.inf),
+        (b"1e999", "1e999"),
+        (b"1d999", "1d999"),
+        (b"1_000", "1_000"),
+        (b"0x10", "0x10"),
+        (b"true", "true"),
+        (b"", ""),
+        (b"3 s", "3 s"),
+        (b"9" * 5000, "9" * 5000),
+    ],
+)
+def test_texts_become_values(raw, value):
+    assert value_of(raw) == value
+    assert type(value_of(raw)) is type(value)
+
+
+def test_nan_is_told_from_text():
+    assert math.isnan(value_of(b"NaN"))
+    assert value_of(b"nano") == "nano"
+
+
+@given(st.integers())
+def test_every_integer_is_exact(number):
+    assert found(regex(r"(\S+)"), str(number)) == number
+
+
+@given(st.floats(allow_nan=False))
+def test_every_float_is_exact(number):
+    assert found(regex(r"(\S+)"), repr(number)) == number
+
+
+@given(st.lists(st.integers(), min_size=1))
+def test_sums_of_integers_are_exact(numbers):
+    assert taken(numbers, "sum") == sum(numbers)
+
+
+@given(st.lists(st.integers() | st.floats(allow_nan=False, allow_infinity=False), min_size=1))
+def test_the_smallest_and_largest_are_among_them(numbers):
+    assert taken(numbers, "min") == min(numbers)
+    assert taken(numbers, "max") == max(numbers)
+
+
+@pytest.mark.parametrize("take", ["min", "max", "mean", "sum"])
+def test_nan_among_numbers_is_not_hidden(take):
+    assert math.isnan(taken([1, math.nan, 2], take))
+
+
+@pytest.mark.parametrize("take", ["min", "max", "mean", "sum"])
+def test_text_among_numbers_is_named(take):
+    assert taken([1, "abc"], take) == Missing(f"TAKE {take} needs numbers, but one of 2 is 'abc'")
+
+
+def test_inf_and_minus_inf_have_no_sum():
+    assert isinstance(taken([math.inf, -math.inf], "sum"), Missing)
+    assert taken([math.inf, 1], "sum") == math.inf
+
+
+# JSON
+
+DOCUMENT = json.dumps(
+    {"a": {"b": 3, "two words": "t"}, "list": [{"x": 1}, {"x": 2.5}], "n": None, "y": True}
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("$.a.b", 3),
+        ("$['a']['two words']", "t"),
+        ("$.list[0].x", 1),
+        ("$.list[-1].x", 2.5),
+        ("$.list[*].x", 2.5),
+        ("$.y", True),
+    ],
+)
+def test_a_path_leads_to_a_value(path, value):
+    assert found(Metric("x", "stdout", json=path), DOCUMENT) == value
+
+
+def test_all_values_of_a_path_are_a_series():
+    metric = Metric("x", "stdout", json="$.list[*].x", take="all")
+    assert found(metric, DOCUMENT) == Series((1, 2.5))
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("$.b", "$.b leads nowhere in stdout (1 line)"),
+        ("$.list[7].x", "$.list[7].x leads nowhere in stdout (1 line)"),
+        ("$.a", "$.a is an object in stdout (1 line), not a value"),
+        ("$.list", "$.list is a list in stdout (1 line), not a value"),
+        ("$.n", "its value is null"),
+    ],
+)
+def test_a_path_that_leads_to_no_value_says_so(path, why):
+    assert found(Metric("x", "stdout", json=path), DOCUMENT) == Missing(why)
+
+
+def test_lines_of_json_among_others_are_read():
+    text = 'starting\n{"t": 1}\n[not json\n{"t": 2}\n'
+    assert found(Metric("x", "stdout", json="$.t", take="sum"), text) == 3
+
+
+@pytest.mark.parametrize("text", ["nothing", "[" * 100_000, ""])
+def test_what_is_no_json_is_missing(text):
+    assert "there is no JSON in stdout" in found(Metric("x", "stdout", json="$.a"), text).why
+
+
+def test_numbers_of_json_are_exact_and_not_invented():
+    text = '{"big": 123456789012345678901234567890, "huge": 1e999, "nan": NaN}'
+    assert found(Metric("x", "stdout", json="$.big"), text) == 123456789012345678901234567890
+    assert found(Metric("x", "stdout", json="$.huge"), text) == "1e999"
+    assert math.isnan(found(Metric("x", "stdout", json="$.nan"), text))
+
+
+# CSV
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "n,time\n1,0.5\n2,1.5\n",
+        "n;time\n1;0.5\n2;1.5\n",
+        "n\ttime\n1\t0.5\n2\t1.5",
+        "# n time\n1 0.5\n2 1.5\n",
+        '"n","time"\r\n"1","0.5"\r\n"2","1.5"\r\n',
+        "\ufeffn,time\n1,0.5\n\n2, 1.5\n",
+    ],
+)
+@pytest.mark.parametrize("column", ["time", "2"])
+def test_a_column_is_found_by_name_or_number(text, column):
+    metric = Metric("x", "stdout", column=column, take="all")
+    assert found(metric, text) == Series((0.5, 1.5))
+
+
+def test_without_a_header_the_first_row_counts():
+    assert found(Metric("x", "stdout", column="2", take="sum"), "1,2\n3,4\n") == 6
+
+
+def test_a_column_of_words_keeps_its_header_out():
+    text = "name,time\nfast,1\nslow,2\n"
+    assert found(Metric("x", "stdout", column="1", take="all"), text) == Series(("fast", "slow"))
+
+
+def test_empty_cells_are_no_values():
+    assert found(Metric("x", "stdout", column="t", take="count"), "t,u\n1,2\n,3\n4,5\n") == 2
+
+
+@pytest.mark.parametrize(
+    ("column", "why"),
+    [
+        ("speed", "no column is named speed in stdout (2 lines): there is n, time"),
+        ("7", "there is no column 7 in stdout (2 lines)"),
+        ("0", "no column is named 0 in stdout (2 lines): there is n, time"),
+    ],
+)
+def test_a_column_that_is_not_there_is_missing(column, why):
+    assert found(Metric("x", "stdout", column=column), "n,time\n1,2\n") == Missing(why)
+
+
+def test_a_file_of_the_folder_is_a_source(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/r.csv").write_text("t\n7\n")
+    assert found(Metric("x", "out/r.csv", column="t"), folder=tmp_path) == 7
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("r.txt", "r.txt is not there"),
+        ("sub/r.txt", "sub/r.txt is not there"),
+        ("../r.txt", "../r.txt is outside the experiment's folder"),
+        ("link", "link leads through a symbolic link, which is not followed"),
+        ("up/passwd", "up/passwd leads through a symbolic link, which is not followed"),
+        ("pipe", "pipe is no plain file"),
+        ("folder", "folder is no plain file"),
+    ],
+)
+def test_a_file_that_may_not_be_read_says_why(tmp_path, path, why):
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    (tmp_path / "up").symlink_to("/etc")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    assert found(regex(".", source=path), folder=tmp_path) == Missing(why)
+
+
+def test_reading_leaves_no_descriptor_open(tmp_path):
+    (tmp_path / "r").write_text("1")
+    descriptors = Path("/proc/self/fd")
+    before = len(list(descriptors.iterdir()))
+    for path in ("r", "a/b", "../r", "r/x"):
+        found(regex(".", source=path), folder=tmp_path)
+    assert len(list(descriptors.iterdir())) == before
+
+
+# What programs report
+
+
+def reported(lines, *metrics, values=None):
+    recipe, evidence = Recipe(metrics), Evidence(reported=lines.encode())
+    return measure(recipe, values or {}, evidence)
+
+
+def test_what_was_not_declared_becomes_a_metric_too():
+    assert reported('{"a": 1}\n{"b": "t", "a": 2}') == {"a": 2, "b": "t"}
+
+
+def test_a_declared_metric_may_be_reported():
+    assert reported('{"a": 1}\n{"a": 2}', Metric("a", take="sum")) == {"a": 3}
+    assert reported('{"a": 1}', regex("z", name="a")) == {"a": 1}
+
+
+def test_what_is_not_reported_is_missing():
+    assert reported('{"b": 1}', Metric("a"))["a"] == Missing("$ZEN_METRICS does not hold it")
+
+
+def test_a_broken_line_is_named_where_something_is_missing():
+    found = reported('{"b": 1}\nnot json\n{"c": 2', Metric("a"))
+    assert found["a"] == Missing("$ZEN_METRICS does not hold it; its line 2 is no JSON object")
+    assert found["b"] == 1
+
+
+def test_neither_parameters_nor_what_is_always_measured_can_be_reported():
+    evidence = Evidence(reported=b'{"n": 5, "wtime": 6, "ok": 1}', usage={"wtime": 0.5})
+    assert measure(Recipe(), {"n": 1}, evidence) == {"wtime": 0.5, "ok": 1}
+
+
+def test_a_reported_null_is_missing_and_objects_are_left_out():
+    assert reported('{"a": null, "b": {"c": 1}}', Metric("a")) == {
+        "a": Missing("its value is null")
+    }
+
+
+# Formulas
+
+
+def test_formulas_are_computed_behind_what_they_need():
+    recipe = Recipe((formula("c", "b * 2"), formula("b", "a + n"), regex(r"a=(\d+)", name="a")))
+    assert measure(recipe, {"n": 10}, Evidence(log("a=5")))["c"] == 30
+
+
+def test_a_formula_may_use_what_is_always_measured():
+    recipe = Recipe((formula("speed", "n / wtime"),))
+    found = measure(recipe, {"n": 10}, Evidence(usage={"wtime": 2.0}))
+    assert found["speed"] == 5.0
+
+
+def test_a_formula_of_something_missing_says_what():
+    recipe = Recipe((regex("y", name="a"), formula("b", "a * 2"), formula("c", "b * 2")))
+    found = measure(recipe, {}, Evidence(log("x")))
+    assert found["c"].why == "it needs b: it needs a: `y` matched nothing in stdout (1 line)"
+
+
+def test_a_formula_without_an_answer_says_why():
+    found = measure(Recipe((formula("b", "1 / n"),)), {"n": 0}, Evidence())
+    assert isinstance(found["b"], Missing)
+    assert "zero" in found["b"].why
+
+
+def test_a_formula_may_ask_where_a_value_stands():
+    point = Space(n=[10, 20, 40]).point(2)
+    assert measure(Recipe((formula("i", "index(n)"),)), point, Evidence())["i"] == 2
+
+
+def test_formulas_in_a_circle_are_refused():
+    with pytest.raises(InputError, match=r"computed from each other: (a -> b -> a|b -> a -> b)"):
+        Meter(Recipe((formula("a", "b"), formula("b", "a"))))
+
+
+# What is lacking
+
+
+def test_only_what_is_not_optional_lacks():
+    recipe = Recipe((regex("y", name="a"), regex("z", name="b", optional=True)))
+    meter = Meter(recipe)
+    metrics = meter.measure({}, Evidence(log("x")))
+    assert meter.lacking(metrics) == "metric missing: a"
+    assert meter.lacking({"a": 1, "b": Missing("")}) == ""
+
+
+def test_the_roots_of_what_lacks_are_named():
+    meter = Meter(Recipe((regex("y", name="a"), formula("b", "a * 2"))))
+    assert meter.lacking(meter.measure({}, Evidence(log("x")))) == "metric missing: a"
+    meter = Meter(Recipe((formula("b", "1 / n"),)))
+    assert meter.lacking(meter.measure({"n": 0}, Evidence())) == "metric missing: b"
