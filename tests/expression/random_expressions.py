@@ -195,7 +195,7 @@ class Chance:
             *[connected] * 4,
             *[listed] * 2,
             lambda: self.mixed(Compare, RELATIONS, depth),
-            lambda: self.chain(Compare, ["==", "!="], "bool", depth, 1),
+            lambda: self.chain(Compare, ["==", "!=", "==", *RELATIONS[:3]], "bool", depth, 1),
             lambda: Not(self.tree("bool", depth)),
             lambda: Within(self.tree("str", depth), self.whole(depth), self.truth()),
             lambda: self.call("ispow2", depth, "int"),

@@ -3,10 +3,10 @@
 import time
 
 import pytest
-from expression.random_expressions import Chance, expression_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from expression.random_expressions import Chance, expression_of
 from zenturio.errors import ExpressionError
 from zenturio.expression import parse
 

@@ -105,6 +105,7 @@ def test_no_rows_have_the_type_that_rows_would_have():
     assert column("n < index(n)", 0, positions={"n": nothing}, n=nothing).dtype == np.bool_
     assert column("str(n)", 0, n=nothing).dtype == np.object_
     assert column("1 / n", 0, n=nothing).shape == (0,)
+    assert column("n and unknown", 0, n=nothing).shape == (0,)
 
 
 @pytest.mark.parametrize("few", [0, 32])

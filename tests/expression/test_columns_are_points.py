@@ -4,10 +4,10 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from expression.random_expressions import Chance, column_of, expression_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from expression.random_expressions import Chance, column_of, expression_of
 from zenturio.errors import ExpressionError
 from zenturio.expression import columns as columns_module
 

@@ -2,6 +2,7 @@
 
 import math
 from decimal import Decimal
+from enum import IntEnum
 
 import numpy as np
 import pytest
@@ -302,6 +303,14 @@ def test_scalars_of_numpy_are_taken_as_pythons_own():
     assert parse("x").value({"x": np.float32(0.5)}) == 0.5
     assert parse("not t").value({"t": np.bool_(False)}) is True
     assert parse("s + 'b'").value({"s": np.str_("a")}) == "ab"
+
+
+def test_members_of_enumerations_are_taken_as_what_they_are():
+    class Level(IntEnum):
+        HIGH = 3
+
+    found = parse("a + 1").value({"a": Level.HIGH})
+    assert (found, type(found)) == (4, int)
 
 
 def test_other_objects_are_refused():

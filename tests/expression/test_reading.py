@@ -4,10 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from expression.random_expressions import Chance
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from expression.random_expressions import Chance
 from zenturio.errors import ExpressionError, Passage, Place
 from zenturio.expression import parse, quoted
 from zenturio.expression.nodes import (

@@ -1,10 +1,10 @@
 """What can be said of an expression before any value is known."""
 
 import pytest
-from expression.random_expressions import Chance, expression_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from expression.random_expressions import Chance, expression_of
 from zenturio.errors import ExpressionError
 from zenturio.expression import parse
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from zenturio.expression.operations import ORDERED, greater, less, number, real, too_large
+from zenturio.expression.operations import greater, less, number, real, too_large
 from zenturio.expression.signatures import SIGNATURES
 from zenturio.expression.values import Fault, Value, shown, text_of
 
@@ -30,21 +30,19 @@ def _text(value: Value, function: str) -> str:
 
 
 def _least(*values: Value) -> Value:
-    return _best("min", values, less)
+    return _best(values, less)
 
 
 def _greatest(*values: Value) -> Value:
-    return _best("max", values, greater)
+    return _best(values, greater)
 
 
-def _best(name: str, values: tuple[Value, ...], better: Callable[[Value, Value], Value]) -> Value:
+def _best(values: tuple[Value, ...], better: Callable[[Value, Value], Value]) -> Value:
     """The first of the best; a real number where any is real."""
     best = values[0]
     for value in values[1:]:
         if better(value, best):
             best = value
-    if type(best) not in ORDERED:
-        raise Fault(f"{name!r} takes numbers or texts, but this is {shown(best)}")
     if type(best) is int and float in map(type, values):
         return _float(best)
     return best

@@ -11,11 +11,6 @@ Number = int | float
 Binary = Callable[[Value, Value], Value]
 
 _NUMBERS = frozenset({int, float})
-ORDERED = frozenset({int, float, str})
-"""Types of which two values of the same type have an order."""
-
-EQUATED = ORDERED | {bool}
-"""Types of which two values of the same type may be equal."""
 
 
 def too_large() -> Fault:
