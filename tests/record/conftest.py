@@ -1,6 +1,7 @@
 """The places where repositories are kept."""
 
 import pytest
+
 from postgres import postgres, postgres_url
 
 __all__ = ["postgres", "postgres_url"]

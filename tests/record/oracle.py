@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 from record.worker import STUDY, drive, result
-
 from zenturio.record import upkeep
 from zenturio.record.open import open_repository
 from zenturio.testing.repository import experiment, same

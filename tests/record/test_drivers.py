@@ -3,9 +3,9 @@
 from collections import Counter
 
 import pytest
+
 from record import oracle
 from record.worker import DEFINITION, STUDY
-
 from zenturio.record import Driver
 from zenturio.record.driver import born
 from zenturio.record.open import open_repository

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from record import oracle
 from record.old import make_old
 from record.worker import DEFINITION, STUDY
-
 from zenturio import failpoints
 from zenturio.errors import RecordError
 from zenturio.record import upkeep

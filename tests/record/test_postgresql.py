@@ -1,10 +1,16 @@
 """PostgreSQL keeps the contract, and what is particular to a server."""
 
+import threading
+
 import pytest
 
+from record import oracle
+from record.worker import DEFINITION, STUDY, drive
+from zenturio.errors import RecordError
+from zenturio.record import Driver
 from zenturio.record.open import open_repository
 from zenturio.record.repository import Repository
-from zenturio.testing.repository import RepositoryContract
+from zenturio.testing.repository import RepositoryContract, experiment, outcome
 
 
 class TestPostgreSQL(RepositoryContract):
@@ -13,3 +19,84 @@ class TestPostgreSQL(RepositoryContract):
         repository = open_repository(postgres_url)
         yield repository
         repository.close()
+
+
+def test_a_restart_of_the_server_in_the_middle_is_survived(postgres, postgres_url):
+    drivers = [oracle.start(postgres_url, 150, 2) for _ in range(2)]
+    for _ in range(2):
+        for _ in range(20):
+            drivers[0].stdout.readline()
+        postgres.restart()
+    for driver in drivers:
+        _, err = driver.communicate()
+        assert driver.returncode == 0, err
+    oracle.holds(postgres_url, 150)
+
+
+def test_a_connection_that_was_cut_is_made_again(postgres, postgres_url):
+    repository = open_repository(postgres_url)
+    repository.open(STUDY, DEFINITION)
+    with postgres.connect() as other:
+        other.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE application_name = 'zenturio'"
+        )
+    assert repository.study(STUDY).name == STUDY
+    repository.close()
+
+
+def test_a_server_that_stays_away_is_told_without_the_password(postgres, postgres_url, monkeypatch):
+    monkeypatch.setenv("ZENTURIO_DB_WAIT", "0.3")
+    url = postgres_url.replace("zen@", "zen:s3cr3t@").replace(str(postgres.folder), "/nowhere")
+    with pytest.raises(RecordError, match="no connection to") as raised:
+        open_repository(url)
+    assert raised.value.exit_code == 4
+    assert "s3cr3t" not in "".join(_chain(raised.value))
+    assert "zen:***@" in str(raised.value)
+
+
+def _chain(error):
+    while error is not None:
+        yield str(error)
+        error = error.__cause__
+
+
+@pytest.mark.parametrize("form", ["zen:s3cr3t@/postgres?", "zen@/postgres?password=s3cr3t&"])
+def test_the_password_is_neither_shown_nor_kept(postgres, postgres_url, form, tmp_path):
+    url = postgres_url.replace("zen@/postgres?", form)
+    drive(url, 3, 3)
+    repository = open_repository(url)
+    assert "s3cr3t" not in repository.place
+    assert "s3cr3t" not in repr(repository.engine.url)
+    repository.close()
+    postgres._run("pg_dumpall", "-h", postgres.folder, "-U", "zen", "-f", postgres.folder / "dump")
+    assert "s3cr3t" not in (postgres.folder / "dump").read_text()
+
+
+def test_a_writer_that_does_not_end_is_told(postgres, postgres_url, monkeypatch):
+    monkeypatch.setenv("ZENTURIO_DB_WAIT", "0.2")
+    repository = open_repository(postgres_url)
+    with postgres.connect() as other, other.transaction():
+        other.execute("SELECT pg_advisory_xact_lock(8021358)")
+        with pytest.raises(RecordError, match=r"has been locked for 0\.2 seconds"):
+            repository.open(STUDY, DEFINITION)
+    repository.open(STUDY, DEFINITION)
+    repository.close()
+
+
+def test_threads_share_a_repository(postgres_url):
+    repository = open_repository(postgres_url)
+    repository.open(STUDY, DEFINITION)
+    lease = repository.lease(STUDY, Driver.here()).number
+
+    def enter(first):
+        pairs = [(e, outcome(e, time=1)) for e in map(experiment, range(first, first + 50))]
+        repository.enter(STUDY, lease, pairs)
+
+    threads = [threading.Thread(target=enter, args=(first,)) for first in range(0, 200, 50)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert repository.counts(STUDY)["ok"] == 200
+    repository.close()

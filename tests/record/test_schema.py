@@ -4,8 +4,8 @@ import subprocess
 import sys
 
 import pytest
-from record.old import make_old, stamp
 
+from record.old import make_old, stamp
 from zenturio.errors import RecordError
 from zenturio.record import schema
 from zenturio.record.database import Database

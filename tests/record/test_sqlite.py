@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from record import oracle
 from record.worker import DEFINITION, STUDY, drive
-
 from zenturio.errors import RecordError
 from zenturio.record import Driver, sqlite, upkeep
 from zenturio.record.filesystem import lock_holders, network_file_system

@@ -14,7 +14,7 @@ def no_study(name: str, known: Iterable[str]) -> NotFoundError:
 
 
 def no_experiment(digests: Iterable[str], study: str | None = None) -> NotFoundError:
-    missing = sorted(digests)
+    missing = sorted(set(digests))
     shown = ", ".join(missing[:3]) + (f", ... ({len(missing)} in all)" if missing[3:] else "")
     where = "the repository" if study is None else f"study {study!r}"
     return NotFoundError(f"{where} has no experiment {shown}", cure="add it first")

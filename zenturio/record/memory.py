@@ -210,6 +210,7 @@ class Memory:
 
     def _held(self, study: str, number: int) -> tuple[Lease, Driver]:
         """The lease *number*, if it has not ended."""
+        self._shelf(study)
         held = self._leases.get(number)
         if held is None or held[0].study != study:
             raise complaints.superseded(study, number)

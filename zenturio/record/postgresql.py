@@ -16,7 +16,7 @@ WRITER = 0x7A656E  # "zen"
 """The advisory lock of whoever writes."""
 _FEW = 20
 """Up to so many rows, COPY costs more than it saves."""
-_SECRETS = ("password", "passfile", "sslpassword", "sslkey")
+_SECRETS = ("password", "sslpassword")
 
 
 class PostgreSQL:
@@ -43,15 +43,18 @@ class PostgreSQL:
     now = "extract(epoch FROM clock_timestamp())::double precision"
 
     def __init__(self, url: URL, wait: float) -> None:
-        self._url = url.set(drivername="postgresql+psycopg")
+        given = {name: url.query[name] for name in _SECRETS if name in url.query}
+        if url.password:
+            given["password"] = url.password
+        self._secrets = {name: word for name, word in given.items() if isinstance(word, str)}
+        # What is secret goes to the driver beside the URL: nobody who shows that shows it.
+        self._url = url.difference_update_query(_SECRETS).set(
+            drivername="postgresql+psycopg", password=None
+        )
         self._wait = wait
-        secret = {name: "***" for name in url.query if name in _SECRETS}
-        self.place = url.update_query_dict(secret).render_as_string(hide_password=True)
-        self._hidden = [
-            word
-            for word in (url.password, *(url.query.get(name) for name in _SECRETS))
-            if isinstance(word, str) and word
-        ]
+        self.place = self._url.set(
+            drivername="postgresql", password="***" if self._secrets else None
+        ).render_as_string(hide_password=True)
 
     def engine(self) -> Engine:
         try:
@@ -64,6 +67,7 @@ class PostgreSQL:
                     "application_name": "zenturio",
                     "connect_timeout": 10,
                     **self._asked(),
+                    **self._secrets,
                 },
             )
         except ImportError as error:
@@ -150,18 +154,15 @@ class PostgreSQL:
 
     def hide(self, text: str) -> str:
         """*text* without passwords."""
-        for word in self._hidden:
+        for word in self._secrets.values():
             text = text.replace(word, "***")
         return text
 
     def for_programs(self) -> tuple[str, dict[str, str]]:
         """The URL for PostgreSQL's own programs, and what goes into their environment instead."""
-        plain = self._url.set(drivername="postgresql").difference_update_query(_SECRETS)
-        secrets = {"PGPASSWORD": self._url.password or self._url.query.get("password")}
-        return (
-            plain.set(password=None).render_as_string(),
-            {name: word for name, word in secrets.items() if isinstance(word, str)},
-        )
+        plain = self._url.set(drivername="postgresql").render_as_string()
+        named = {"password": "PGPASSWORD"}
+        return plain, {named[n]: word for n, word in self._secrets.items() if n in named}
 
     def explain(self, error: Exception) -> ZenError:
         said = self.hide(" ".join(str(error).split()))

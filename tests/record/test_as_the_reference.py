@@ -1,0 +1,173 @@
+"""Whatever is said, in whatever order: SQL answers as the reference does."""
+
+import shutil
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from zenturio.errors import ZenError
+from zenturio.experiment.experiment import Log, Missing, Series
+from zenturio.record import Definition, Driver, Field, Memory, upkeep
+from zenturio.record.open import open_repository
+from zenturio.testing.repository import experiment, outcome, same
+
+STUDIES = ("s", "t")
+EXPERIMENTS = [experiment(i, {"n": v}) for i, v in enumerate([1, 2.5, "x", None, 2**70, -0.0])]
+DIGESTS = [e.digest for e in EXPERIMENTS]
+HOWS = {"s": "stdout", "t": "stderr"}
+
+studies = st.sampled_from(STUDIES)
+drivers = st.integers(0, 3)
+some = st.lists(st.sampled_from(EXPERIMENTS), max_size=4)
+statuses = st.sampled_from(["ok", "failed", "timeout", "cancelled"])
+measures = st.sampled_from(
+    [1, 2.5, True, "a\0", 2**80, float("nan"), Missing("why"), Series((1, None)), -0.0]
+)
+metrics = st.dictionaries(st.sampled_from(["m", "k", "free"]), measures)
+attempts = st.integers(1, 3)
+
+
+class Together(RuleBasedStateMachine):
+    """Says everything to both, and compares what they answer."""
+
+    def __init__(self):
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.file = self.folder / "a.db"
+        self.both = (Memory(), open_repository(self.file))
+        self.people = [Driver("elsewhere", i, str(i), str(i)) for i in range(4)]
+        self.leases = {}
+
+    def said(self, ask):
+        """The answer of both; errors count as answers."""
+        answers = []
+        for repository in self.both:
+            try:
+                answers.append(ask(repository))
+            except ZenError as error:
+                answers.append((type(error), str(error).split(" since ")[0]))
+        return answers
+
+    def alike(self, ask):
+        reference, sql = self.said(ask)
+        assert same(reference, sql) or reference == sql, (reference, sql)
+        return reference
+
+    @initialize()
+    def begin(self):
+        for study in STUDIES:
+            self.open(study)
+
+    @rule(study=studies)
+    def open(self, study):
+        fields = (Field("m", how=HOWS[study]), Field("k", how="file"))
+        definition = Definition((Field("n"),), fields)
+        self.alike(lambda repository: replace(repository.open(study, definition), created=0))
+
+    @rule(study=studies, driver=drivers, join=st.booleans(), seconds=st.sampled_from([0, 1000]))
+    def lease(self, study, driver, join, seconds):
+        person = self.people[driver]
+        found = self.alike(
+            lambda r: (
+                (lease := r.lease(study, person, join=join, seconds=seconds)).number,
+                lease.study,
+            )
+        )
+        if isinstance(found[0], int):
+            self.leases[found[0]] = study
+
+    @rule(number=st.integers(1, 6))
+    def leave(self, number):
+        study = self.leases.get(number)
+        if study:
+            for repository in self.both:
+                for lease in repository.drivers(study) if self.exists(study) else ():
+                    if lease.number == number:
+                        repository.leave(lease)
+
+    def exists(self, study):
+        return study in [s.name for s in self.both[0].studies()]
+
+    @rule(study=studies, given=some)
+    def add(self, study, given):
+        self.alike(lambda repository: repository.add(study, given))
+
+    @rule(study=studies, number=st.integers(1, 6), given=some)
+    def claim(self, study, number, given):
+        self.alike(lambda r: r.claim(study, number, [e.digest for e in given]))
+
+    @rule(
+        study=studies, number=st.integers(1, 6), given=some, status=statuses, measured=metrics,
+        attempt=attempts, final=st.booleans(),
+    )  # fmt: skip
+    def record(self, study, number, given, status, measured, attempt, final):
+        outcomes = self.outcomes(given, status, measured, attempt)
+        self.alike(lambda r: r.record(study, number, outcomes, final=final))
+
+    def outcomes(self, given, status, measured, attempt):
+        said = Log(b"\0%d" % attempt, b"", 2)
+        made = [outcome(e, status, measured, attempt=attempt) for e in given]
+        return [replace(each, stdout=said) for each in made]
+
+    @rule(study=studies, number=st.integers(1, 6), given=some, status=statuses, measured=metrics)
+    def enter(self, study, number, given, status, measured):
+        pairs = list(zip(given, self.outcomes(given, status, measured, 1), strict=True))
+        self.alike(lambda repository: repository.enter(study, number, pairs))
+
+    @rule(study=studies, given=some, status=statuses, measured=metrics)
+    def remeasure(self, study, given, status, measured):
+        unique = {e.digest: e for e in given}.values()
+        outcomes = self.outcomes(unique, status, measured, 1)
+        self.alike(lambda repository: repository.remeasure(study, outcomes))
+
+    @rule(study=studies, given=some)
+    def reopen(self, study, given):
+        digests = list({e.digest for e in given})
+        self.alike(lambda repository: repository.reopen(study, digests))
+
+    @rule(study=studies)
+    def delete(self, study):
+        self.alike(lambda repository: repository.burden(study))
+        self.alike(lambda repository: repository.delete(study))
+
+    @invariant()
+    def they_agree(self):
+        self.alike(lambda r: {d: _image(o) for d, o in sorted(r.find(DIGESTS).items())})
+        for study in STUDIES:
+            self.alike(lambda r: r.counts(study))  # noqa: B023
+            self.alike(lambda r: [_row(each) for each in r.records(study)])  # noqa: B023
+            self.alike(lambda r: [(e.kind, e.digest) for e in r.events(study)])  # noqa: B023
+        for digest in DIGESTS:
+            self.alike(lambda r: [_try(each) for each in r.attempts(digest)])  # noqa: B023
+            self.alike(lambda r: r.logs(digest))  # noqa: B023
+
+    def teardown(self):
+        for repository in self.both:
+            repository.close()
+        try:
+            assert upkeep.check(self.file) == ()
+        finally:
+            shutil.rmtree(self.folder)
+
+
+def _image(found):
+    return (replace(found, metrics={}), dict(sorted(found.metrics.items())))
+
+
+def _row(record):
+    found = None if record.outcome is None else _image(record.outcome)
+    return (record.index, record.repeat, record.digest, record.state, dict(record.values), found)
+
+
+def _try(attempt):
+    times = (attempt.started, attempt.ended) if attempt.state in {"ok", "failed"} else None
+    measured = dict(sorted(attempt.metrics.items()))
+    return (replace(attempt, started=0, ended=None, metrics={}), times, measured)
+
+
+TestTogether = Together.TestCase
+TestTogether.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)

@@ -1,0 +1,83 @@
+"""Which repository is meant."""
+
+from pathlib import Path
+
+import pytest
+
+from zenturio.errors import InputError
+from zenturio.record import Memory
+from zenturio.record.open import flavour, located, open_repository, project_folder, waiting
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("sqlite:///a/b.db", "a/b.db"),
+        ("sqlite:////a/b.db", "/a/b.db"),
+        ("a b.db", "a b.db"),
+        (Path("x?y#z.db"), "x?y#z.db"),
+        ("/a%20b.db", "/a%20b.db"),
+    ],
+)
+def test_a_path_and_a_url_name_a_file(url, place, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert flavour(url).place == str(tmp_path / place)
+
+
+def test_a_url_names_a_server():
+    kind = flavour("postgresql://me:secret@host:5433/studies?password=other")
+    assert kind.name == "postgresql"
+    assert kind.place == "postgresql://me:***@host:5433/studies"
+    assert "secret" not in kind.place
+    assert "other" not in kind.place
+    assert flavour("postgres://host/studies").name == "postgresql"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mysql://me:secret@host/x",
+        "sqlite://",
+        "sqlite://host/x",
+        "postgresql://me:secret@host:port/x",
+    ],
+)
+def test_a_url_that_names_no_repository_is_refused(url):
+    with pytest.raises(InputError, match=r"sqlite|postgresql|mysql") as raised:
+        flavour(url)
+    assert "postgresql://user@host/database" in str(raised.value)
+    assert "secret" not in str(raised.value)
+
+
+def test_the_environment_names_the_repository(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ZENTURIO_DB", raising=False)
+    assert located() == tmp_path / ".zenturio" / "zenturio.db"
+    monkeypatch.setenv("ZENTURIO_DB", "else.db")
+    assert located() == "else.db"
+    assert located("given.db") == "given.db"
+
+
+def test_the_project_folder_is_the_nearest_one_with_a_repository(tmp_path):
+    (tmp_path / "a" / ".zenturio").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "c").mkdir(parents=True)
+    assert project_folder(tmp_path / "a" / "b" / "c") == tmp_path / "a"
+
+
+def test_the_folder_of_a_new_repository_is_made(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ZENTURIO_DB", raising=False)
+    open_repository().close()
+    assert (tmp_path / ".zenturio" / "zenturio.db").is_file()
+
+
+def test_a_repository_may_be_in_memory(monkeypatch):
+    monkeypatch.setenv("ZENTURIO_DB", "memory:")
+    assert isinstance(open_repository(), Memory)
+
+
+@pytest.mark.parametrize("text", ["soon", "-1", "nan", "inf"])
+def test_a_wait_that_is_no_number_of_seconds_is_refused(monkeypatch, text):
+    monkeypatch.setenv("ZENTURIO_DB_WAIT", text)
+    with pytest.raises(InputError, match="ZENTURIO_DB_WAIT is"):
+        waiting()

@@ -1,0 +1,180 @@
+"""Looking after a repository."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from record import oracle
+from record.old import make_old, stamp
+from record.worker import DEFINITION, STUDY, drive
+from zenturio.errors import ConflictError, InputError, NotFoundError, RecordError
+from zenturio.experiment.experiment import Artifact
+from zenturio.record import Driver, sqlite, upkeep
+from zenturio.record.database import Database
+from zenturio.record.open import flavour, open_repository
+from zenturio.testing.repository import experiment, outcome
+
+
+def _sql(url, *statements):
+    database = Database(flavour(url), 5)
+    for statement in statements:
+        database.write(lambda transaction, sql=statement: transaction.sql(sql))
+    database.close()
+
+
+def test_a_sound_repository_has_no_complaints(url):
+    drive(url, 10, 5)
+    assert upkeep.check(url) == ()
+
+
+@pytest.mark.parametrize(
+    ("sabotage", "complaint"),
+    [
+        (
+            "UPDATE counters SET count = 7 WHERE state = 'ok'",
+            "counts 7 experiments as ok and has 10",
+        ),
+        ("DELETE FROM values_1 WHERE experiment = 3", "has 1 experiments without a row"),
+        ("DELETE FROM experiments WHERE id = 3", "has 1 rows without an experiment"),
+        ("DELETE FROM experiments WHERE id = 3", "1 logs of experiments that are not there"),
+        ("UPDATE experiments SET state = 'done' WHERE id = 3", "1 experiments in a state"),
+        (
+            "UPDATE experiments SET state = 'running' WHERE id < 3",
+            "2 claims of drivers that have no",
+        ),
+        ("UPDATE experiments SET attempt = 0 WHERE id = 3", "1 outcomes without an attempt"),
+        ("INSERT INTO shares VALUES (3, 1), (99, 1)", "1 shares of experiments"),
+        ("DROP VIEW study_oracle", "has lost its view 'study_oracle'"),
+    ],
+)
+def test_a_broken_law_is_found(url, sabotage, complaint):
+    drive(url, 10, 5)
+    _sql(url, sabotage)
+    assert any(complaint in str(each) for each in upkeep.check(url))
+
+
+def test_a_repository_that_is_not_there_is_not_created(tmp_path):
+    for look in (upkeep.check, upkeep.bring_up_to_date):
+        with pytest.raises(NotFoundError, match="there is no repository at"):
+            look(tmp_path / "a.db")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_upgrade_keeps_a_copy_of_the_file(tmp_path):
+    url = str(tmp_path / "a.db")
+    make_old(url)
+    done = upkeep.bring_up_to_date(url)
+    assert (done.before, done.after, done.copy) == ("0001", "0002", tmp_path / "a.db.0001")
+    with pytest.raises(RecordError, match="has the schema 0001"):
+        open_repository(done.copy)
+    oracle.holds(url, 3)
+    again = upkeep.bring_up_to_date(url)
+    assert (again.before, again.after, again.copy) == ("0002", "0002", None)
+
+
+def test_a_newer_repository_is_not_upgraded(url):
+    open_repository(url).close()
+    stamp(url, "9999")
+    with pytest.raises(RecordError, match="has the schema 9999"):
+        upkeep.bring_up_to_date(url)
+
+
+def test_a_copy_is_whole_while_a_driver_is_at_work(tmp_path):
+    url = str(tmp_path / "a.db")
+    driver = oracle.start(url, 150, 2)
+    told = []
+    while len(told) < 20:
+        line = driver.stdout.readline()
+        told += [line.split()[1]] if line.startswith("accepted") else []
+    copy = upkeep.backup(url, tmp_path / "copy.db")
+    driver.communicate()
+    repository = open_repository(copy)
+    assert repository.find(told).keys() == set(told)
+    repository.close()
+    with pytest.raises(InputError, match="is there already"):
+        upkeep.backup(url, copy)
+    assert sorted(path.name for path in tmp_path.glob("copy*")) == ["copy.db"]
+    oracle.holds(url, 150)
+
+
+def test_a_copy_of_a_server_is_made_by_its_own_program(postgres_url, tmp_path):
+    drive(postgres_url, 5, 5)
+    copy = upkeep.backup(postgres_url.replace("zen@", "zen:s3cr3t@"), tmp_path / "copy")
+    assert copy.read_bytes().startswith(b"PGDMP")
+    assert b"s3cr3t" not in copy.read_bytes()
+
+
+def _damaged(tmp_path, pages, count=3000):
+    """A repository of which every *pages*-th page is overwritten."""
+    path = tmp_path / "a.db"
+    repository = open_repository(path)
+    repository.open(STUDY, DEFINITION)
+    lease = repository.lease(STUDY, Driver.here())
+    given = [experiment(i) for i in range(count)]
+    repository.enter(STUDY, lease.number, [(e, outcome(e, time=e.index / 7)) for e in given])
+    repository.leave(lease)
+    repository.close()
+    content = bytearray(path.read_bytes())
+    for page in range(pages, len(content) // 4096, pages):
+        content[page * 4096 : page * 4096 + 4096] = b"\xa5" * 4096
+    path.write_bytes(content)
+    return path, bytes(content)
+
+
+def test_what_can_be_read_of_a_damaged_file_is_saved(tmp_path):
+    path, content = _damaged(tmp_path, 60)
+    assert upkeep.check(path)
+    saved = upkeep.salvage(path, tmp_path / "new.db")
+    assert path.read_bytes() == content
+    assert sum(saved.faults.values()) > 0
+    assert upkeep.check(saved.target) == ()
+    repository = open_repository(saved.target)
+    records = list(repository.records(STUDY))
+    assert 1000 < len(records) < 3000
+    for record in records:
+        assert record.digest == experiment(record.index).digest
+        assert record.outcome is None or record.outcome.metrics == {"time": record.index / 7}
+    repository.close()
+
+
+def test_a_sound_file_is_saved_whole(tmp_path):
+    drive(str(tmp_path / "a.db"), 30, 7)
+    saved = upkeep.salvage(tmp_path / "a.db", tmp_path / "new.db")
+    assert (saved.rows["experiments"], set(saved.faults.values()), saved.waiting) == (30, {0}, 0)
+    oracle.holds(str(tmp_path / "new.db"), 30)
+
+
+def test_a_file_of_which_nothing_can_be_read_is_named(tmp_path):
+    (tmp_path / "a.db").write_bytes(b"\xa5" * 40960)
+    with pytest.raises(RecordError, match="nothing can be read of"):
+        upkeep.salvage(tmp_path / "a.db", tmp_path / "new.db")
+
+
+def test_pruning_takes_the_files_along_that_nobody_else_needs(url, tmp_path):
+    repository = open_repository(url)
+    files = {name: tmp_path / name for name in ("own", "shared", "gone")}
+    files["own"].touch()
+    files["shared"].touch()
+    for study, names in (("s", files), ("t", ["shared"])):
+        repository.open(study, DEFINITION)
+        lease = repository.lease(study, Driver.here())
+        given = experiment(1, salt=study)
+        kept = tuple(Artifact(name, 0, "0" * 64, files[name]) for name in names)
+        done = replace(outcome(given), artifacts=kept)
+        repository.enter(study, lease.number, [(given, done)])
+        if study == "s":
+            with pytest.raises(ConflictError):
+                upkeep.prune(repository, "s")
+        repository.leave(lease)
+    burden = repository.burden("s")
+    assert sorted(Path(path).name for path in burden.artifacts) == ["gone", "own"]
+    assert upkeep.prune(repository, "s") == burden
+    assert [name for name, path in files.items() if path.exists()] == ["shared"]
+    repository.close()
+    assert upkeep.check(url) == ()
+
+
+def test_the_library_that_copies_is_the_one_that_writes(tmp_path):
+    """A process that opened a file through two libraries would lose its locks."""
+    assert flavour(tmp_path / "a.db")._driver is sqlite.driver()
