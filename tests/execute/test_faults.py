@@ -270,9 +270,13 @@ def test_a_metric_is_not_read_through_a_link(place, tmp_path):
     assert "symbolic link" in found.metrics["gflops"].why
 
 
-def test_what_needs_more_cpus_than_there_are_slots_is_refused_at_once(place):
-    with pytest.raises(PlaceError, match="needs 3 CPUs, and this place has 2 slots"):
-        outcome(place, experiment(Step("true", cpus=3)))
+def test_what_asks_for_more_cpus_than_there_are_slots_runs_alone(place):
+    several = [Step("sleep 0.1"), Step("sleep 0.1", cpus=3), Step("sleep 0.1")]
+    first, wide, last = [place.submit(experiment(step)) for step in several]
+    found = wide.result(30)
+    assert found.status == "ok"
+    assert first.result(30).ended <= found.started + 0.02
+    assert found.ended <= last.result(30).started + 0.02
 
 
 def test_what_needs_more_memory_than_there_is_is_refused_at_once(place):

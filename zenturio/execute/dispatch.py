@@ -116,7 +116,7 @@ class Dispatcher:
             if isinstance(prepared, Outcome):
                 self._over(task, prepared)
                 return
-            prepared.request["cpus"] = self._taken.get(task)
+            prepared.request["cpus"] = self._pinned(task)
             slot.send(task, prepared.request)
         except LostError:
             self._begin_again(task)
@@ -125,6 +125,10 @@ class Dispatcher:
         else:
             self._by_descriptor[slot.fileno()] = task
             self._poll.register(slot, select.POLLIN)
+
+    def _pinned(self, task: Task) -> list[int] | None:
+        """The CPUs that *task* is bound to; all of them where too few were left for it alone."""
+        return (self._taken.get(task) or self._cpus.every) if self._cpus else None
 
     def _prepare(self) -> None:
         """Fills the folders of the next few, while all slots are busy."""
@@ -197,7 +201,7 @@ class Dispatcher:
         outcome: Outcome | None = None
         fault: Exception | None = None
         try:
-            outcome = self._runner.run(task, slot, self._taken.get(task))
+            outcome = self._runner.run(task, slot, self._pinned(task))
         except Exception as error:  # noqa: BLE001
             self._runner.drop(task)
             fault = error

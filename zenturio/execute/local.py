@@ -5,11 +5,10 @@ Each slot has a launcher (see launcher), which outlives neither the driver nor i
 experiment is run once; RETRY belongs to the study, which records each attempt. Only a launcher that
 was lost (killed, by somebody or for memory) is no fault of the experiment, which is run again.
 
-CPUS takes as many of the place's slots; where there are not so many, the experiment runs alone, with
-all of them. MEMORY is taken from the machine's; besides, each process
-may allocate that much (RLIMIT_DATA, and a stack for each CPU), and a run whose processes together
-hold more is killed. Address space is not limited: interpreters and sanitizers reserve far more
-than they use.
+CPUS takes as many of the place's slots; an experiment that asks for more than there are runs
+alone, with all of them. MEMORY is taken from the machine's; besides, each process may allocate that
+much (RLIMIT_DATA, and a stack for each CPU), and a run whose processes together hold more is
+killed. Address space is not limited: interpreters and sanitizers reserve far more than they use.
 """
 
 from __future__ import annotations

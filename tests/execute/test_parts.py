@@ -1,0 +1,220 @@
+"""The parts of the local place by themselves."""
+
+import os
+import shlex
+import subprocess
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from zenturio.annotate.commands import fill_command
+from zenturio.execute import tree
+from zenturio.execute.cpus import Cpus
+from zenturio.execute.outputs import found
+from zenturio.execute.streams import Stream
+from zenturio.execute.verdict import ended, verdict
+from zenturio.execute.words import words
+from zenturio.experiment import Step
+
+# Words
+
+
+@pytest.mark.parametrize(
+    ("command", "split"),
+    [
+        ("./matmul 128 -O3", ["./matmul", "128", "-O3"]),
+        ("  ./a\tb  ", ["./a", "b"]),
+        (
+            "./a 'two words' \"three 'quoted' words\" ''",
+            ["./a", "two words", "three 'quoted' words", ""],
+        ),
+        ("./a --n=3 x@y:%5^", ["./a", "--n=3", "x@y:%5^"]),
+        ("./a 'a'\"'\"'b;$(id)'", ["./a", "a'b;$(id)"]),
+        ("./a grün", None),
+        ("./a > out", None),
+        ("./a | ./b", None),
+        ("./a; ./b", None),
+        ("./a & ./b", None),
+        ("./a *.txt", None),
+        ("./a $HOME", None),
+        ('./a "$HOME"', None),
+        ("./a `id`", None),
+        ("./a ~", None),
+        ("./a {1,2}", None),
+        ("./a # no", None),
+        ("./a \\n", None),
+        ("./a 'open", None),
+        ("N=3 ./a", None),
+        ("cd sub", None),
+        ("exit 3", None),
+        ("echo hi", None),
+        ("test -e a", None),
+        ("", None),
+        ("  ", None),
+        ("a\nb", None),
+    ],
+)
+def test_plain_words_need_no_shell(command, split):
+    assert words(command) == split
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(alphabet="ab1 \t'\"=./-,$`\\;&|*?~#!{}()<>\n", max_size=12))
+def test_what_is_split_is_split_as_a_shell_splits_it(text):
+    split = words(f"./a {text}")
+    if split is not None:
+        script = f"show() {{ for w; do printf '%s\\0' \"$w\"; done; }}; show {text}"
+        done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, check=True)
+        assert done.stdout.decode().split("\0")[:-1] == split[1:]
+
+
+@given(st.text(alphabet=st.characters(exclude_characters="\0", exclude_categories=["Cs"])))
+def test_a_value_is_one_word_with_and_without_a_shell(text):
+    command = fill_command("./a {v} end", {"v": text})
+    split = words(command)
+    assert split is None or split == ["./a", text, "end"]
+    assert shlex.split(command) == ["./a", text, "end"]
+
+
+# Verdicts
+
+
+@pytest.mark.parametrize(
+    ("status", "shell", "verdict"),
+    [
+        (0, False, ("ok", "")),
+        (3, False, ("failed", "exit 3")),
+        (-9, False, ("failed", "killed by SIGKILL")),
+        (-11, True, ("failed", "killed by SIGSEGV")),
+        (-40, False, ("failed", "killed by signal 40")),
+        (139, True, ("failed", "exit 139 (SIGSEGV)")),
+        (139, False, ("failed", "exit 139")),
+        (255, True, ("failed", "exit 255")),
+    ],
+)
+def test_an_exit_status_has_a_name(status, shell, verdict):
+    assert ended(status, shell=shell) == verdict
+
+
+@pytest.mark.parametrize(
+    ("stop", "expected"),
+    [
+        ("timeout", ("timeout", "timeout after 90 s")),
+        ("cancelled", ("cancelled", "cancelled")),
+        ("memory", ("failed", "more than 1000 B of memory")),
+        ("processes", ("failed", "too many processes")),
+        ("unstartable", ("failed", "cannot start: Argument list too long")),
+    ],
+)
+def test_a_run_that_was_stopped_says_why(stop, expected):
+    facts = {"stop": stop, "why": "Argument list too long", "status": -9}
+    assert verdict(facts, Step("a", timeout=90.0, memory=1000), shell=False) == expected
+
+
+# Streams
+
+
+@given(st.lists(st.binary(max_size=20), max_size=20), st.integers(0, 30), st.integers(1, 30))
+def test_a_stream_keeps_its_head_and_its_tail(chunks, head, tail):
+    stream = Stream(head, tail)
+    for chunk in chunks:
+        os.write(stream.write, chunk)
+        if chunk:
+            assert stream.drain()
+    stream.close_write()
+    assert not stream.drain()
+    stream.close()
+    whole = b"".join(chunks)
+    kept_head, kept_tail = stream.kept()
+    assert stream.size == len(whole)
+    assert kept_head == whole[:head]
+    assert kept_tail == whole[head:][-tail:]
+
+
+def test_what_is_held_of_a_stream_is_bounded():
+    stream = Stream(1000, 1000)
+    for _ in range(1000):
+        os.write(stream.write, b"x" * 60_000)
+        stream.drain()
+    assert sum(map(len, stream._tail)) < 1000 + 2 * 2**16
+    stream.close()
+
+
+def test_the_rest_is_read_though_somebody_holds_the_pipe():
+    stream = Stream(100, 100)
+    os.write(stream.write, b"rest")
+    stream.rest()
+    assert stream.kept() == (b"rest", b"")
+    stream.close()
+
+
+# Outputs
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for path in ("a.dat", "b.txt", ".hidden.dat", "out/c.dat", "out/deep/d.dat", "other/e.dat"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(path)
+    (tmp_path / "link.dat").symlink_to("/etc/passwd")
+    (tmp_path / "up").symlink_to("/etc")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("patterns", "paths"),
+    [
+        (["*.dat"], ["a.dat"]),
+        (["out/*.dat"], ["out/c.dat"]),
+        (["**/*.dat"], ["a.dat", "other/e.dat", "out/c.dat", "out/deep/d.dat"]),
+        (["out/**"], ["out/c.dat", "out/deep/d.dat"]),
+        (["*/c.dat"], ["out/c.dat"]),
+        (["out"], []),
+        ([".*.dat"], [".hidden.dat"]),
+        (["?.[a-d]*"], ["a.dat"]),
+        (["a.dat", "./a.dat", "*.txt"], ["a.dat", "b.txt"]),
+        (["up/passwd", "up/*", "link.dat"], []),
+        (["missing", ""], []),
+    ],
+)
+def test_patterns_find_plain_files(folder, patterns, paths):
+    assert found(str(folder), patterns) == paths
+
+
+# CPUs
+
+
+def test_cpus_are_handed_out_once():
+    cpus = Cpus()
+    assert cpus.every == sorted(os.sched_getaffinity(0))
+    one = [cpus.take(1) for _ in cpus.every]
+    assert sorted(cpu for each in one for cpu in each) == cpus.every
+    assert cpus.take(1) == []
+    for each in one:
+        cpus.give_back(each)
+    assert cpus.take(len(cpus.every) + 1) == []
+    assert cpus.take(len(cpus.every)) == cpus.every
+
+
+# Processes
+
+
+def test_processes_are_found_by_what_their_environment_holds():
+    mark = f"ZEN_TEST={os.getpid()}/"
+    with subprocess.Popen(["sleep", "99.2"], env={"A": "1", "ZEN_TEST": f"{os.getpid()}/x"}) as one:
+        assert one.pid in list(tree.marked(mark.encode()))
+        assert one.pid not in list(tree.marked(b"EN_TEST="))
+        tree.kill_marked(mark.encode())
+        assert one.wait(10) == -9
+
+
+def test_descendants_are_found_in_their_order():
+    command = "sleep 99.3 & exec sh -c 'sleep 99.3 & wait'"
+    with subprocess.Popen(["sh", "-c", command]) as one:
+        while len(found_below := tree.below(one.pid)) < 2:
+            pass
+        assert set(found_below) == set(tree.children(one.pid))
+        assert one.pid in tree.below(os.getpid())
+        tree.kill(lambda: [one.pid])
+    assert tree.below(one.pid) == []
