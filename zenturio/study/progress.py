@@ -74,7 +74,8 @@ class Summary:
     study: str
     total: int
     known: int
-    """Had an outcome before the run; the failed ones among them are in ``failures`` too."""
+    """Had an outcome before the run, or from another driver meanwhile; the failed ones among
+    them are in ``failures`` too."""
     ok: int
     failed: int
     unfinished: int
@@ -83,6 +84,8 @@ class Summary:
     """Somebody stopped it; with --fail-fast, a failure did, and this stays false."""
     failures: tuple[Failures, ...] = ()
     best: Found | None = None
+    alone: int = 0
+    """Asked for more CPUs than the place has slots, and ran alone with all of them."""
 
 
 class Meter:

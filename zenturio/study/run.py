@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from queue import Empty, SimpleQueue
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from time import monotonic
 
 from zenturio.annotate import Goal
-from zenturio.errors import Interrupted
+from zenturio.errors import Interrupted, RecordError
 from zenturio.execute import Executor
 from zenturio.experiment import Experiment, Outcome
-from zenturio.expression import Value
 from zenturio.record import Lease, Repository
-from zenturio.study.goal import Best
-from zenturio.study.progress import Failures, Meter, Progress, Summary
-from zenturio.study.supply import Only, Ready, Supply
+from zenturio.study.flight import Flight
+from zenturio.study.heart import Heart
+from zenturio.study.journal import GROUP, WAIT, Journal
+from zenturio.study.progress import Progress, Summary
+from zenturio.study.signals import stopping
+from zenturio.study.supply import BATCH, Only, Supply
+from zenturio.study.tally import Tally
 
-GROUP = 256
-"""Outcomes that are committed together at the most."""
-WAIT = 0.05
-"""Seconds that an outcome waits for others at the most before it is committed."""
 AHEAD = 0.25
 """Seconds of work that are claimed ahead: enough for the place never to wait."""
-LEASE = 60.0
 ELSEWHERE = 1.0
 """Seconds between two looks at what other drivers hold."""
+QUIET = 5.0
+"""Seconds for which a repository that failed is left alone while experiments still run."""
+KILLING = 10.0
+"""Seconds within which what was killed is back, at the most: more than any place's grace."""
 
 Listener = Callable[[Progress], None]
 
@@ -42,18 +39,11 @@ class Settings:
     fail_fast: bool = False
     retry: int | None = None
     """Attempts beyond the first; what the RUN line says, if none is given."""
+    lease: float = 60.0
+    """Seconds of silence after which another driver may take over what this one had claimed."""
 
 
 PLAIN = Settings()
-
-
-@dataclass
-class _Counts:
-    """What a run has counted so far."""
-
-    known: int = 0
-    ok: int = 0
-    failed: int = 0
 
 
 class Run:
@@ -74,235 +64,129 @@ class Run:
         listener: Listener = lambda _progress: None,
     ) -> None:
         self._study = study
-        self._lease = lease
-        self._repository = repository
-        self._executor = executor
-        self._total = total
-        self._settings = settings
+        self._slots = executor.slots
+        self._fail_fast = settings.fail_fast
         self._listener = listener
-        self._best = Best(goals)
-        self._counts = _Counts()
-        self._failures: dict[str, Failures] = {}
-        self._meter = Meter()
-        self._done: SimpleQueue[tuple[Ready, Future[Outcome]] | None] = SimpleQueue()
-        self._again: deque[Ready] = deque()
-        self._running: dict[str, Future[Outcome]] = {}
-        self._ended: list[tuple[Ready, Outcome]] = []
-        self._oldest = 0.0
+        self._heart = Heart(repository, lease)
+        self._tally = Tally(study, total, executor.slots, goals)
+        self._flight = Flight(executor)
+        self._supply = Supply(
+            study, lease.number, repository, experiments, only, self._tally.recalled
+        )
+        self._journal = Journal(
+            study,
+            lease.number,
+            repository,
+            settings.retry,
+            self._accepted,
+            self._supply.leave_to_others,
+            self._supply.retry,
+        )
         self._stops = 0
         self._failed_fast = False
-        self._supply = Supply(study, lease.number, repository, experiments, only, self._recalled)
+        self._next_look = 0.0
+        self._quiet = 0.0
 
     def look_ahead(self) -> tuple[int, int]:
         """Make the first batch; how many experiments it had, and how many of them are known."""
         made = self._supply.look_ahead()
-        return made, self._counts.known
+        return made, self._tally.known
 
     def drive(self) -> Summary:
         """Run until nothing is left, or until somebody stops it."""
         began = monotonic()
-        with self._signals():
+        with stopping(self.stop), self._heart:
             try:
                 self._loop()
-            finally:
-                self._commit()
-        summary = Summary(
-            self._study,
-            self._total,
-            self._counts.known,
-            self._counts.ok,
-            self._counts.failed,
-            self._total - self._counts.known - self._counts.ok - self._counts.failed,
-            monotonic() - began,
-            interrupted=self._stops > 0 and not self._failed_fast,
-            failures=tuple(sorted(self._failures.values(), key=lambda f: -f.count)),
-            best=self._best.found,
-        )
-        self._tell(force=True)
-        return summary
+            except BaseException as error:
+                self._abandon(error)
+                raise
+        interrupted = self._stops > 0 and not self._failed_fast
+        self._tell()
+        return self._tally.summary(monotonic() - began, interrupted=interrupted)
 
     def stop(self) -> None:
         """Take nothing more; asked again, kill what runs."""
         self._stops += 1
-        self._done.put(None)
-
-    # The loop
+        self._flight.wake()
 
     def _loop(self) -> None:
-        next_beat = monotonic() + self._lease.seconds / 3
-        next_look = 0.0
         while True:
-            if monotonic() >= next_beat:
-                self._lease = self._repository.beat(self._lease)
-                next_beat = monotonic() + self._lease.seconds / 3
-            if self._stops == 0:
-                self._fill()
-                if self._supply.exhausted and self._supply.elsewhere and monotonic() >= next_look:
-                    self._supply.look_elsewhere()
-                    next_look = monotonic() + ELSEWHERE
-            elif self._stops > 1:
+            self._heart.check()
+            if self._stops > 1:
                 raise Interrupted(f"study {self._study} was stopped; what ran was killed")
-            else:
-                self._take_back()
-            if not self._running and self._nothing_comes():
+            more = False
+            if not self._flight or monotonic() >= self._quiet:
+                try:
+                    more = self._advance()
+                except RecordError:
+                    # What runs may have cost hours: the repository may be back when it ends.
+                    if not self._flight:
+                        raise
+                    self._quiet = monotonic() + QUIET
+            if self._is_over():
                 return
-            self._hear(min(next_beat - monotonic(), WAIT if self._ended else ELSEWHERE))
-            if self._ended and (
-                len(self._ended) >= GROUP or monotonic() - self._oldest >= WAIT or self._idle()
-            ):
-                self._commit()
+            self._hear(0.0 if more else WAIT if self._journal else ELSEWHERE)
             self._tell()
 
-    def _nothing_comes(self) -> bool:
+    def _advance(self) -> bool:
+        """Commit, and give the place what it has room for; whether more can be done at once."""
+        if self._journal.due() or not self._flight:
+            self._journal.commit(retry=self._stops == 0)
         if self._stops:
-            return True
-        return (
-            self._supply.exhausted
-            and not self._supply.elsewhere
-            and not self._again
-            and not self._ended
-        )
+            self._flight.take_back()
+            return False
+        supply = self._supply
+        waits = supply.exhausted or supply.elsewhere >= BATCH
+        if supply.elsewhere and waits and monotonic() >= self._next_look:
+            supply.look_elsewhere()
+            self._next_look = monotonic() + ELSEWHERE
+        return self._fill()
 
-    def _idle(self) -> bool:
-        """Whether the place waits for what a commit may bring: a retry, or the end."""
-        return not self._running
-
-    def _fill(self) -> None:
+    def _fill(self) -> bool:
         """Give the place what it has room for, and a little more, so that it never waits."""
-        ahead = int(self._meter.rate * AHEAD)
-        room = max(self._executor.slots * 2, min(ahead, GROUP)) - len(self._running)
-        if room <= 0 or (len(self._running) > self._executor.slots and room < ahead // 4):
-            return
-        while self._again and room > 0:
-            self._submit(self._again.popleft())
-            room -= 1
-        for ready in self._supply.take(room) if room > 0 else ():
-            self._submit(ready)
+        ahead = min(int(self._tally.rate * AHEAD), GROUP)
+        room = max(self._slots * 2, ahead) - len(self._flight)
+        if room <= 0 or (len(self._flight) > self._slots and room < ahead // 4):
+            return False
+        for ready in self._supply.take(room):
+            self._flight.submit(ready)
+        return len(self._flight) < self._slots and not self._supply.exhausted
 
-    def _take_back(self) -> None:
-        """Take off what the place has not begun; it waits again when the lease is given back."""
-        for future in list(self._running.values()):
-            if not future.running():
-                future.cancel()
-
-    def _submit(self, ready: Ready) -> None:
-        future = self._executor.submit(ready.experiment)
-        self._running[ready.experiment.digest] = future
-        future.add_done_callback(lambda done: self._done.put((ready, done)))
+    def _is_over(self) -> bool:
+        if self._flight or self._journal:
+            return False
+        return self._stops > 0 or (self._supply.exhausted and not self._supply.elsewhere)
 
     def _hear(self, seconds: float) -> None:
         """Wait until something has ended, and take all that has."""
-        try:
-            heard = self._done.get(timeout=max(seconds, 0.0))
-            while True:
-                if heard is not None:
-                    self._take(*heard)
-                heard = self._done.get_nowait()
-        except Empty:
-            return
+        for ready, outcome in self._flight.hear(seconds):
+            if outcome is not None:
+                self._journal.add(ready, outcome)
+            elif self._stops:
+                self._supply.release(ready.experiment)
+            else:
+                self._supply.back(ready)
 
-    def _take(self, ready: Ready, future: Future[Outcome]) -> None:
-        self._running.pop(ready.experiment.digest, None)
-        if future.cancelled():
-            return
-        outcome = replace(future.result(), attempt=ready.attempt)
-        if outcome.status == "cancelled":
-            return  # by our own stop: it waits again, as what was taken off does
-        if not self._ended:
-            self._oldest = monotonic()
-        self._ended.append((ready, outcome))
+    def _abandon(self, error: BaseException) -> None:
+        """Kill what runs; keep what ended all the same."""
+        for ready, outcome in self._flight.kill(KILLING):
+            if outcome is not None:
+                self._journal.add(ready, outcome)
+        if not isinstance(error, RecordError):  # which has been tried with patience
+            with suppress(RecordError):
+                self._journal.commit(retry=False)
 
-    # What came out
-
-    def _commit(self) -> None:
-        """Record what has ended; only then is it counted, and only then may it be retried."""
-        group, self._ended = self._ended, []
-        last: list[tuple[Ready, Outcome]] = []
-        retried: list[tuple[Ready, Outcome]] = []
-        for each in group:
-            (retried if self._retries(*each) else last).append(each)
-        if last:
-            self._repository.record(self._study, self._lease.number, [o for _, o in last])
-        for ready, outcome in last:
-            self._count(ready.experiment, outcome)
-        if retried:
-            outcomes = [outcome for _, outcome in retried]
-            self._repository.record(self._study, self._lease.number, outcomes, final=False)
-            again = {ready.experiment.digest: ready.experiment for ready, _ in retried}
-            granted = self._repository.claim(self._study, self._lease.number, list(again))
-            self._again += (Ready(again[digest], number) for digest, number in granted.items())
-
-    def _retries(self, ready: Ready, outcome: Outcome) -> bool:
-        if outcome.status == "ok" or self._stops:
-            return False
-        allowed = self._settings.retry
-        if allowed is None:
-            allowed = max((step.retry for step in ready.experiment.steps), default=0)
-        return ready.attempt <= allowed
-
-    def _count(self, experiment: Experiment, outcome: Outcome) -> None:
-        self._meter.add(1)
-        if outcome.status == "ok":
-            self._counts.ok += 1
-            self._best.see(experiment.values, outcome)
-            return
-        self._counts.failed += 1
-        self._fails(experiment.digest, experiment.values, outcome)
-        if self._settings.fail_fast and not self._stops:
+    def _accepted(self, experiment: Experiment, outcome: Outcome) -> None:
+        self._supply.release(experiment)
+        self._tally.ended(experiment, outcome)
+        if outcome.status != "ok" and self._fail_fast and not self._stops:
             self._failed_fast = True
             self.stop()
 
-    def _recalled(self, experiment: Experiment, outcome: Outcome) -> None:
-        self._counts.known += 1
-        if outcome.status == "ok":
-            self._best.see(experiment.values, outcome)
-        else:
-            self._fails(experiment.digest, experiment.values, outcome)
-
-    def _fails(self, digest: str, values: Mapping[str, Value], outcome: Outcome) -> None:
-        cause = outcome.cause or outcome.status
-        seen = self._failures.get(cause)
-        self._failures[cause] = (
-            replace(seen, count=seen.count + 1) if seen else Failures(cause, 1, digest, values)
-        )
-
-    def _tell(self, *, force: bool = False) -> None:
-        counts = self._counts
-        left = self._total - counts.known - counts.ok - counts.failed
-        rate = self._meter.rate
-        self._listener(
-            Progress(
-                self._total,
-                counts.known,
-                counts.ok,
-                counts.failed,
-                0 if force else len(self._running),
-                rate,
-                left / rate if rate > 0 else None,
-                self._best.name,
-                self._best.last,
-                self._best.found.value if self._best.found else None,
-            )
-        )
-
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        """Ctrl-C stops in order; SIGTERM and a lost terminal do it at once."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        def gently(_number: int, _frame: object) -> None:
-            self.stop()
-
-        def at_once(_number: int, _frame: object) -> None:
-            self.stop()
-            self.stop()
-
-        handlers = {signal.SIGINT: gently, signal.SIGTERM: at_once, signal.SIGHUP: at_once}
-        before = {number: signal.signal(number, each) for number, each in handlers.items()}
+    def _tell(self) -> None:
         try:
-            yield
-        finally:
-            for number, each in before.items():
-                signal.signal(number, each)
+            self._listener(self._tally.progress(len(self._flight), self._supply.skipped))
+        except OSError:
+            # Who looked on has gone, with their terminal or their pipe; the study goes on.
+            self._listener = lambda _progress: None

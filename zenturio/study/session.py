@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 
 from zenturio.annotate import Application
-from zenturio.errors import InputError
+from zenturio.errors import InputError, RecordError
 from zenturio.execute import Executor
 from zenturio.experiment import Generator
-from zenturio.record import Repository
+from zenturio.failpoints import Failpoint
+from zenturio.record import Lease, Repository
 from zenturio.record.driver import Driver
 from zenturio.study.choose import Chosen
 from zenturio.study.define import define
 from zenturio.study.progress import Plan, Progress, Summary
-from zenturio.study.run import LEASE, Run, Settings
+from zenturio.study.run import Run, Settings
 from zenturio.study.supply import BATCH, Only, experiments_of
+
+OPENED = Failpoint("study.opened")
+LEASED = Failpoint("study.leased")
+DRIVEN = Failpoint("study.driven")
+LEFT = Failpoint("study.left")
 
 
 @dataclass(frozen=True)
@@ -66,14 +73,11 @@ class Session:
         """Run what has no outcome yet; *planned* hears first what that will be."""
         self.check()
         generator = Generator(self.application)
-        repository, study = self.repository, self.study
-        repository.open(study, define(self.application, self.experiments))
-        lease = repository.lease(study, Driver.here(), join=self.join, seconds=LEASE)
-        try:
+        with self._lease() as lease:
             run = Run(
-                study,
+                self.study,
                 lease,
-                repository,
+                self.repository,
                 executor,
                 experiments_of(self.points, generator.experiments),
                 self.experiments,
@@ -84,9 +88,28 @@ class Session:
             )
             looked_at, known = run.look_ahead()
             planned(self.plan(looked_at, known, executor.slots))
-            return run.drive()
-        finally:
-            repository.leave(lease)
+            summary = run.drive()
+            DRIVEN()
+            return summary
+
+    @contextmanager
+    def _lease(self) -> Iterator[Lease]:
+        """The right to drive the study, given back in the end."""
+        repository, study, seconds = self.repository, self.study, self.settings.lease
+        repository.open(study, define(self.application, self.experiments))
+        OPENED()
+        lease = repository.lease(study, Driver.here(), join=self.join, seconds=seconds)
+        LEASED()
+        try:
+            yield lease
+        except RecordError:
+            raise  # it would fail again, after as long a wait; the lease ends with this process
+        except BaseException:
+            with suppress(RecordError):
+                repository.leave(lease)
+            raise
+        repository.leave(lease)
+        LEFT()
 
     def plan(self, looked_at: int, known: int, slots: int) -> Plan:
         """What is going to be done, when *known* of the first *looked_at* have an outcome."""

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from time import monotonic
 from typing import Literal
 
+from zenturio.errors import PlaceError
 from zenturio.experiment import Experiment, Outcome
+from zenturio.failpoints import Failpoint
 from zenturio.record import Repository
 from zenturio.space import Point
 
 Only = Literal["failed", "missing"]
 
+ADDED = Failpoint("study.added")
+CLAIMING = Failpoint("study.claiming")
+CLAIMED = Failpoint("study.claimed")
+
 BATCH = 2048
 """Experiments that are made and looked up together, at most."""
 HELD = 32 * 2**20
 """Bytes of filled files that are held at the most for those that wait."""
+SPELL = 0.5
+"""Seconds that are spent at the most on making experiments while others wait to be heard."""
+LOSSES = 3
+"""How often an experiment is handed out whose place gives it back without an outcome."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +36,18 @@ class Ready:
 
     experiment: Experiment
     attempt: int
+    tries: int = 1
+    """Which try this is in this run, from 1: what RETRY counts."""
+    losses: int = 0
+    """How often its place gave it back."""
 
 
 @dataclass
 class Supply:
-    """Experiments in the order of their points, claimed as they are asked for."""
+    """Experiments in the order of their points, claimed as they are asked for.
+
+    Where the repository fails nothing is lost: what was on its way is asked for again.
+    """
 
     study: str
     driver: int
@@ -39,80 +56,149 @@ class Supply:
     only: frozenset[Only] = frozenset({"missing"})
     recalled: Callable[[Experiment, Outcome], None] = lambda _e, _o: None
     """Hears of each experiment that has an outcome already."""
+    skipped: int = 0
+    """Those that were left out, for they are not in the state that *only* names."""
+    _made: list[Experiment] = field(default_factory=list)
     _unclaimed: deque[Experiment] = field(default_factory=deque)
+    _again: deque[Ready] = field(default_factory=deque)
+    _held: set[str] = field(default_factory=set)
+    """The digests of those that are handed out."""
     _elsewhere: list[Experiment] = field(default_factory=list)
-    """Those that another driver holds; they end there, or come back when it is lost."""
+    """Those that another driver holds, or we at another point: they end there, or come back."""
     _over: bool = False
 
     def look_ahead(self) -> int:
         """Make one batch and look it up; how many experiments it had."""
-        batch: list[Experiment] = []
-        held = 0
-        for experiment in islice(self.experiments, BATCH):
-            batch.append(experiment)
-            held += sum(len(f.content) for f in experiment.files if f.content is not None)
-            if held > HELD:
-                break
-        else:
-            self._over = len(batch) < BATCH
-        if batch:
-            self._sort(batch)
-        return len(batch)
+        if not self._made:
+            self._make()
+        if self._made:
+            self._sort(self._made)
+        made, self._made = len(self._made), []
+        return made
 
     def take(self, count: int) -> list[Ready]:
-        """Claim up to *count*; none if nothing can be had now."""
-        while len(self._unclaimed) < count and not self._over:
+        """Claim up to *count*; none or fewer if not more can be had now."""
+        if self._again:
+            return [self._again.popleft() for _ in range(min(count, len(self._again)))]
+        if len(self._unclaimed) < count and not (self._over and not self._made):
             self.look_ahead()
-        asked = [self._unclaimed.popleft() for _ in range(min(count, len(self._unclaimed)))]
-        if not asked:
-            return []
-        granted = self.repository.claim(self.study, self.driver, [e.digest for e in asked])
-        self._elsewhere += [e for e in asked if e.digest not in granted]
-        return [Ready(e, granted[e.digest]) for e in asked if e.digest in granted]
+        asked: dict[str, Experiment] = {}
+        while self._unclaimed and len(asked) < count:
+            experiment = self._unclaimed.popleft()
+            if experiment.digest in self._held or experiment.digest in asked:
+                self._elsewhere.append(experiment)  # another point that is the same experiment
+            else:
+                asked[experiment.digest] = experiment
+        try:
+            return self._claimed(asked, {})
+        except BaseException:
+            self._unclaimed.extendleft(reversed(asked.values()))
+            raise
+
+    def retry(self, tried: list[Ready]) -> None:
+        """Claim those once more that failed and whose attempt was recorded."""
+        again = {ready.experiment.digest: ready for ready in tried}
+        experiments = {digest: ready.experiment for digest, ready in again.items()}
+        self._again += self._claimed(experiments, {d: r.tries + 1 for d, r in again.items()})
+
+    def back(self, ready: Ready) -> None:
+        """Hand one out again that its place gave back without an outcome."""
+        digest, losses = ready.experiment.digest, ready.losses + 1
+        if losses >= LOSSES:
+            raise PlaceError(
+                f"experiment {digest[:12]} came back {losses} times without an outcome",
+                cure="see whether the place where it runs is in order",
+            )
+        self._again.append(replace(ready, losses=losses))
+
+    def release(self, experiment: Experiment) -> None:
+        """An experiment that was handed out has ended."""
+        self._held.discard(experiment.digest)
+
+    def leave_to_others(self, experiment: Experiment) -> None:
+        """An experiment that was handed out is another driver's by now."""
+        self._held.discard(experiment.digest)
+        self._elsewhere.append(experiment)
 
     def look_elsewhere(self) -> int:
         """See what became of those that others held; how many are still not ended."""
-        waiting, self._elsewhere = self._elsewhere, []
-        for start in range(0, len(waiting), BATCH):
-            batch = waiting[start : start + BATCH]
-            self._sort(batch, again=True)
+        while waiting := self._elsewhere[:BATCH]:
+            self._sort(waiting, again=True)
+            del self._elsewhere[: len(waiting)]
         return len(self._unclaimed) + len(self._elsewhere)
 
     @property
     def exhausted(self) -> bool:
-        """Whether every experiment was handed out, or had an outcome."""
-        return self._over and not self._unclaimed
+        """Whether every experiment was handed out, had an outcome, or is elsewhere."""
+        return self._over and not (self._made or self._unclaimed or self._again)
 
     @property
     def elsewhere(self) -> int:
         """How many another driver holds."""
         return len(self._elsewhere)
 
+    def _make(self) -> None:
+        """The next batch: not too many, not too large, and not for too long."""
+        held = 0
+        end = monotonic() + SPELL
+        for experiment in self.experiments:
+            self._made.append(experiment)
+            held += sum(len(f.content) for f in experiment.files if f.content is not None)
+            if len(self._made) >= BATCH or held > HELD or monotonic() > end:
+                return
+        self._over = True
+
+    def _claimed(self, asked: Mapping[str, Experiment], tries: Mapping[str, int]) -> list[Ready]:
+        """Those that we may run; the others are left to who has them."""
+        if not asked:
+            return []
+        CLAIMING()
+        granted = self.repository.claim(self.study, self.driver, list(asked))
+        CLAIMED()
+        self._held.update(granted)
+        for digest, experiment in asked.items():
+            if digest not in granted:
+                self.leave_to_others(experiment)
+        return [
+            Ready(asked[digest], number, tries.get(digest, 1)) for digest, number in granted.items()
+        ]
+
     def _sort(self, batch: list[Experiment], *, again: bool = False) -> None:
         """Tell the known ones; keep what is to be run."""
-        known = (
-            frozenset(self.repository.find([e.digest for e in batch], self.study))
-            if again
-            else self.repository.add(self.study, batch)
-        )
-        outcomes = self.repository.find(sorted(known), self.study) if known else {}
-        if not again and "failed" in self.only:
-            outcomes = self._reopen(outcomes)
+        digests = [experiment.digest for experiment in batch]
+        if again:
+            outcomes = self.repository.find(digests, self.study)
+            wanted = set(digests) - outcomes.keys()
+        else:
+            known = self.repository.add(self.study, batch)
+            ADDED()
+            outcomes = self.repository.find(sorted(known), self.study) if known else {}
+            wanted = self._wanted(digests, outcomes)
         for experiment in batch:
             outcome = outcomes.get(experiment.digest)
-            if outcome is not None:
-                self.recalled(experiment, outcome)
-            elif experiment.digest not in known and "missing" not in self.only:
-                continue
-            else:
+            if experiment.digest in wanted:
                 self._unclaimed.append(experiment)
+            elif outcome is not None:
+                self.recalled(experiment, outcome)
+            else:
+                self.skipped += 1
 
-    def _reopen(self, outcomes: dict[str, Outcome]) -> dict[str, Outcome]:
-        """Let the failed ones wait again; the others."""
-        failed = [digest for digest, outcome in outcomes.items() if outcome.status != "ok"]
+    def _wanted(self, digests: list[str], outcomes: Mapping[str, Outcome]) -> set[str]:
+        """Which of them are in a state that is to be run; failed ones wait again from now on."""
+        waiting = {digest for digest in digests if digest not in outcomes}
+        if "failed" not in self.only:
+            return waiting
+        failed = {digest for digest, outcome in outcomes.items() if outcome.status != "ok"}
+        if "missing" not in self.only:
+            # A run that was to repeat the failed ones and was stopped left them waiting.
+            waiting = {digest for digest in waiting if self._has_failed(digest)}
         if failed:
-            self.repository.reopen(self.study, failed)
-        return {d: o for d, o in outcomes.items() if o.status == "ok"}
+            self.repository.reopen(self.study, sorted(failed))
+        return waiting | failed
+
+    def _has_failed(self, digest: str) -> bool:
+        attempts = self.repository.attempts(digest)
+        return any(attempt.state in ("failed", "timeout") for attempt in attempts)
 
 
 def experiments_of(

@@ -1,0 +1,87 @@
+"""What the place has of a study: submitted, heard of, taken off, or killed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import replace
+from queue import Empty, SimpleQueue
+from time import monotonic
+
+from zenturio.errors import PlaceError
+from zenturio.execute import Executor
+from zenturio.experiment import Outcome
+from zenturio.failpoints import Failpoint
+from zenturio.study.supply import Ready
+
+SUBMITTED = Failpoint("study.submitted")
+ENDED = Failpoint("study.ended")
+
+
+class Flight:
+    """Experiments that were handed to a place and have not come back."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._away: dict[str, Future[Outcome]] = {}
+        self._back: SimpleQueue[tuple[Ready, Future[Outcome]] | None] = SimpleQueue()
+
+    def __len__(self) -> int:
+        return len(self._away)
+
+    def submit(self, ready: Ready) -> None:
+        """Hands an experiment to the place."""
+        future = self._executor.submit(ready.experiment)
+        self._away[ready.experiment.digest] = future
+        future.add_done_callback(lambda done: self._back.put((ready, done)))
+        SUBMITTED()
+
+    def hear(self, seconds: float) -> Iterator[tuple[Ready, Outcome | None]]:
+        """All that has ended, waiting up to *seconds* for the first.
+
+        None stands for an experiment that was not run to its end, for us or for itself.
+        PlaceError where the place failed; what else has ended is heard the next time then.
+        """
+        try:
+            heard = self._back.get(timeout=max(seconds, 0.0))
+            while True:
+                if heard is not None:
+                    yield self._landed(*heard)
+                heard = self._back.get_nowait()
+        except Empty:
+            return
+
+    def wake(self) -> None:
+        """Ends the waiting of ``hear``; may be called from a signal's handler."""
+        self._back.put(None)
+
+    def take_back(self) -> None:
+        """Takes off what the place has not begun."""
+        for future in list(self._away.values()):
+            if not future.running():
+                future.cancel()
+
+    def kill(self, patience: float) -> Iterator[tuple[Ready, Outcome | None]]:
+        """Kills what runs; what ended all the same, until all is back or *patience* is over."""
+        for future in list(self._away.values()):
+            future.cancel()
+        end = monotonic() + patience
+        while self._away and monotonic() < end:
+            try:
+                yield from self.hear(end - monotonic())
+            except PlaceError:
+                continue  # the first of its sort has ended the run already
+
+    def _landed(self, ready: Ready, future: Future[Outcome]) -> tuple[Ready, Outcome | None]:
+        self._away.pop(ready.experiment.digest, None)
+        if future.cancelled():
+            return ready, None
+        try:
+            outcome = future.result()
+        except OSError as error:
+            reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            raise PlaceError(f"experiment {ready.experiment.digest[:12]}: {reason}") from error
+        ENDED()
+        if outcome.status == "cancelled":
+            return ready, None
+        return ready, replace(outcome, attempt=ready.attempt)

@@ -1,0 +1,102 @@
+"""What a run has counted: where it stands, what failed, what was best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from zenturio.annotate import Goal
+from zenturio.experiment import Experiment, Outcome
+from zenturio.expression import Value
+from zenturio.study.goal import Best
+from zenturio.study.progress import Failures, Meter, Progress, Summary
+
+
+class Tally:
+    """Counts each experiment of a study once."""
+
+    def __init__(self, study: str, total: int, slots: int, goals: tuple[Goal, ...]) -> None:
+        self._study = study
+        self._total = total
+        self._slots = slots
+        self._meter = Meter()
+        self._best = Best(goals)
+        self._failures: dict[str, Failures] = {}
+        self.known = 0
+        self.ok = 0
+        self.failed = 0
+        self._alone = 0
+
+    @property
+    def rate(self) -> float:
+        """Experiments a second, lately."""
+        return self._meter.rate
+
+    def recalled(self, experiment: Experiment, outcome: Outcome) -> None:
+        """One had its outcome already, or got it from another driver."""
+        self.known += 1
+        self._learn(experiment, outcome)
+
+    def ended(self, experiment: Experiment, outcome: Outcome) -> None:
+        """One that this run ran was recorded."""
+        self._meter.add(1)
+        self._alone += _cpus(experiment) > self._slots
+        if outcome.status == "ok":
+            self.ok += 1
+        else:
+            self.failed += 1
+        self._learn(experiment, outcome)
+
+    def progress(self, running: int, skipped: int) -> Progress:
+        """Where the run stands, with so many *running* and *skipped*."""
+        left = self._total - self.known - self.ok - self.failed - skipped
+        rate = self._meter.rate
+        return Progress(
+            self._total,
+            self.known,
+            self.ok,
+            self.failed,
+            running,
+            rate,
+            left / rate if rate > 0 else None,
+            self._best.name,
+            self._best.last,
+            self._best.found.value if self._best.found else None,
+        )
+
+    def summary(self, seconds: float, *, interrupted: bool) -> Summary:
+        """How the run ended."""
+        return Summary(
+            self._study,
+            self._total,
+            self.known,
+            self.ok,
+            self.failed,
+            self._total - self.known - self.ok - self.failed,
+            seconds,
+            interrupted=interrupted,
+            failures=tuple(sorted(self._failures.values(), key=lambda f: -f.count)),
+            best=self._best.found,
+            alone=self._alone,
+        )
+
+    def _learn(self, experiment: Experiment, outcome: Outcome) -> None:
+        if outcome.status == "ok":
+            self._best.see(experiment.values, outcome)
+        else:
+            cause = outcome.cause or outcome.status
+            self._fails(cause, experiment.digest, experiment.values)
+
+    def _fails(self, cause: str, digest: str, values: Mapping[str, Value]) -> None:
+        seen = self._failures.get(cause)
+        self._failures[cause] = (
+            replace(seen, count=seen.count + 1) if seen else Failures(cause, 1, digest, values)
+        )
+
+
+def _cpus(experiment: Experiment) -> int:
+    """How many CPUs an experiment asks for."""
+    steps = experiment.steps
+    if experiment.build is not None:
+        steps = (*steps, *experiment.build.steps)
+    return max((step.cpus for step in steps), default=1)
