@@ -3,8 +3,8 @@
 from hashlib import blake2b
 
 import pytest
-from postgres import postgres, postgres_url
 
+from postgres import postgres, postgres_url
 from zenturio.experiment.experiment import Experiment, Outcome, Recipe
 from zenturio.record import Definition, Driver, Field
 from zenturio.record.open import open_repository

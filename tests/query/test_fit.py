@@ -3,6 +3,7 @@
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from zenturio.errors import InputError
 from zenturio.expression import parse
 from zenturio.query.candidates import candidates
-from zenturio.query.fit import fit, fit_each, fits
+from zenturio.query.fitting import fit, fit_each, fits
 from zenturio.query.points import rows_of
 from zenturio.query.shapes import Growth, Sum
 from zenturio.query.terms import EXPONENTS, Factor
@@ -152,6 +153,18 @@ def test_each_group_has_its_own_model():
         ("a",): "2 * n",
         ("b",): "5 + n",
     }
+
+
+def test_a_frame_with_gaps_is_fitted_as_it_is():
+    table = pd.DataFrame(
+        {
+            "n": pd.array([*range(1, 8), None], dtype="Int64"),
+            "wtime": [3.0, 5.0, 7.0, 9.0, None, 13.0, 15.0, 1.0],
+            "solver": "cg",
+        }
+    )
+    assert fit(table, "wtime", ["n"]).formula == "1 + 2 * n"
+    assert fit_each(table, "wtime", ["n"], by=["solver"])["cg",].formula == "1 + 2 * n"
 
 
 @pytest.mark.parametrize(

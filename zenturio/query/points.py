@@ -78,7 +78,7 @@ class Rows:
 def rows_of(columns: Mapping[str, Any], y: str, x: Sequence[str]) -> Rows:
     """The rows that count; InputError if there are too few for a regression."""
     known(columns, (y, *x))
-    table = {name: _numbers(columns, name) for name in dict.fromkeys((*x, y))}
+    table = {name: numbers(columns, name) for name in dict.fromkeys((*x, y))}
     used = np.logical_and.reduce([np.isfinite(column) for column in table.values()])
     rows = Rows({name: table[name][used] for name in x}, table[y][used])
     distinct = len(np.unique(np.column_stack(list(rows.columns.values())), axis=0))
@@ -97,7 +97,8 @@ def known(columns: Mapping[str, Any], names: Iterable[str]) -> None:
             raise InputError(f"there is no column {name!r}", cure=did_you_mean(name, columns))
 
 
-def _numbers(columns: Mapping[str, Any], name: str) -> np.ndarray:
+def numbers(columns: Mapping[str, Any], name: str) -> np.ndarray:
+    """The column as real numbers, NaN where there is none; InputError if it holds text."""
     column = columns[name]
     try:
         if hasattr(column, "to_numpy"):

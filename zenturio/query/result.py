@@ -25,8 +25,8 @@ class Result:
     units: Mapping[str, str] = field(default_factory=dict)
     found: int = 0
     """How many rows there are without the limit."""
-    experiments: int = 0
-    """How many experiments the rows are made of."""
+    experiments: int | None = None
+    """How many experiments the rows are made of; none where that is not known."""
     total: int = 0
     """How many experiments the study has."""
     notes: tuple[str, ...] = ()
@@ -38,6 +38,8 @@ class Result:
     def summary(self) -> str:
         """``20 of 240 rows, from 240 of 250 experiments``"""
         rows = f"{len(self.rows):,} of {self.found:,} rows"
+        if self.experiments is None:
+            return rows
         return f"{rows}, from {self.experiments:,} of {self.total:,} experiments"
 
     @property

@@ -36,8 +36,16 @@ class Head:
 class Statement:
     """Rows of a study that succeeded and meet a condition, to be asked in several ways."""
 
-    def __init__(self, dialect: Dialect, known: Catalog, where: Expression | None) -> None:
+    def __init__(
+        self,
+        dialect: Dialect,
+        known: Catalog,
+        where: Expression | None,
+        *,
+        every_status: bool = False,
+    ) -> None:
         self.dialect = dialect
+        self._every_status = every_status
         self.known = known
         self._names = where.names if where else frozenset()
         self._where = self._condition(where) if where else None
@@ -85,11 +93,11 @@ class Statement:
         """
         known = self.known
         facts = {fact.name for fact in known.facts.values()}
-        larger = larger or bool(facts & self._names)
+        larger = larger or self._every_status or bool(facts & self._names)
         source = f"FROM {name(known.view_all if larger else known.view)} AS {ROW}"
         status = known.facts["status"]
         conditions = []
-        if larger and status.name not in self._names:
+        if larger and not self._every_status and status.name not in self._names:
             conditions.append(Fragment((f"{status.sql()} = 'ok'",)))
         if self._where:
             conditions.append(self._where)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from zenturio.show.build import chart
-    from zenturio.show.chart import Chart
+    from zenturio.show.charts import Chart
     from zenturio.show.images import image
     from zenturio.show.interactive import page, plotly_figure
     from zenturio.show.saving import save
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["Chart", "bars", "chart", "image", "page", "plotly_figure", "save"]
 
 _HOMES = {
-    "Chart": "chart", "bars": "terminal", "chart": "build", "image": "images",
+    "Chart": "charts", "bars": "terminal", "chart": "build", "image": "images",
     "page": "interactive", "plotly_figure": "interactive", "save": "saving",
 }  # fmt: skip
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from zenturio.errors import InputError
 from zenturio.show.cells import Cell, is_number, key_of, levels, missing, text
-from zenturio.show.chart import Axis, Chart, Grid, Kind, Panel, Series, Strands
+from zenturio.show.charts import Axis, Chart, Grid, Kind, Panel, Series, Strands
 from zenturio.show.table import Table
 from zenturio.show.wish import Wish
 

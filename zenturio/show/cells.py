@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from zenturio.query import statistics
-from zenturio.show.chart import Aggregate, Errors
+from zenturio.show.charts import Aggregate, Errors
 
 NONE = "(none)"
 """What a value is called that is not there: an inactive parameter."""

@@ -6,7 +6,7 @@ import io
 from typing import Any, Literal, cast, get_args
 
 from zenturio.errors import InputError, PlaceError, did_you_mean
-from zenturio.show.chart import Chart
+from zenturio.show.charts import Chart
 
 Format = Literal["png", "svg", "pdf"]
 FORMATS: tuple[Format, ...] = get_args(Format)

@@ -11,7 +11,7 @@ from plotly import graph_objects as go
 from plotly.subplots import make_subplots
 
 from zenturio.show import palette, traces
-from zenturio.show.chart import Axis, Chart, Kind, Panel, brief
+from zenturio.show.charts import Axis, Chart, Kind, Panel, brief
 from zenturio.show.layout import apart, columns_of, decades, number
 from zenturio.show.traces import said
 

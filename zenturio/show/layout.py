@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from zenturio.show.chart import Axis
+from zenturio.show.charts import Axis
 
 
 def columns_of(panels: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from zenturio.errors import InputError, PlaceError, did_you_mean
-from zenturio.show.chart import Chart
+from zenturio.show.charts import Chart
 from zenturio.show.images import FORMATS, image
 
 

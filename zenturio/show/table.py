@@ -11,7 +11,7 @@ import pandas as pd
 
 from zenturio.errors import InputError
 from zenturio.show.cells import Cell, cells, is_number, levels, missing, text
-from zenturio.show.chart import Axis, Chart, Errors, Panel
+from zenturio.show.charts import Axis, Chart, Errors, Panel
 from zenturio.show.wish import Wish
 
 FEW_TICKS = 12

@@ -9,7 +9,7 @@ from typing import Any
 from plotly import graph_objects as go
 
 from zenturio.show import palette
-from zenturio.show.chart import Chart, Grid, Panel, Series, brief
+from zenturio.show.charts import Chart, Grid, Panel, Series, brief
 from zenturio.show.layout import decades, marks, number
 
 _SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x")

@@ -8,7 +8,7 @@ import pandas as pd
 
 from zenturio.errors import InputError, did_you_mean
 from zenturio.show.cells import is_number
-from zenturio.show.chart import AGGREGATES, KINDS, Aggregate, Errors, Kind
+from zenturio.show.charts import AGGREGATES, KINDS, Aggregate, Errors, Kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import numpy as np
 from zenturio.errors import InputError
 from zenturio.query.candidates import candidates
 from zenturio.query.model import Model
-from zenturio.query.points import Data, Noise, Rows, known, rows_of
+from zenturio.query.points import Data, Noise, Rows, known, numbers, rows_of
 from zenturio.query.shapes import Kind, Shape
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -66,7 +66,7 @@ def fit_each(
     rows: dict[tuple[Any, ...], list[int]] = {}
     for row, key in enumerate(zip(*(list(columns[name]) for name in by), strict=True)):
         rows.setdefault(key, []).append(row)
-    table = {name: np.asarray(columns[name]) for name in dict.fromkeys((y, *x))}
+    table = {name: numbers(columns, name) for name in dict.fromkeys((y, *x))}
     return {
         key: fit({name: column[some] for name, column in table.items()}, y, x, **options)
         for key, some in rows.items()

@@ -1,0 +1,191 @@
+"""A study becomes a table of pandas, and a result becomes text for others."""
+
+import csv
+import io
+import json
+import math
+
+import pandas as pd
+import pytest
+
+from tests.query.conftest import METRICS, PARAMETERS, fill, matmul
+from zenturio.errors import InputError, PlaceError
+from zenturio.query import FORMATS, export, format_of, frame
+from zenturio.query.result import Result
+
+
+def test_a_frame_has_right_types_and_knows_its_units(repository):
+    fill(repository, "matmul", PARAMETERS, METRICS, matmul())
+    table = frame(repository, "matmul")
+    assert list(table.columns) == ["n", "threads", "solver", "repeat", "wtime", "gflops"]
+    assert [str(kind) for kind in table.dtypes] == [
+        "int64", "int64", "string", "int64", "float64", "float64",
+    ]  # fmt: skip
+    assert len(table) == 35
+    assert table["gflops"].isna().sum() == 1
+    assert table.attrs == {
+        "study": "matmul",
+        "units": {"wtime": "s", "gflops": "GFLOP/s"},
+        "parameters": ["n", "threads", "solver"],
+        "metrics": ["wtime", "gflops"],
+        "of": 36,
+    }
+
+
+def test_a_frame_of_everything_has_failures_too(repository):
+    fill(repository, "matmul", PARAMETERS, METRICS, matmul())
+    table = frame(repository, "matmul", everything=True)
+    assert table["status"].value_counts().to_dict() == {"ok": 35, "failed": 1}
+    assert list(table["index"]) == sorted(table["index"])
+    assert set(table["host"]) == {"kofel"}
+    assert len(frame(repository, "matmul", where="n == 128 and status != 'ok'")) == 1
+
+
+def test_missing_values_keep_their_column_s_type(repository):
+    rows = [{"i": 1, "b": True, "s": "a", "m": 5}, {"m": 2**70}]
+    fill(repository, "holes", {"i": "int", "b": "bool", "s": "str"}, {"m": "int"}, rows)
+    table = frame(repository, "holes")
+    kinds = {name: str(kind) for name, kind in table.dtypes.items()}
+    assert kinds == {"i": "Int64", "b": "boolean", "s": "string", "repeat": "int64", "m": "object"}
+    assert table["i"].isna().tolist() == [False, True]
+    assert table["m"].tolist() == [5, 2**70]
+
+
+def test_an_empty_study_is_an_empty_frame(repository):
+    fill(repository, "empty", PARAMETERS, METRICS, [])
+    table = frame(repository, "empty")
+    assert list(table.columns) == ["n", "threads", "solver", "repeat", "wtime", "gflops"]
+    assert table.empty
+
+
+ODD = Result(
+    columns=("=name", "x"),
+    rows=(
+        ("=1+1", -1.5),
+        ("@cmd", math.nan),
+        ("+a", math.inf),
+        ("-O3", -3),
+        ("-7.5", None),
+        ("\tx", 1e-300),
+        ('say "hi", you\nthere', True),
+        ("Größe | <b> & 5% of $x_1^2$ \\ {~#}", -math.inf),
+    ),
+    units={"x": "m/s"},
+    found=8,
+)
+
+
+def test_csv_defuses_formulas_and_leaves_numbers():
+    lines = list(csv.reader(io.StringIO(export(ODD, "csv"))))
+    assert lines[0] == ["'=name", "x"]
+    assert [line[0] for line in lines[1:7]] == ["'=1+1", "'@cmd", "'+a", "'-O3", "-7.5", "'\tx"]
+    assert lines[7][0] == 'say "hi", you\nthere'
+    assert [line[1] for line in lines[1:]] == [
+        "-1.5", "nan", "inf", "-3", "", "1e-300", "true", "-inf",
+    ]  # fmt: skip
+
+
+def test_json_lines_are_valid_whatever_the_numbers_are():
+    def refuse(name):
+        raise AssertionError(name)
+
+    lines = [json.loads(line, parse_constant=refuse) for line in export(ODD, "jsonl").splitlines()]
+    assert [line["x"] for line in lines] == [
+        -1.5, "NaN", "Infinity", -3, None, 1e-300, True, "-Infinity",
+    ]  # fmt: skip
+    assert lines[6]["=name"] == 'say "hi", you\nthere'
+
+
+SMALL = Result(
+    ("n", "name", "x"), ((1, "a|b", 0.1234567), (20, "c\n_d", None)), {"x": "s"}, found=2
+)
+
+
+def test_markdown_is_a_table():
+    assert export(SMALL, "markdown") == (
+        "| n | name | x (s) |\n| --: | --- | --: |\n| 1 | a\\|b | 0.123457 |\n| 20 | c _d |  |\n"
+    )
+
+
+def test_latex_is_a_table_with_rules():
+    assert export(SMALL, "latex") == (
+        "\\begin{tabular}{rlr}\n"
+        "\\toprule\n"
+        "n & name & x (s) \\\\\n"
+        "\\midrule\n"
+        "1 & a|b & 0.123457 \\\\\n"
+        "20 & c \\_d &  \\\\\n"
+        "\\bottomrule\n"
+        "\\end{tabular}\n"
+    )
+
+
+def test_plain_text_is_aligned():
+    assert export(SMALL, "table") == (
+        " n  name      x (s)\n"
+        " 1  a|b    0.123457\n"
+        "20  c\\n_d\n"
+    )  # fmt: skip
+
+
+def test_parquet_keeps_types_and_units():
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(io.BytesIO(export(SMALL, "parquet")))
+    assert table.to_pydict() == {"n": [1, 20], "name": ["a|b", "c\n_d"], "x": [0.1234567, None]}
+    assert table.schema.field("x").metadata[b"unit"] == b"s"
+    mixed = Result(("m",), ((1,), ("a",), (2**70,), (None,)), found=4)
+    found = pq.read_table(io.BytesIO(export(mixed, "parquet"))).to_pydict()
+    assert found == {"m": ["1", "a", str(2**70), None]}
+
+
+def test_without_pyarrow_the_command_that_installs_it_is_told(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(PlaceError, match="pyarrow") as caught:
+        export(SMALL, "parquet")
+    assert "pip install 'zenturio[parquet]'" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_nothing_can_be_exported_too(kind):
+    assert isinstance(export(Result(("n", "x"), ()), kind), str | bytes)
+
+
+def test_a_file_s_name_tells_its_format(tmp_path):
+    assert format_of(tmp_path / "a.MD") == "markdown"
+    assert format_of(tmp_path / "a.csv") == "csv"
+    with pytest.raises(InputError, match="does not end as a table does"):
+        format_of(tmp_path / "a.xlsx")
+    with pytest.raises(InputError, match="no format is called 'exel'"):
+        export(SMALL, "exel")
+
+
+def test_a_result_becomes_a_frame_again():
+    table = SMALL.frame()
+    assert table.attrs["units"] == {"x": "s"}
+    assert isinstance(table, pd.DataFrame)
+    assert table["n"].tolist() == [1, 20]
+
+
+def test_public_names_are_the_namespace():
+    import zenturio.query as room
+
+    assert all(getattr(room, name) is not None for name in room.__all__)
+    assert callable(room.fit)
+    assert callable(room.compare)
+    with pytest.raises(AttributeError, match="no attribute 'plot'"):
+        room.plot  # noqa: B018
+
+
+def test_the_room_loads_nothing_heavy_until_it_is_asked_to():
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, zenturio.query; "
+        "print({'sqlalchemy', 'pandas', 'numpy', 'pyarrow'} & set(sys.modules))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "set()\n"

@@ -1,0 +1,41 @@
+"""SQL that somebody writes: it may read, for a while and so much, and nothing else.
+
+The database itself denies the rest. SQLite: the file is opened for reading, an authoriser allows
+SELECT alone, a progress handler ends what takes too long, and its heap is limited. PostgreSQL: a
+read-only transaction, one statement behind a cursor, a time limit of the server's, and a role that
+may read tables and no files.
+"""
+
+from __future__ import annotations
+
+from zenturio.errors import InputError
+from zenturio.query.raw_limits import Limits
+from zenturio.query.result import Result
+from zenturio.record import Repository
+
+LIMITS = Limits()
+
+
+def raw(repository: Repository, text: str, limits: Limits = LIMITS) -> Result:
+    """The answer to *text*, one SELECT.
+
+    InputError with the database's words if it is wrong, SafetyError if it is denied or too much.
+    """
+    engine = getattr(repository, "engine", None)
+    if engine is None:
+        raise InputError(f"{repository.place} is no database: there is nothing to be asked")
+    statement = text.strip().rstrip(";").rstrip()
+    if not statement:
+        raise InputError("the query is empty", cure='such as: zen sql "SELECT * FROM study_matmul"')
+    if engine.dialect.name == "sqlite":
+        from zenturio.query.raw_sqlite import ask  # noqa: PLC0415
+
+        names, rows = ask(repository.place, statement, limits)
+    else:
+        from zenturio.query.raw_postgresql import ask as ask_server  # noqa: PLC0415
+
+        names, rows = ask_server(engine, statement, limits)
+    cut = len(rows) > limits.rows
+    notes = (f"cut after {limits.rows:,} rows: there are more",) if cut else ()
+    shown = tuple(rows[: limits.rows])
+    return Result(tuple(names), shown, found=len(shown), notes=notes, sql=text)

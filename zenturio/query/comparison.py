@@ -1,0 +1,179 @@
+"""Two studies side by side: how much one metric differs, and whether that is more than noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from zenturio.errors import InputError, did_you_mean
+from zenturio.query.result import Result
+from zenturio.query.statistics import CONFIDENCE, FEWEST, Interval, mean, ratio_interval
+
+Verdict = Literal["more", "less", "no difference", "too few repeats"]
+"""Of the second study against the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One point in both studies."""
+
+    point: tuple[Any, ...]
+    first: float
+    second: float
+    repeats: tuple[int, int]
+    interval: Interval
+    """Of the ratio second / first."""
+    verdict: Verdict
+
+    @property
+    def ratio(self) -> float:
+        return self.second / self.first if self.first else math.nan
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All points that both studies have."""
+
+    names: tuple[str, str]
+    metric: str
+    unit: str
+    on: tuple[str, ...]
+    pairs: tuple[Pair, ...]
+    only: tuple[int, int]
+    """How many points one study has and the other has not."""
+    confidence: float
+
+    @property
+    def ratio(self) -> float:
+        """The geometric mean of the ratios; NaN where there is none."""
+        ratios = [pair.ratio for pair in self.pairs]
+        if not ratios or not all(math.isfinite(r) and r > 0 for r in ratios):
+            return math.nan
+        return math.exp(mean([math.log(r) for r in ratios]))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader should know before believing the rows."""
+        first, second = self.names
+        judged = [pair for pair in self.pairs if pair.verdict != "too few repeats"]
+        differ = sum(pair.verdict != "no difference" for pair in judged)
+        chance = len(judged) * (1 - self.confidence)
+        alone = f"{self.only[0]:,} only in {first}, {self.only[1]:,} only in {second}"
+        said = [
+            f"{len(self.pairs):,} points in both, {alone}",
+            f"geometric mean of the ratios {second} / {first}: {self.ratio:.4g}",
+        ]
+        if judged:
+            said.append(
+                f"{differ:,} of {len(judged):,} differ at {self.confidence:.0%} confidence"
+                f" (by chance alone about {chance:.1f} would)"
+            )
+        if few := len(self.pairs) - len(judged):
+            said.append(f"{few:,} have fewer than {FEWEST} repeats: too few to judge")
+        return tuple(said)
+
+    def result(self) -> Result:
+        """The comparison as a table."""
+        first, second = self.names
+        columns = (*self.on, first, second, "ratio", "low", "high", "repeats", "verdict")
+        rows = tuple(
+            (
+                *pair.point,
+                pair.first,
+                pair.second,
+                pair.ratio,
+                *(end if math.isfinite(end) else None for end in pair.interval),
+                f"{pair.repeats[0]}, {pair.repeats[1]}",
+                pair.verdict,
+            )
+            for pair in self.pairs
+        )
+        units = {first: self.unit, second: self.unit} if self.unit else {}
+        return Result(columns, rows, units, found=len(rows), notes=self.notes)
+
+
+def compare(
+    first: pd.DataFrame,
+    second: pd.DataFrame,
+    metric: str,
+    *,
+    on: Sequence[str] = (),
+    seed: int = 0,
+    confidence: float = CONFIDENCE,
+) -> Comparison:
+    """Two frames of studies, point by point; *on* are the parameters that make a point.
+
+    Without *on* these are all parameters that both have. Each study's repeats are resampled (the
+    bootstrap, seeded) to see how far the ratio of the means can be trusted; of fewer than five
+    repeats nothing is said.
+    """
+    shared = tuple(on) or _shared(first, second)
+    if not shared:
+        raise InputError("the studies share no parameter", cure="name those to compare on: --on n")
+    groups = [_groups(frame, shared, metric) for frame in (first, second)]
+    both = [point for point in groups[0] if point in groups[1]]
+    if not both:
+        raise InputError(
+            f"no point of {', '.join(shared)} is in both studies",
+            cure="compare on fewer parameters: --on n",
+        )
+    random = np.random.default_rng(seed)
+    pairs = tuple(_pair(p, groups[0][p], groups[1][p], random, confidence) for p in both)
+    names = [str(frame.attrs.get("study", "")) for frame in (first, second)]
+    if names[0] == names[1]:
+        names = ["first", "second"]
+    return Comparison(
+        names=(names[0], names[1]),
+        metric=metric,
+        unit=str(first.attrs.get("units", {}).get(metric, "")),
+        on=shared,
+        pairs=pairs,
+        only=(len(groups[0]) - len(both), len(groups[1]) - len(both)),
+        confidence=confidence,
+    )
+
+
+def _shared(first: pd.DataFrame, second: pd.DataFrame) -> tuple[str, ...]:
+    others = set(second.attrs.get("parameters", ()))
+    return tuple(name for name in first.attrs.get("parameters", ()) if name in others)
+
+
+def _groups(
+    frame: pd.DataFrame, on: Sequence[str], metric: str
+) -> Mapping[tuple[Any, ...], np.ndarray]:
+    """The finite values of *metric* at each point."""
+    for name in (*on, metric):
+        if name not in frame.columns:
+            cure = did_you_mean(name, map(str, frame.columns))
+            raise InputError(f"study {frame.attrs.get('study')!r} has no {name!r}", cure=cure)
+    try:
+        values = frame[metric].to_numpy(dtype=float, na_value=math.nan)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{metric!r} holds text: only numbers can be compared") from error
+    points = zip(*([None if pd.isna(v) else v for v in frame[name]] for name in on), strict=True)
+    found: dict[tuple[Any, ...], list[float]] = {}
+    for point, value in zip(points, values, strict=True):
+        if math.isfinite(value):
+            found.setdefault(point, []).append(value)
+    return {point: np.array(column) for point, column in found.items()}
+
+
+def _pair(
+    point: tuple[Any, ...],
+    first: np.ndarray,
+    second: np.ndarray,
+    random: np.random.Generator,
+    confidence: float,
+) -> Pair:
+    repeats = (len(first), len(second))
+    if min(repeats) < FEWEST:
+        interval, verdict = Interval(math.nan, math.nan), "too few repeats"
+    else:
+        interval = ratio_interval(first, second, random, confidence)
+        verdict = "more" if interval.low > 1 else "less" if interval.high < 1 else "no difference"
+    return Pair(point, mean(first), mean(second), repeats, interval, verdict)  # type: ignore[arg-type]

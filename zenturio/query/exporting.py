@@ -1,0 +1,195 @@
+"""A result as text for other programs: CSV, JSON lines, Markdown, LaTeX; and as Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from zenturio.errors import InputError, PlaceError, did_you_mean
+from zenturio.expression import text_of
+from zenturio.query.result import Result, cell
+
+Format = Literal["csv", "jsonl", "parquet", "markdown", "latex", "table"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""A text that begins so is a formula to a spreadsheet."""
+
+_NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+
+
+def export(result: Result, format: str) -> str | bytes:  # noqa: A002
+    """*result* in one of the `FORMATS`; bytes for Parquet, text for all others."""
+    if format == "parquet":
+        return parquet(result)
+    if format not in _WRITERS:
+        cure = did_you_mean(format, FORMATS)
+        raise InputError(f"no format is called {format!r}", cure=cure)
+    return _WRITERS[format](result)
+
+
+def format_of(path: Path) -> str:
+    """The format that a file's name asks for."""
+    endings = {".md": "markdown", ".tex": "latex", ".txt": "table", ".json": "jsonl"}
+    ending = path.suffix.lower()
+    found = endings.get(ending, ending.removeprefix("."))
+    if found not in FORMATS:
+        cure = "one of: " + " ".join(f".{name}" for name in FORMATS)
+        raise InputError(f"{path.name!r} does not end as a table does", cure=cure)
+    return found
+
+
+def to_csv(result: Result) -> str:
+    """With a line of names; text that a spreadsheet would compute is defused by an apostrophe.
+
+    Numbers stay numbers, negative ones too; NULL is empty, NaN and infinities are their names.
+    """
+    target = io.StringIO()
+    writer = csv.writer(target, lineterminator="\n")
+    writer.writerow([_defused(name) for name in result.columns])
+    writer.writerows([_csv(value) for value in row] for row in result.rows)
+    return target.getvalue()
+
+
+def _csv(value: Any) -> str:
+    return _defused(value) if isinstance(value, str) else _text(value)
+
+
+def _defused(text: str) -> str:
+    harmless = not text.startswith(DANGEROUS) or _NUMBER.fullmatch(text)
+    return text if harmless else f"'{text}"
+
+
+def _text(value: Any) -> str:
+    plain = value is None or isinstance(value, bool | int | float | str)
+    return text_of(value) if plain else str(value)
+
+
+def to_jsonl(result: Result) -> str:
+    """An object in each line; NaN and infinities are the texts ``NaN``, ``Infinity``,
+    ``-Infinity``, for JSON has no such numbers, and null is what was not measured.
+    """
+    lines = (
+        json.dumps({n: jsonable(v) for n, v in row.items()}, ensure_ascii=False, allow_nan=False)
+        for row in result.dicts()
+    )
+    return "".join(f"{line}\n" for line in lines)
+
+
+def jsonable(value: Any) -> Any:
+    """*value* as JSON has it."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def to_markdown(result: Result) -> str:
+    """A table whose numbers stand to the right."""
+    sides = ["--:" if right else "---" for right in _right(result)]
+    lines = [result.heads, sides, *result.rows]
+    return "".join(f"| {' | '.join(_markdown(value) for value in line)} |\n" for line in lines)
+
+
+def _markdown(value: Any) -> str:
+    text = cell(value).replace("\\", "\\\\").replace("|", "\\|")
+    return " ".join(text.replace("<", "&lt;").split())
+
+
+def to_latex(result: Result) -> str:
+    """A ``tabular`` with the rules of booktabs."""
+    sides = "".join("r" if right else "l" for right in _right(result))
+    body = [" & ".join(map(_latex, row)) + r" \\" for row in result.rows]
+    heads = " & ".join(map(_latex, result.heads)) + r" \\"
+    lines = [rf"\begin{{tabular}}{{{sides}}}", r"\toprule", heads, r"\midrule", *body,
+             r"\bottomrule", r"\end{tabular}"]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+_LATEX = str.maketrans({
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#",
+    "%": r"\%", "_": r"\_", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}",
+})  # fmt: skip
+
+
+def _latex(value: Any) -> str:
+    return " ".join(cell(value).translate(_LATEX).split())
+
+
+def to_table(result: Result) -> str:
+    """Columns of plain text, numbers to the right."""
+    lines = [result.heads, *([_one_line(cell(v)) for v in row] for row in result.rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    sides = _right(result)
+    written = (
+        "  ".join(
+            text.rjust(width) if right else text.ljust(width)
+            for text, width, right in zip(line, widths, sides, strict=True)
+        ).rstrip()
+        for line in lines
+    )
+    return "".join(f"{line}\n" for line in written)
+
+
+def _one_line(text: str) -> str:
+    return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
+
+
+def _right(result: Result) -> Sequence[bool]:
+    """Which columns hold numbers alone."""
+    columns = zip(*result.rows, strict=True) if result.rows else ((),) * len(result.columns)
+    return [all(_is_number(value) for value in column if value is not None) for column in columns]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def parquet(result: Result) -> bytes:
+    """A Parquet file; units stand in the metadata of its columns."""
+    try:
+        import pyarrow as pa  # noqa: PLC0415 - an extra
+        import pyarrow.parquet as pq  # noqa: PLC0415
+    except ImportError as error:
+        raise PlaceError(
+            "Parquet is written by pyarrow, which is not installed",
+            cure="pip install 'zenturio[parquet]'",
+        ) from error
+    columns = zip(*result.rows, strict=True) if result.rows else ((),) * len(result.columns)
+    arrays = [_array(pa, list(column)) for column in columns]
+    fields = [
+        pa.field(name, array.type, metadata=_unit(result.units.get(name, "")))
+        for name, array in zip(result.columns, arrays, strict=True)
+    ]
+    target = io.BytesIO()
+    pq.write_table(pa.Table.from_arrays(arrays, schema=pa.schema(fields)), target)
+    return target.getvalue()
+
+
+def _array(pa: Any, values: list[Any]) -> Any:
+    """Mixed values, and integers that no column holds, become text."""
+    kinds = {type(value) for value in values if value is not None}
+    if kinds == {int, float}:
+        values = [None if value is None else float(value) for value in values]
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return pa.array([None if value is None else _text(value) for value in values])
+
+
+def _unit(text: str) -> dict[str, str] | None:
+    return {"unit": text} if text else None
+
+
+_WRITERS: dict[str, Callable[[Result], str]] = {
+    "csv": to_csv,
+    "jsonl": to_jsonl,
+    "markdown": to_markdown,
+    "latex": to_latex,
+    "table": to_table,
+}

@@ -1,0 +1,107 @@
+"""SQL that somebody writes, in PostgreSQL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from zenturio.errors import InputError, Passage, SafetyError, ZenError
+from zenturio.query.raw_limits import Limits, denied, gathered, too_slow
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+_DECLARE = "DECLARE zen_raw NO SCROLL CURSOR FOR "
+_FETCH = 500
+
+_BEYOND = re.compile(
+    r"\b(set_config|query_to_xml\w*|cursor_to_xml\w*|table_to_xml\w*|schema_to_xml\w*"
+    r"|database_to_xml\w*|pg_read_\w+|pg_ls_\w+|pg_stat_file|pg_file_\w+|lo_\w+|dblink\w*"
+    r"|pg_terminate_backend|pg_cancel_backend|pg_reload_conf|pg_rotate_logfile|pg_advisory\w+"
+    r"|pg_try_advisory\w+|pg_switch_wal|pg_notify|ts_stat"
+    r"|pg_authid|pg_shadow|pg_user_mapping\w*|pg_subscription|pg_hba_file_rules)\b|\bU&",
+    re.IGNORECASE,
+)
+"""Functions and tables that reach beyond studies, or that run a text as SQL behind our back.
+
+A role that may read tables alone is denied most of them anyway; this holds for every role.
+"""
+
+_READER = "pg_read_all_data"
+
+_POWERFUL = (
+    "SELECT rolsuper OR pg_has_role('pg_read_server_files', 'MEMBER')"
+    " OR pg_has_role('pg_execute_server_program', 'MEMBER') FROM pg_roles"
+    " WHERE rolname = current_user"
+)
+
+
+def ask(engine: Engine, text: str, limits: Limits) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """The names of the answer's columns, and its rows up to one more than the limit."""
+    if found := _BEYOND.search(text):
+        raise denied(f"{found.group()} reaches beyond the tables")
+    connection = engine.raw_connection()
+    try:
+        cursor: Any = connection.cursor()
+        _restrict(cursor, limits)
+        # Prepared: the server takes one statement then, and no second one behind a semicolon.
+        cursor.execute(_DECLARE + text, prepare=True)
+        cursor.execute("FETCH 0 FROM zen_raw")
+        names = [head.name for head in cursor.description or ()]
+        return names, gathered(_fetched(cursor, min(limits.rows + 1, _FETCH)), limits)
+    except psycopg.Error as error:
+        raise _explained(error, text, limits) from error
+    finally:
+        with suppress(psycopg.Error):
+            connection.cursor().execute("ROLLBACK")
+        # Whatever was done to the session goes with it.
+        connection.invalidate()
+
+
+def _restrict(cursor: Any, limits: Limits) -> None:
+    cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    cursor.execute(_POWERFUL)
+    ((powerful,),) = cursor.fetchall()
+    cursor.execute(f"SET LOCAL statement_timeout = {round(limits.seconds * 1000)}")
+    if powerful:
+        try:
+            cursor.execute(f"SET LOCAL ROLE {_READER}")
+        except psycopg.Error as error:
+            raise SafetyError(
+                "this role of PostgreSQL may read and run files of the server",
+                cure="connect as a role that owns the tables and nothing else",
+            ) from error
+
+
+def _fetched(cursor: Any, size: int) -> Iterator[tuple[Any, ...]]:
+    while True:
+        cursor.execute(f"FETCH {size} FROM zen_raw")
+        rows = cursor.fetchall()
+        yield from rows
+        if len(rows) < size:
+            return
+
+
+def _explained(error: psycopg.Error, text: str, limits: Limits) -> ZenError:
+    """The server's words, and its place in the text."""
+    said = str(error.diag.message_primary or error)
+    match error:
+        case psycopg.errors.QueryCanceled():
+            return too_slow(limits)
+        case (
+            psycopg.errors.ReadOnlySqlTransaction()
+            | psycopg.errors.InsufficientPrivilege()
+            | psycopg.errors.FeatureNotSupported()
+        ):
+            return denied(said)
+    if re.search("multiple commands|not allowed", said) or not re.match(
+        r"(?i)\s*(select|values|with|table|\()", text
+    ):
+        return denied(said)
+    at = int(error.diag.statement_position or 0) - len(_DECLARE) - 1
+    place = Passage.of(text, "<sql>").place(at) if 0 <= at < len(text) else None
+    return InputError(said, place=place, cure=error.diag.message_hint or "")
