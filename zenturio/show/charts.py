@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -106,11 +105,6 @@ class Chart:
     """Whether the colours' values are numbers, so that shades run from low to high."""
     levels: tuple[str, ...] = ()
     """The texts of the legend in their order; empty without one."""
-
-    def _repr_mimebundle_(self, **_: Any) -> Mapping[str, Any]:
-        from zenturio.show.interactive import notebook  # noqa: PLC0415 - plotly loads slowly
-
-        return notebook(self)
 
 
 def brief(text: str, longest: int = LONGEST) -> str:

@@ -12,6 +12,7 @@ import pandas as pd
 from zenturio.errors import InputError
 from zenturio.show.cells import Cell, cells, is_number, levels, missing, text
 from zenturio.show.charts import Axis, Chart, Errors, Panel
+from zenturio.show.notebook import Shown
 from zenturio.show.wish import Wish
 
 FEW_TICKS = 12
@@ -128,7 +129,7 @@ class Table:
         counted = f"{len(self.frame):,} of {self.total:,} experiments"
         note = "; ".join([*self.notes, counted])
         title = self.wish.title or self._title()
-        return Chart(self.wish.kind, title, note, x, y, tuple(panels), **rest)
+        return Shown(self.wish.kind, title, note, x, y, tuple(panels), **rest)
 
     def _title(self) -> str:
         wish = self.wish

@@ -1,0 +1,19 @@
+"""A chart that shows itself in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from zenturio.show.charts import Chart
+
+
+@dataclass(frozen=True)
+class Shown(Chart):
+    """A chart; a notebook asks it for its picture."""
+
+    def _repr_mimebundle_(self, **_: Any) -> Mapping[str, Any]:
+        from zenturio.show.interactive import notebook  # noqa: PLC0415 - plotly loads slowly
+
+        return notebook(self)
