@@ -33,6 +33,7 @@ class Journal:
         driver: int,
         repository: Repository,
         retry: int | None,
+        fail_fast: bool,
         accepted: Callable[[Experiment, Outcome], None],
         refused: Callable[[Experiment], None],
         again: Callable[[list[Ready]], None],
@@ -44,6 +45,7 @@ class Journal:
         self._driver = driver
         self._repository = repository
         self._retry = retry
+        self._fail_fast = fail_fast
         self._accepted = accepted
         self._refused = refused
         self._again = again
@@ -62,10 +64,16 @@ class Journal:
         self._weight += sum(len(s.head) + len(s.tail) for s in (outcome.stdout, outcome.stderr))
         (self._tried if self._retries(ready, outcome) else self._last).append((ready, outcome))
 
+    @property
+    def full(self) -> bool:
+        """Whether no more should be added before a commit."""
+        return len(self) >= GROUP or self._weight >= WEIGHT
+
     def due(self) -> bool:
         """Whether nothing is gained by waiting for others."""
-        heavy = len(self) >= GROUP or self._weight >= WEIGHT
-        return bool(self) and (heavy or monotonic() - self._oldest >= WAIT)
+        if self._fail_fast and any(outcome.status != "ok" for _, outcome in self._last):
+            return True  # which ends the run, before more is taken
+        return bool(self) and (self.full or monotonic() - self._oldest >= WAIT)
 
     def commit(self, *, retry: bool = True) -> None:
         """Records what has ended; only then is it counted, and only then may it be retried.

@@ -78,6 +78,7 @@ class Run:
             lease.number,
             repository,
             settings.retry,
+            settings.fail_fast,
             self._accepted,
             self._supply.leave_to_others,
             self._supply.retry,
@@ -159,7 +160,7 @@ class Run:
         return self._stops > 0 or (self._supply.exhausted and not self._supply.elsewhere)
 
     def _hear(self, seconds: float) -> None:
-        """Wait until something has ended, and take all that has."""
+        """Wait until something has ended, and take all that has, or as much as a commit holds."""
         for ready, outcome in self._flight.hear(seconds):
             if outcome is not None:
                 self._journal.add(ready, outcome)
@@ -167,6 +168,8 @@ class Run:
                 self._supply.release(ready.experiment)
             else:
                 self._supply.back(ready)
+            if self._journal.full:
+                return
 
     def _abandon(self, error: BaseException) -> None:
         """Kill what runs; keep what ended all the same."""

@@ -1,0 +1,558 @@
+"""One driver at one study, with a repository in memory and places in this process."""
+
+import math
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from study.places import Held, Scrambled, good
+from zenturio.annotate import Goal
+from zenturio.errors import ConflictError, Interrupted, PlaceError
+from zenturio.experiment import Step
+from zenturio.expression import parse
+from zenturio.record import Definition, Driver, Field
+from zenturio.record.memory import Memory
+from zenturio.study import Settings, run, supply
+from zenturio.study.run import Run
+from zenturio.study.signals import stopping
+from zenturio.testing.repository import experiment, outcome
+
+DEFINITION = Definition((Field("n", "int"),), (Field("value"),))
+
+
+@pytest.fixture
+def repository():
+    found = Memory()
+    found.open("s", DEFINITION)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch):
+    """Other drivers are looked at often: tests do not wait for a second."""
+    monkeypatch.setattr(run, "ELSEWHERE", 0.02)
+    monkeypatch.setattr(run, "QUIET", 0.02)
+
+
+def experiments(count, **more):
+    return [replace(experiment(n), **more) for n in range(count)]
+
+
+def ready(repository, place, given, *, join=False, **options):
+    lease = repository.lease("s", Driver.here(), join=join)
+    options = {"total": len(given), **options}
+    return Run("s", lease, repository, place, iter(given), **options)
+
+
+def drive(repository, place, given, **options):
+    """Drives to the end, and gives the lease back."""
+    lease = repository.lease("s", Driver.here(), join=options.pop("join", False))
+    try:
+        options = {"total": len(given), **options}
+        return Run("s", lease, repository, place, iter(given), **options).drive()
+    finally:
+        repository.leave(lease)
+
+
+def states(repository, digest):
+    return [attempt.state for attempt in repository.attempts(digest)]
+
+
+def failing(times, cause="exit 3"):
+    """Experiments that fail so many times, and then succeed."""
+    left = {}
+
+    def result(of):
+        left[of.digest] = left.get(of.digest, times) - 1
+        return replace(outcome(of, "failed"), cause=cause) if left[of.digest] >= 0 else good(of)
+
+    return result
+
+
+def eventually(what):
+    end = time.monotonic() + 10
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+# Once each
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_each_experiment_is_run_once_whatever_ends_first(repository, seed):
+    given = experiments(300)
+    with Scrambled(slots=7, seed=seed) as place:
+        summary = drive(repository, place, given)
+    assert (summary.ok, summary.failed, summary.known, summary.unfinished) == (300, 0, 0, 0)
+    assert sorted(place.ran) == sorted(e.digest for e in given)
+    assert place.ran != [e.digest for e in given]
+    assert repository.counts("s")["ok"] == 300
+    assert all(states(repository, e.digest) == ["ok"] for e in given)
+    assert repository.find([given[7].digest])[given[7].digest].metrics == {"value": 7}
+
+
+def test_what_is_known_is_recalled_and_not_run(repository):
+    given = experiments(20)
+    with Scrambled(lambda e: good(e) if e.index else outcome(e, "failed")) as place:
+        drive(repository, place, given[:12])
+        summary = drive(repository, place, given)
+    assert (summary.known, summary.ok, summary.failed) == (12, 8, 0)
+    assert [(f.cause, f.count, f.digest) for f in summary.failures] == [
+        ("exit 3", 1, given[0].digest)
+    ]
+    assert len(place.ran) == 20
+
+
+def test_two_points_that_are_the_same_experiment_run_it_once(repository):
+    given = [*experiments(5), *experiments(5)]
+    with Scrambled(lambda e: time.sleep(0.01) or good(e)) as place:
+        summary = drive(repository, place, given)
+    assert (summary.ok, summary.known, summary.unfinished) == (5, 5, 0)
+    assert len(place.ran) == 5
+
+
+def test_a_run_without_experiments_is_over(repository):
+    with Scrambled() as place:
+        assert drive(repository, place, []).total == 0
+
+
+# Failures
+
+
+@pytest.mark.parametrize(
+    ("fails", "allowed", "attempts"),
+    [(0, 2, ["ok"]), (1, 2, ["failed", "ok"]), (2, 2, ["failed", "failed", "ok"]),
+     (3, 2, ["failed"] * 3), (1, 0, ["failed"])],
+)  # fmt: skip
+def test_what_fails_is_tried_again_as_often_as_retry_says(repository, fails, allowed, attempts):
+    given = experiments(6, steps=(Step("false", retry=allowed),))
+    with Scrambled(failing(fails)) as place:
+        summary = drive(repository, place, given)
+    good_in_the_end = attempts[-1] == "ok"
+    assert (summary.ok, summary.failed) == ((6, 0) if good_in_the_end else (0, 6))
+    assert all(states(repository, e.digest) == attempts for e in given)
+
+
+def test_the_setting_of_retry_overrules_the_step(repository):
+    given = experiments(1, steps=(Step("false", retry=5),))
+    with Scrambled(failing(1)) as place:
+        assert drive(repository, place, given, settings=Settings(retry=0)).failed == 1
+
+
+def test_attempts_that_drivers_lost_are_no_failures(repository):
+    """RETRY 1 after two lost drivers: the third attempt fails, and there is a fourth."""
+    given = experiments(1, steps=(Step("false", retry=1),))
+    repository.add("s", given)
+    for _ in range(2):
+        lost = repository.lease("s", Driver.here())
+        repository.claim("s", lost.number, [given[0].digest])
+        repository.leave(lost)
+    with Scrambled(failing(1)) as place:
+        assert drive(repository, place, given).ok == 1
+    assert states(repository, given[0].digest) == ["stale", "stale", "failed", "ok"]
+
+
+def test_failures_are_grouped_by_their_cause_the_most_frequent_first(repository):
+    def result(of):
+        return good(of) if of.index < 2 else replace(
+            outcome(of, "failed"), cause="exit 3" if of.index < 4 else ""
+        )  # fmt: skip
+
+    with Scrambled(result, slots=1) as place:
+        summary = drive(repository, place, experiments(9))
+    assert [(f.cause, f.count) for f in summary.failures] == [("failed", 5), ("exit 3", 2)]
+    assert dict(summary.failures[1].values)["n"] in (2, 3)
+
+
+def test_fail_fast_takes_nothing_more_and_records_what_runs(repository):
+    given = experiments(10)
+    place = Held(slots=2)
+    with ThreadPoolExecutor() as pool:
+        lease = repository.lease("s", Driver.here())
+        driver = Run(
+            "s", lease, repository, place, iter(given), 10, settings=Settings(fail_fast=True)
+        )
+        done = pool.submit(driver.drive)
+        eventually(lambda: len(place.begun) == 2)
+        first, _ = place.begun
+        place.begun.pop(first).set_result(outcome(given[0], "failed"))
+        eventually(lambda: repository.counts("s")["failed"] == 1)
+        place.end_all()
+        summary = done.result(10)
+    assert (summary.failed, summary.ok, summary.unfinished) == (1, 1, 8)
+    assert not summary.interrupted
+    assert repository.counts("s")["ok"] == 1
+
+
+# Which ones
+
+
+def half(repository, count=6):
+    """A study whose even experiments failed, and whose last two were never run."""
+    given = experiments(count + 2)
+    with Scrambled(lambda e: outcome(e, "failed") if e.index % 2 == 0 else good(e)) as place:
+        drive(repository, place, given[:count])
+    return given
+
+
+@pytest.mark.parametrize(
+    ("only", "ran", "known"),
+    [({"missing"}, [6, 7], 6), ({"failed"}, [0, 2, 4], 3), ({"failed", "missing"}, [0, 2, 4, 6, 7], 3)],
+)  # fmt: skip
+def test_only_those_in_the_wanted_state_are_run(repository, only, ran, known):
+    given = half(repository)
+    with Scrambled() as place:
+        summary = drive(repository, place, given, only=frozenset(only))
+    assert sorted(place.ran) == sorted(given[n].digest for n in ran)
+    assert (summary.known, summary.ok) == (known, len(ran))
+    assert summary.unfinished == len(given) - known - len(ran)
+
+
+def test_failed_ones_that_wait_again_since_a_run_was_stopped_are_still_failed_ones(repository):
+    given = half(repository)
+    place = Held(slots=1)
+    stopped = ready(repository, place, given, only=frozenset({"failed"}))
+    with ThreadPoolExecutor() as pool:
+        done = pool.submit(stopped.drive)
+        eventually(lambda: place.begun)
+        stopped.stop()
+        place.end_all()
+        assert done.result(10).ok == 1
+    for lease in repository.drivers("s"):
+        repository.leave(lease)
+    assert repository.counts("s")["failed"] == 0
+    with Scrambled() as again:
+        drive(repository, again, given, only=frozenset({"failed"}))
+    assert len(again.ran) == 2
+    assert repository.counts("s")["waiting"] == 2
+
+
+# Stopping
+
+
+def test_a_stop_takes_back_what_waits_and_records_what_runs(repository):
+    given = experiments(10)
+    place = Held(slots=2)
+    stopped = ready(repository, place, given)
+    with ThreadPoolExecutor() as pool:
+        done = pool.submit(stopped.drive)
+        eventually(lambda: repository.counts("s")["running"] == 4)
+        running = list(place.begun)
+        stopped.stop()
+        eventually(lambda: all(future.cancelled() for future in place._waiting))
+        assert not done.done()
+        place.end_all()
+        summary = done.result(10)
+    assert (summary.ok, summary.unfinished, summary.interrupted) == (2, 8, True)
+    assert repository.find([e.digest for e in given]).keys() == set(running)
+
+
+def test_a_second_stop_kills_what_runs(repository):
+    given = experiments(10)
+    place = Held(slots=2)
+    lease = repository.lease("s", Driver.here())
+    stopped = Run("s", lease, repository, place, iter(given), 10)
+    with ThreadPoolExecutor() as pool:
+        done = pool.submit(stopped.drive)
+        eventually(lambda: len(place.begun) == 2)
+        killed = list(place.begun.values())
+        stopped.stop()
+        stopped.stop()
+        with pytest.raises(Interrupted, match="killed"):
+            done.result(10)
+    assert all(future.result().status == "cancelled" for future in killed)
+    assert repository.find([e.digest for e in given]) == {}
+    repository.leave(lease)
+    assert repository.counts("s")["waiting"] == 10 - repository.counts("s")["ok"]
+
+
+def test_what_fails_while_a_run_is_stopped_has_its_retries_left(repository):
+    given = experiments(1, steps=(Step("false", retry=1),))
+    place = Held(slots=1)
+    stopped = ready(repository, place, given)
+    with ThreadPoolExecutor() as pool:
+        done = pool.submit(stopped.drive)
+        eventually(lambda: place.begun)
+        stopped.stop()
+        place.end(given[0].digest, outcome(given[0], "failed"))
+        assert done.result(10).unfinished == 1
+    assert repository.counts("s")["waiting"] == 1
+    assert states(repository, given[0].digest) == ["failed"]
+
+
+def test_signals_that_are_ignored_stay_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        heard = []
+        with stopping(lambda: heard.append(1)):
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            signal.raise_signal(signal.SIGINT)
+            assert heard == [1]
+            signal.raise_signal(signal.SIGTERM)
+            assert heard == [1, 1, 1]
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+# Several drivers
+
+
+class Clock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self):
+        self.now = 1e9
+
+    def __call__(self):
+        return self.now
+
+
+def test_what_another_driver_holds_is_waited_for(repository):
+    given = experiments(4)
+    other = repository.lease("s", Driver.here())
+    repository.add("s", given)
+    held = repository.claim("s", other.number, [e.digest for e in given[:2]])
+    with ThreadPoolExecutor() as pool, Scrambled() as place:
+        joined = ready(repository, place, given, join=True)
+        done = pool.submit(joined.drive)
+        eventually(lambda: len(place.ran) == 2)
+        time.sleep(0.1)
+        assert not done.done()
+        results = [replace(good(e), attempt=held[e.digest]) for e in given[:2]]
+        repository.record("s", other.number, results)
+        summary = done.result(10)
+    assert (summary.ok, summary.known, summary.unfinished) == (2, 2, 0)
+    assert len(place.ran) == 2
+
+
+def test_what_a_lost_driver_held_is_taken_over():
+    clock = Clock()
+    repository = Memory(clock)
+    repository.open("s", DEFINITION)
+    given = experiments(4)
+    other = repository.lease("s", Driver.here(), seconds=60)
+    repository.add("s", given)
+    repository.claim("s", other.number, [e.digest for e in given[:2]])
+    with ThreadPoolExecutor() as pool, Scrambled() as place:
+        lease = repository.lease("s", Driver.here(), join=True, seconds=1e6)
+        done = pool.submit(Run("s", lease, repository, place, iter(given), 4).drive)
+        eventually(lambda: len(place.ran) == 2)
+        clock.now += 61
+        summary = done.result(10)
+    assert summary.ok == 4
+    assert states(repository, given[0].digest) == ["stale", "ok"]
+
+
+def test_what_another_driver_took_while_it_failed_here_is_waited_for(repository):
+    """Between setting an attempt aside and claiming it again there is a moment for others."""
+    given = experiments(1, steps=(Step("false", retry=1),))
+    other = repository.lease("s", Driver.here())
+    taken = {}
+
+    class Quick(Memory):
+        def record(self, study, driver, outcomes, *, final=True):
+            found = repository.record(study, driver, outcomes, final=final)
+            if not final:
+                taken.update(repository.claim(study, other.number, [given[0].digest]))
+            return found
+
+        def __getattribute__(self, name):
+            own = name == "record" or name.startswith("__")
+            return object.__getattribute__(self, name) if own else getattr(repository, name)
+
+    with ThreadPoolExecutor() as pool, Scrambled(failing(1)) as place:
+        lease = repository.lease("s", Driver.here(), join=True)
+        done = pool.submit(Run("s", lease, Quick(), place, iter(given), 1).drive)
+        eventually(lambda: taken)
+        time.sleep(0.05)
+        assert not done.done()
+        repository.record("s", other.number, [replace(good(given[0]), attempt=2)])
+        summary = done.result(10)
+    assert (summary.known, summary.ok, summary.failed) == (1, 0, 0)
+
+
+def test_a_superseded_driver_ends_with_a_conflict_and_its_results_do_not_count():
+    clock = Clock()
+    repository = Memory(clock)
+    repository.open("s", DEFINITION)
+    given = experiments(4)
+    place = Held(slots=2)
+    with ThreadPoolExecutor() as pool:
+        lease = repository.lease("s", Driver.here(), seconds=0.3)
+        done = pool.submit(Run("s", lease, repository, place, iter(given), 4).drive)
+        eventually(lambda: len(place.begun) == 2)
+        late = list(place.begun)
+        clock.now += 10
+        other = repository.lease("s", Driver.here())
+        won = repository.claim("s", other.number, late)
+        repository.record(
+            "s", other.number, [replace(good(e), attempt=won[e.digest]) for e in given[:2]]
+        )
+        place.end(late[0])
+        with pytest.raises(ConflictError):
+            done.result(10)
+    assert states(repository, late[0]) == ["superseded", "ok"]
+    assert states(repository, late[1]) == ["stale", "ok"]
+
+
+def test_the_heart_beats_while_an_experiment_keeps_the_driver_busy(repository):
+    """A function in this process blocks the driver's thread for longer than the lease."""
+
+    class Busy:
+        slots = 1
+
+        def submit(self, given):
+            from concurrent.futures import Future
+
+            future = Future()
+            time.sleep(0.5)
+            future.set_result(good(given))
+            return future
+
+    lease = repository.lease("s", Driver.here(), seconds=0.3)
+    asked = []
+
+    def ask():
+        with pytest.raises(ConflictError):
+            repository.lease("s", Driver.here())
+        asked.append(1)
+
+    timer = threading.Timer(0.45, ask)
+    timer.start()
+    Run("s", lease, repository, Busy(), iter(experiments(1)), 1).drive()
+    timer.join()
+    assert asked
+
+
+# Places that fail
+
+
+def test_an_experiment_that_its_place_gave_back_is_handed_out_again(repository):
+    given = experiments(20)
+    lost = set()
+
+    def result(of):
+        if of.index % 3 == 0 and of.digest not in lost:
+            lost.add(of.digest)
+            return outcome(of, "cancelled")
+        return good(of)
+
+    with Scrambled(result) as place:
+        summary = drive(repository, place, given)
+    assert summary.ok == 20
+    assert len(place.ran) == 27
+    assert states(repository, given[0].digest) == ["ok"]
+
+
+def test_a_place_that_loses_an_experiment_again_and_again_ends_the_run(repository):
+    lost = pytest.raises(PlaceError, match="came back 3 times without an outcome")
+    with Scrambled(lambda e: outcome(e, "cancelled")) as place, lost:
+        drive(repository, place, experiments(3))
+    assert len(place.ran) < 10
+    assert repository.counts("s")["waiting"] == 3
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (PlaceError("no room"), "no room"),
+        (OSError(24, "Too many open files", "/x"), "/x: Too many"),
+    ],
+)
+def test_what_ended_before_a_place_failed_is_recorded(repository, error, said):
+    def result(of):
+        if of.index == 7:
+            raise error
+        return good(of)
+
+    with Scrambled(result, slots=4) as place, pytest.raises(PlaceError, match=said):
+        drive(repository, place, experiments(1000))
+    counts = repository.counts("s")
+    assert counts["ok"] == len(place.ran) - 1
+    assert counts["running"] == 0
+
+
+def test_what_still_runs_when_a_place_fails_is_killed_before_the_claims_go_back(repository):
+    place = Held(slots=2)
+    given = experiments(4)
+    with ThreadPoolExecutor() as pool:
+        done = pool.submit(ready(repository, place, given).drive)
+        eventually(lambda: len(place.begun) == 2)
+        _, other = place.begun.values()
+        place.begun[given[0].digest].set_exception(PlaceError("gone"))
+        with pytest.raises(PlaceError, match="gone"):
+            done.result(10)
+    assert other.result().status == "cancelled"
+
+
+# What is told
+
+
+def test_progress_adds_up_and_ends_with_all(repository):
+    told = []
+    with Scrambled(failing(0)) as place:
+        drive(repository, place, experiments(10))
+        drive(repository, place, experiments(200), listener=told.append)
+    assert [p.done for p in told] == sorted(p.done for p in told)
+    assert all(p.total == 200 and p.known == 10 and p.failed == 0 for p in told)
+    assert all(0 <= p.running <= 200 - p.done + 1 for p in told)
+    last = told[-1]
+    assert (last.done, last.ok, last.running) == (200, 190, 0)
+    assert last.left == 0
+
+
+def test_a_listener_that_has_gone_does_not_end_the_study(repository):
+    def gone(_progress):
+        raise BrokenPipeError
+
+    with Scrambled() as place:
+        assert drive(repository, place, experiments(5), listener=gone).ok == 5
+
+
+@pytest.mark.parametrize(("direction", "best"), [("minimize", 1), ("maximize", 8)])
+def test_the_best_is_the_best_number_whatever_ended_when(repository, direction, best):
+    odd = {0: math.nan, 9: math.inf, 3: -math.inf}
+    told = []
+
+    def result(of):
+        return outcome(of, value=odd.get(of.index, of.index))
+
+    goals = (Goal(direction, parse("value * 2 + n")),)
+    with Scrambled(result) as place:
+        for given in (experiments(4), experiments(10)):
+            summary = drive(repository, place, given, goals=goals, listener=told.append)
+    assert summary.best.value == best * 3
+    assert dict(summary.best.at) == {"n": best}
+    assert told[-1].best == best * 3
+
+
+def test_experiments_that_ask_for_more_cpus_than_there_are_slots_are_counted(repository):
+    given = [
+        *experiments(2, steps=(Step("true", cpus=2), Step("true"))),
+        *[replace(e, steps=(Step("true", cpus=3),)) for e in experiments(5)[2:]],
+    ]
+    with Scrambled(slots=2) as place:
+        assert drive(repository, place, given).alone == 3
+
+
+def test_making_experiments_does_not_keep_what_ended_from_being_recorded(repository, monkeypatch):
+    """A space whose points are hard to find: what is known of them is run meanwhile."""
+    monkeypatch.setattr(supply, "SPELL", 0.0)
+    seen = []
+
+    def slowly():
+        for each in experiments(6):
+            time.sleep(0.05)
+            seen.append(repository.counts("s")["ok"])
+            yield each
+
+    with Scrambled() as place:
+        lease = repository.lease("s", Driver.here())
+        assert Run("s", lease, repository, place, slowly(), 6).drive().ok == 6
+    assert seen[-1] >= 2

@@ -1,0 +1,260 @@
+"""A repository that fails now and then, a study that goes on and on: nothing lost, nothing grows."""
+
+import gc
+import time
+import tracemalloc
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from study.places import Held, Scrambled, good
+from study.test_run import DEFINITION, eventually, experiments, often, repository
+from zenturio.errors import RecordError
+from zenturio.experiment import Log, Step
+from zenturio.record import Driver
+from zenturio.record.memory import Memory
+from zenturio.study import journal, run
+from zenturio.study.run import Run
+from zenturio.testing.repository import experiment, outcome
+
+__all__ = ["often", "repository"]
+
+TOUCHED = ("add", "claim", "record", "find", "reopen", "beat")
+
+
+class Troubled:
+    """A repository whose calls fail where *troubles* says so: before they did it, or behind."""
+
+    def __init__(self, repository, troubles):
+        self.repository = repository
+        self.troubles = troubles
+        self.calls = 0
+
+    def __getattr__(self, name):
+        call = getattr(self.repository, name)
+        if name not in TOUCHED:
+            return call
+
+        def troubled(*arguments, **options):
+            self.calls += 1
+            trouble = self.troubles(name, self.calls)
+            if trouble == "before":
+                raise RecordError(f"{name} failed")
+            found = call(*arguments, **options)
+            if trouble == "behind":
+                raise RecordError(f"the answer of {name} was lost")
+            return found
+
+        return troubled
+
+
+def drive(repository, place, planned):
+    lease = repository.lease("s", Driver.here())
+    try:
+        return Run("s", lease, repository, place, iter(planned), len(planned)).drive()
+    finally:
+        repository.leave(lease)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.dictionaries(st.integers(1, 30), st.sampled_from(["before", "behind"]), max_size=12),
+    st.integers(0, 3),
+    st.integers(0, 99),
+)
+def test_whatever_call_fails_each_point_has_one_result(troubles, slots, seed):
+    repository = Memory()
+    repository.open("s", DEFINITION)
+    planned = experiments(12, steps=(Step("x", retry=1),))
+    troubled = Troubled(repository, lambda _name, n: troubles.get(n))
+    fails = {each.digest for each in planned if each.index % 3 == 0}
+
+    def result(of):
+        if of.digest in fails:
+            fails.remove(of.digest)
+            return outcome(of, "failed")
+        return good(of)
+
+    acknowledged = set()
+    with Scrambled(result, slots=slots + 1, seed=seed) as place:
+        for _ in range(len(troubles) + 1):
+            try:
+                drive(troubled, place, planned)
+                break
+            except RecordError:
+                found = repository.find([e.digest for e in planned]).keys()
+                assert acknowledged <= found
+                acknowledged |= found
+        else:
+            pytest.fail("it never ended")
+    assert repository.counts("s")["ok"] == 12
+    for each in planned:
+        assert [a.state for a in repository.attempts(each.digest)].count("ok") == 1
+
+
+def test_no_outcome_is_lost_while_the_repository_is_away_for_a_while(repository):
+    """Long experiments end while nothing can be recorded: all is recorded when it is back."""
+    away = [False]
+    troubled = Troubled(repository, lambda _n, _c: "before" if away[0] else None)
+    planned = experiments(6)
+    place = Held(slots=3)
+    lease = repository.lease("s", Driver.here())
+    with ThreadPoolExecutor() as pool:
+        done = pool.submit(Run("s", lease, troubled, place, iter(planned), 6).drive)
+        eventually(lambda: len(place.begun) == 3)
+        away[0] = True
+        for digest in list(place.begun)[:2]:
+            place.end(digest)
+        calls = troubled.calls
+        eventually(lambda: troubled.calls > calls + 2)
+        assert not done.done()
+        assert repository.counts("s")["ok"] == 0
+        away[0] = False
+        while not done.done():
+            for digest in list(place.begun):
+                place.end(digest)
+            time.sleep(0.001)
+        assert done.result(10).ok == 6
+    assert all([a.state for a in repository.attempts(e.digest)] == ["ok"] for e in planned)
+
+
+def test_a_repository_that_stays_away_ends_the_run_when_nothing_runs_any_more(repository):
+    planned = experiments(400)
+    enough = [False]
+
+    def trouble(name, _calls):
+        enough[0] |= repository.counts("s")["ok"] >= 100
+        return "before" if enough[0] and name == "record" else None
+
+    troubled = Troubled(repository, trouble)
+    with Scrambled(slots=2) as place:
+        with pytest.raises(RecordError, match="record failed"):
+            drive(troubled, place, planned)
+        kept = repository.counts("s")["ok"]
+        assert 100 <= kept < 400
+        assert repository.counts("s")["running"] == 0
+        ran = len(place.ran)
+        drive(repository, place, planned)
+        assert len(place.ran) - ran == 400 - kept
+
+
+def test_retries_whose_claim_failed_are_claimed_again_and_recorded_once(repository):
+    planned = experiments(1, steps=(Step("x", retry=1),))
+    claims = []
+
+    def trouble(name, _calls):
+        claims.extend([name] * (name == "claim"))
+        return "behind" if name == "claim" and len(claims) == 2 else None
+
+    place = Scrambled(lambda e: outcome(e, "failed") if len(place.ran) < 2 else good(e))
+    with place:
+        with pytest.raises(RecordError):
+            drive(Troubled(repository, trouble), place, planned)
+        assert drive(repository, place, planned).ok == 1
+    states = [a.state for a in repository.attempts(planned[0].digest)]
+    assert states == ["failed", "stale", "ok"]
+
+
+def test_large_logs_are_committed_before_they_fill_the_memory(repository, monkeypatch):
+    monkeypatch.setattr(journal, "WAIT", 60.0)
+    monkeypatch.setattr(journal, "WEIGHT", 5000)
+    groups = []
+    record = repository.record
+
+    def watched(study, driver, outcomes, **options):
+        groups.append(len(outcomes))
+        return record(study, driver, outcomes, **options)
+
+    repository.record = watched
+    heavy = Log(b"x" * 1000, b"", 1000)
+    with Scrambled(lambda e: replace(good(e), stdout=heavy), slots=20) as place:
+        drive(repository, place, experiments(100))
+    assert sum(groups) == 100
+    assert max(groups) == 5
+
+
+class Forgetful:
+    """Accepts everything and remembers nothing: what grows, grows in the driver."""
+
+    def add(self, _study, given):
+        for _ in given:
+            pass
+        return frozenset()
+
+    def claim(self, _study, _driver, digests):
+        return dict.fromkeys(digests, 1)
+
+    def record(self, _study, _driver, outcomes, *, final=True):
+        return frozenset(each.digest for each in outcomes)
+
+
+class Instant:
+    """Ends everything at once."""
+
+    slots = 2
+
+    def submit(self, given):
+        future = Future()
+        future.set_result(good(given))
+        return future
+
+
+def test_a_long_study_of_cheap_experiments_needs_no_more_memory_than_a_short_one():
+    class Lease:
+        number, seconds = 1, 600.0
+
+    held = []
+
+    def endless(count):
+        for n in range(count):
+            if n in (5_000, 19_000):
+                gc.collect()
+                held.append(tracemalloc.get_traced_memory()[0])
+            yield experiment(n)
+
+    tracemalloc.start(1)
+    try:
+        driver = Run("s", Lease(), Forgetful(), Instant(), endless(20_000), 20_000)
+        summary = driver.drive()
+    finally:
+        tracemalloc.stop()
+    assert summary.ok == 20_000
+    early, late = held
+    assert late < early + 300_000, f"{early} B held after 5,000 experiments, {late} after 19,000"
+
+
+def test_experiments_that_others_hold_are_not_heaped_up(repository, monkeypatch):
+    """Two drivers go through one long study side by side: what the other has run is let go."""
+    monkeypatch.setattr(run, "BATCH", 50)
+    planned = experiments(1500)
+    other = repository.lease("s", Driver.here())
+    most = [0]
+    claim = repository.claim
+
+    def contested(study, driver, digests):
+        """The other driver is quicker with every second one."""
+        if driver != other.number:
+            theirs = repository.find(digests, "s")
+            mine = [d for d in digests if d not in theirs]
+            won = claim(study, other.number, mine[::2])
+            repository.record(
+                study, other.number,
+                [replace(outcome(e), attempt=won[e.digest]) for e in planned if e.digest in won],
+            )  # fmt: skip
+        return claim(study, driver, digests)
+
+    repository.claim = contested
+    lease = repository.lease("s", Driver.here(), join=True)
+
+    def watch(_progress):
+        most[0] = max(most[0], driver._supply.elsewhere)
+
+    with Scrambled() as place:
+        driver = Run("s", lease, repository, place, iter(planned), 1500, listener=watch)
+        monkeypatch.setattr(run, "ELSEWHERE", 0.0)
+        summary = driver.drive()
+    assert summary.ok + summary.known == 1500
+    assert most[0] < 400
