@@ -249,6 +249,14 @@ def test_several_mistakes_in_one_directive_are_all_said():
     assert [each.place.column for each in found] == [30, 44, 55, 70]
 
 
+@pytest.mark.parametrize(
+    "text", ["PARAM n ==", "PARAM n :", "PARAM n =", "PARAM n :=", "PARAM n", "PARAM"]
+)
+def test_a_declaration_that_ends_too_early_is_a_complaint(text):
+    (found,) = complaints(text)
+    assert found.cure
+
+
 def test_a_directive_that_is_too_long_is_refused():
     (found,) = complaints("PARAM n = { " + "a" * LONGEST + " }")
     assert "100,000" in found.message

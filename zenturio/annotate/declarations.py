@@ -120,9 +120,9 @@ def _content(
 
 def _no_set(body: Passage, sign: str, at: int, keyword: str) -> AnnotationError:
     """The complaint about what stands in place of a set."""
-    at = min(at, max(len(body.text.rstrip()) - 1, 0))
+    behind, at = at, min(at, max(len(body.text.rstrip()) - 1, 0))
     if sign in ("", ":", "=="):
-        start = body.text.rindex(sign, 0, at) if sign else at
+        start = body.text.rindex(sign, 0, behind) if sign else at
         message = f"{sign} is no sign here" if sign else "= is missing"
         cure = f"write {keyword} name = {{ … }}; := if it is computed from other parameters"
         place = body.place(start, start + max(len(sign), 1))
