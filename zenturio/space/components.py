@@ -42,6 +42,10 @@ class Part:
             needs[each.name] = frozenset({each.name}).union(*(needs[name] for name in direct))
         return needs
 
+    def closure(self, names: Iterable[str]) -> frozenset[str]:
+        """*names*, and all that must be chosen before them."""
+        return frozenset[str]().union(*(self.needs[name] for name in names))
+
     @cached_property
     def ranks(self) -> dict[str, int]:
         return {name: rank for rank, name in enumerate(self.names)}

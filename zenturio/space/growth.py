@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from zenturio.space.components import Part, is_plain
-from zenturio.space.definition import Condition
 from zenturio.space.dependent import Dependent
 from zenturio.space.domain import Column
+from zenturio.space.facts import Pair, Rule
 from zenturio.space.parameter import Parameter
-from zenturio.space.plan import Bind, Pair, Plan
+from zenturio.space.plan import Bind, Plan
 from zenturio.space.rows import Rows
 from zenturio.space.table import Choices, Table, narrow
 
@@ -59,7 +59,7 @@ class Growing:
         """The same with only the codes of *name* inside *window*."""
         return Growing(self.part, self.plan, {**self.windows, name: window})
 
-    def kept(self, table: Table, rule: Condition | Pair) -> Column:
+    def kept(self, table: Table, rule: Rule) -> Column:
         """Where *rule* keeps the rows of *table*."""
         if isinstance(rule, Pair):
             codes = table.codes

@@ -9,7 +9,7 @@ from zenturio.errors import InputError
 from zenturio.space.components import Part
 from zenturio.space.counting import Counting
 from zenturio.space.growth import Growing, Growth, Windows
-from zenturio.space.plan import Bind, Plan, as_declared, thrifty
+from zenturio.space.plan import Bind, Plan, as_declared, sequential, thrifty
 from zenturio.space.table import UNIT, Overfull, Table
 
 PIECE = 1 << 19
@@ -18,11 +18,18 @@ PIECE = 1 << 19
 WIDEST = 1 << 18
 """Beside one row, at most so many codes of a dimension are bound at once."""
 
+LARGEST = 1 << 23
+"""A table that cannot be made in parts, because columns are still to come between, has no more."""
+
 ENOUGH = 1 << 26
 """After so many rows it is judged how many there will be."""
 
 MOST = 1 << 37
 """A part that would take more rows than this is not worked through: hours, not minutes."""
+
+
+class Unwieldy(Exception):
+    """A plan needs a table that is too long, and that cannot be made in parts."""
 
 
 class Progress:
@@ -53,25 +60,27 @@ class Join:
 
     def walk(self, windows: Windows, progress: Progress) -> Iterator[Table]:
         """The points inside *windows* as tables: sorted, and one behind the other."""
-        given = 0
-        try:
-            for table in self._run(UNIT, 0, Growing(self.part, self._plan, windows), progress):
-                given += table.length
-                yield table
-        except InputError:
-            # A condition may fail on rows that another one, declared before it, takes away.
-            growing = Growing(self.part, self._declared, windows)
-            for table in self._run(UNIT, 0, growing, progress):
-                if table.length > given:
-                    yield table.cut(given, table.length)
-                given = max(given - table.length, 0)
+        given, complete = 0, False
+        while not complete:
+            plan, passed = self._plan, 0
+            try:
+                for table in self._run(UNIT, 0, Growing(self.part, plan, windows), progress):
+                    start, passed = max(given - passed, 0), passed + table.length
+                    if start < table.length:
+                        given = passed
+                        yield table.cut(start, table.length)
+                complete = True
+            except (InputError, Unwieldy) as error:
+                self._demote(plan, error)
 
     def count(self, windows: Windows) -> int:
         """How many points are inside *windows*; Overfull if a table would get too long."""
+        plan = self._plan
         try:
-            return Counting(Growing(self.part, self._plan, windows)).total()
-        except InputError:
-            return Counting(Growing(self.part, self._declared, windows)).total()
+            return Counting(Growing(self.part, plan, windows)).total()
+        except InputError as error:
+            self._demote(plan, error)
+            return self.count(windows)
 
     @cached_property
     def _plan(self) -> Plan:
@@ -84,6 +93,18 @@ class Join:
     def _declared(self) -> Plan:
         return as_declared(self.part)
 
+    def _demote(self, plan: Plan, error: Exception) -> None:
+        """Takes a more careful plan from now on; raises *error* if there is none.
+
+        A condition may fail on rows that another one, declared before it, takes away; and a plan
+        that puts dimensions between others may need a table too long to be made in parts.
+        """
+        if plan is self._declared:
+            raise error
+        if plan is self._plan:
+            wide = isinstance(error, Unwieldy)
+            self._plan = sequential(self.part) if wide else self._declared
+
     def _run(
         self, table: Table, number: int, growing: Growing, progress: Progress, share: float = 1.0
     ) -> Iterator[Table]:
@@ -94,7 +115,7 @@ class Join:
             if isinstance(step, Bind):
                 growth = growing.growth(table, step)
                 divided = self._divided(growth, growing, number)
-                if len(divided) > 1:
+                if divided:
                     for part, inside, rows in divided:
                         own = share * rows / growth.total
                         yield from self._run(part, number, inside, progress, own)
@@ -121,9 +142,12 @@ class Join:
         if total > PIECE and table.length > 1:
             columns = sum(self.part.ranks[name] < min(places) for name in table.names)
             parts = table.parts(max(table.length * PIECE // total, 1), columns)
-            return [(part, growing, total * part.length / table.length) for part in parts]
+            if len(parts) > 1:
+                return [(part, growing, total * part.length / table.length) for part in parts]
         if total > WIDEST and table.length == 1 and min(places) == places[0]:
             low, high = growth.choices.ends
             windows = (low, (low + high) // 2), ((low + high) // 2, high)
             return [(table, growing.narrowed(growth.name, each), total / 2) for each in windows]
+        if total > LARGEST:
+            raise Unwieldy(total)
         return []

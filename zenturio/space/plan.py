@@ -6,51 +6,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from zenturio.space.components import Part, is_plain
-from zenturio.space.definition import Condition
+from zenturio.space.components import Part
 from zenturio.space.domain import Column
-from zenturio.space.rows import Rows
-
-LISTED = 1 << 20
-"""A condition on one dimension is evaluated beforehand if the set has at most so many elements.
-
-With a larger one, dimensions are bound in their order: a column of such a set is made in windows,
-one behind the other, so nothing may have to come between its codes later.
-"""
-
-CELLS = 1 << 18
-"""A condition on two dimensions is evaluated beforehand if there are at most so many pairs."""
-
-SHEET = 1 << 22
-"""The table of such pairs has at most so many cells, those without codes included."""
-
-PROBES = 256
-"""Points that a condition on more is tried on, to learn how selective it is."""
-
-HUGE = 1 << 62
-"""Sets of so many elements are not tried."""
-
-
-@dataclass(frozen=True, eq=False)
-class Pair:
-    """Which codes of two dimensions go together."""
-
-    first: str
-    second: str
-    cells: Column
-
-    @property
-    def names(self) -> frozenset[str]:
-        return frozenset((self.first, self.second))
-
-    def seen_from(self, name: str) -> Column:
-        """The cells with the codes of *name* as rows."""
-        return self.cells if name == self.first else self.cells.T
-
-    def other(self, name: str) -> str:
-        return self.second if name == self.first else self.first
+from zenturio.space.facts import Facts, Pair, Rule
 
 
 @dataclass(frozen=True)
@@ -65,7 +23,7 @@ class Bind:
 class Keep:
     """Drop the rows that the rule does not keep."""
 
-    rule: Condition | Pair
+    rule: Rule
 
 
 Step = Bind | Keep
@@ -81,23 +39,32 @@ class Plan:
 
 def as_declared(part: Part) -> Plan:
     """Each condition evaluated only where all those before it hold: as one would by hand."""
-    steps = _Steps(part)
-    for condition in part.conditions:
-        steps.use(condition)
-    steps.bind(part.names)
+    steps, waiting = _Steps(part), list(part.conditions)
+    for names in ((), *((name,) for name in part.names)):
+        steps.bind(names)
+        while waiting and waiting[0].names <= steps.bound:
+            steps.steps.append(Keep(waiting.pop(0)))
     return Plan(tuple(steps.steps))
+
+
+def sequential(part: Part) -> Plan:
+    """Every dimension in its place: a table can be made in parts, however large it would be."""
+    return _planned(Facts(part), [part.names])
 
 
 def thrifty(part: Part) -> Plan:
     """Few rows at any time. Conditions may be evaluated where others do not hold."""
-    facts = _Facts(part)
-    steps = _Steps(part)
+    facts = Facts(part)
+    return _planned(facts, [*(rule.names for rule in _order(facts)), part.names])
+
+
+def _planned(facts: Facts, groups: Iterable[Iterable[str]]) -> Plan:
+    """Dimensions bound group by group, and each rule used as soon as it can be."""
+    steps = _Steps(facts.part)
     steps.waiting = list(facts.rules)
     steps.keep_ready()
-    if all(size <= LISTED for size in facts.sizes.values()):
-        for rule in _order(facts):
-            steps.bind(rule.names)
-    steps.bind(part.names)
+    for names in groups:
+        steps.bind(names)
     return Plan(tuple(steps.steps), facts.allowed)
 
 
@@ -107,15 +74,12 @@ class _Steps:
     def __init__(self, part: Part) -> None:
         self.part = part
         self.steps: list[Step] = []
-        self.waiting: list[Condition | Pair] = []
+        self.waiting: list[Rule] = []
         self.bound: set[str] = set()
 
-    def use(self, rule: Condition | Pair) -> None:
-        self.bind(rule.names)
-        self.steps.append(Keep(rule))
-
     def bind(self, names: Iterable[str]) -> None:
-        needed = frozenset[str]().union(*(self.part.needs[name] for name in names))
+        """Binds *names*, and what they need before them, in the order of the part."""
+        needed = self.part.closure(names)
         for name in self.part.names:
             if name in needed and name not in self.bound:
                 pair = self._pair_for(name)
@@ -141,134 +105,44 @@ class _Steps:
         return min(fitting, key=lambda pair: pair.cells.mean(), default=None)
 
 
-class _Facts:
-    """What is learnt before the join: the codes that are allowed, and the rules that remain."""
-
-    def __init__(self, part: Part) -> None:
-        self.part = part
-        zipped = {name for group in part.zips for name in group}
-        self.sizes = {
-            each.name: each.domain.size
-            for each in part.dimensions
-            if each.domain is not None and is_plain(each) and each.name not in zipped
-        }
-        self.allowed: dict[str, Column] = {}
-        rest = [each for each in part.conditions if not self._restrict(each)]
-        pairs: list[Pair] = []
-        while binary := [each for each in rest if self._cells(each) <= CELLS]:
-            smallest = min(binary, key=self._cells)
-            rest.remove(smallest)
-            pairs.append(self._pair(smallest))
-            # Fewer codes on one side may make another pair small enough.
-            self._agree(pairs)
-        self.rules: list[Condition | Pair] = [*pairs, *rest]
-        self.growth = {rule: self._selectivity(rule) for rule in self.rules}
-
-    def codes(self, name: str) -> Column:
-        if name not in self.allowed:
-            kind = np.min_scalar_type(self.sizes[name] - 1)
-            self.allowed[name] = np.arange(self.sizes[name]).astype(kind)
-        return self.allowed[name]
-
-    def count(self, name: str) -> int:
-        """How many codes *name* has, or a guess."""
-        if name in self.allowed:
-            return len(self.allowed[name])
-        return self.sizes.get(name, 8)
-
-    def _restrict(self, condition: Condition) -> bool:
-        """Drops the codes that *condition* does not keep, if it concerns one dimension alone."""
-        if len(condition.names) != 1:
-            return False
-        (name,) = condition.names
-        if self.sizes.get(name, LISTED + 1) > LISTED:
-            return False
-        codes = self.codes(name)
-        rows = Rows(self.part.parameters, {name: codes}, len(codes))
-        self.allowed[name] = codes[rows.kept(condition.expression)]
-        return True
-
-    def _cells(self, condition: Condition) -> float:
-        """How many pairs of codes a condition on two dimensions is about."""
-        if len(condition.names) != 2 or not condition.names <= self.sizes.keys():
-            return math.inf
-        if math.prod(self.sizes[name] for name in condition.names) > SHEET:
-            return math.inf
-        return math.prod(map(self.count, condition.names))
-
-    def _pair(self, condition: Condition) -> Pair:
-        first, second = sorted(condition.names, key=self.part.names.index)
-        a, b = self.codes(first), self.codes(second)
-        grid = {first: np.repeat(a, len(b)), second: np.tile(b, len(a))}
-        rows = Rows(self.part.parameters, grid, len(a) * len(b))
-        cells = np.zeros((self.sizes[first], self.sizes[second]), dtype=np.bool_)
-        cells[np.ix_(a, b)] = rows.kept(condition.expression).reshape(len(a), len(b))
-        return Pair(first, second, cells)
-
-    def _agree(self, pairs: Sequence[Pair]) -> None:
-        """Leaves each dimension only the codes that every pair has a partner for."""
-        changed = True
-        while changed:
-            changed = False
-            for pair in pairs:
-                for name in (pair.first, pair.second):
-                    partners = self.codes(pair.other(name))
-                    cells = pair.seen_from(name)[np.ix_(self.codes(name), partners)]
-                    kept = np.asarray(cells.any(axis=1))
-                    changed |= not kept.all()
-                    self.allowed[name] = self.codes(name)[kept]
-
-    def _selectivity(self, rule: Condition | Pair) -> float:
-        """The share of the combinations of its names that *rule* keeps, or a guess."""
-        if isinstance(rule, Pair):
-            cells = self.count(rule.first) * self.count(rule.second)
-            return float(rule.cells.sum()) / max(cells, 1)
-        if not all(0 < self.count(name) < HUGE for name in rule.names & self.sizes.keys()):
-            return 0.5
-        if not rule.names <= self.sizes.keys():
-            return 0.5
-        chance = np.random.default_rng(0)
-        codes = {}
-        for name in sorted(rule.names):
-            drawn = chance.integers(self.count(name), size=PROBES)
-            codes[name] = self.allowed[name][drawn] if name in self.allowed else drawn
-        rows = Rows(self.part.parameters, codes, PROBES)
-        return (float(rows.kept(rule.expression).sum()) + 0.5) / PROBES
-
-
-def _order(facts: _Facts) -> list[Condition | Pair]:
+def _order(facts: Facts) -> list[Rule]:
     """Rules by when they are used.
 
-    A rule with dimensions that no other rule needs can wait, if it multiplies the rows rather than
-    thinning them out: so nothing else is evaluated once for each of these. Of what remains, the
-    rule that makes the fewest rows comes first.
+    A rule whose own dimensions, which no other rule needs, come behind its others can wait if it
+    multiplies the rows rather than thinning them out: so nothing else is evaluated once for each
+    of these. Of what remains, the rule that makes the fewest rows comes first.
     """
-    needs = {
-        rule: frozenset[str]().union(*(facts.part.needs[name] for name in rule.names))
-        for rule in facts.rules
-    }
-    last: list[Condition | Pair] = []
+    needs = {rule: facts.part.closure(rule.names) for rule in facts.rules}
+    last: list[Rule] = []
     rest = list(facts.rules)
-    while rest:
-        growths = {}
-        for rule in rest:
-            others = frozenset[str]().union(*(needs[other] for other in rest if other is not rule))
-            own = needs[rule] - others
-            growth = math.prod(map(facts.count, own)) * facts.growth[rule]
-            if own and growth >= 1:
-                growths[rule] = growth
-        if not growths:
-            break
+    while growths := _patient(facts, needs, rest):
         last.append(max(growths, key=lambda rule: growths[rule]))
         rest.remove(last[-1])
-    first: list[Condition | Pair] = []
+    first: list[Rule] = []
     bound: frozenset[str] = frozenset()
+
+    def growth(rule: Rule) -> float:
+        return math.prod(map(facts.count, needs[rule] - bound)) * facts.shares[rule]
+
     while rest:
-        cheapest = min(
-            rest,
-            key=lambda rule: math.prod(map(facts.count, needs[rule] - bound)) * facts.growth[rule],
-        )
+        cheapest = min(rest, key=growth)
         bound |= needs[cheapest]
         first.append(cheapest)
         rest.remove(cheapest)
     return [*first, *reversed(last)]
+
+
+def _patient(
+    facts: Facts, needs: Mapping[Rule, frozenset[str]], rest: Sequence[Rule]
+) -> dict[Rule, float]:
+    """The rules that can wait for all others in *rest*, and how many rows each makes of one."""
+    growths = {}
+    ranks = facts.part.ranks
+    for rule in rest:
+        others = frozenset[str]().union(*(needs[other] for other in rest if other is not rule))
+        own = needs[rule] - others
+        behind = max((ranks[name] for name in needs[rule] & others), default=-1)
+        growth = math.prod(map(facts.count, own)) * facts.shares[rule]
+        if own and growth >= 1 and all(ranks[name] > behind for name in own):
+            growths[rule] = growth
+    return growths

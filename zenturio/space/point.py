@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from zenturio.errors import NotFoundError, did_you_mean
 from zenturio.expression import Value, text_of
 from zenturio.space.dependent import Dependent
+from zenturio.space.domain import Elements
 from zenturio.space.parameter import Parameter
 
 Position = int | float | None
@@ -33,6 +35,16 @@ class Layout:
     @cached_property
     def dimensions(self) -> tuple[str, ...]:
         return tuple(each.name for each in self.parameters if each.derived is None)
+
+    @cached_property
+    def listed(self) -> tuple[tuple[str, Sequence[str] | None, int], ...]:
+        """For each parameter its texts by position, where they are listed, and its place."""
+        return tuple(
+            (each.name, each.domain.listed, self.places[each.name])
+            if isinstance(each.domain, Elements) and each.when is None
+            else (each.name, None, 0)
+            for each in self.parameters
+        )
 
     @cached_property
     def places(self) -> dict[str, int]:
@@ -92,7 +104,11 @@ class Point(Mapping[str, Value]):
     @property
     def texts(self) -> dict[str, str]:
         """The text of every parameter."""
-        return {name: self.text(name) for name in self}
+        positions: Sequence[Any] = self._positions
+        return {
+            name: self.text(name) if texts is None else texts[positions[place]]
+            for name, texts, place in self._layout.listed
+        }
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Point):
