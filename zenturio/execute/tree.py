@@ -11,9 +11,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from pathlib import Path
 
-_PROC = Path("/proc")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _SET_CHILD_SUBREAPER = 36
 
@@ -76,10 +74,10 @@ def resident(pids: Iterable[int]) -> int:
 def marked(mark: bytes) -> Iterator[int]:
     """All processes of this user in whose environment an entry begins with *mark*."""
     entry = b"\0" + mark
-    for name in os.listdir(_PROC) if _PROC.is_dir() else ():  # noqa: PTH208
+    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():  # noqa: PTH112, PTH208
         if name.isdigit():
-            with suppress(OSError):
-                if entry in b"\0" + (_PROC / name / "environ").read_bytes():
+            with suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:  # noqa: PTH123
+                if entry in b"\0" + file.read():
                     yield int(name)
 
 
