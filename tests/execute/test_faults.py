@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from needs import needs
-from zenturio.errors import PlaceError, SafetyError
+from zenturio.errors import ExpressionError, PlaceError, SafetyError
 from zenturio.execute import Local, Settings, tree
 from zenturio.experiment import Filed, Log, Missing, Recipe, Step
+from zenturio.expression import parse
 from zenturio.testing.executor import experiment, gflops, outcome, running, until
 
 SOON = Settings(grace=0.3)
@@ -160,6 +161,7 @@ DRIVER = """
 import sys, time
 from pathlib import Path
 from zenturio.execute import Local
+from zenturio.expression import parse
 from zenturio.testing.executor import experiment
 place = Local(Path(sys.argv[1]), 2)
 for _ in range(4):
@@ -409,12 +411,13 @@ def test_a_size_that_cannot_be_told_from_the_launchers_is_not_invented(zen, tmp_
 
 
 def test_times_are_those_of_the_program(place):
-    found = outcome(place, experiment("sleep 0.2"))
-    assert 0.2 <= found.metrics["wtime"] < 0.4
-    assert found.metrics["ctime"] < 0.1
+    slept = outcome(place, experiment("sleep 0.2"))
+    assert slept.metrics["wtime"] >= 0.2
+    assert slept.ended - slept.started >= slept.metrics["wtime"]
+    assert slept.metrics["ctime"] < slept.metrics["wtime"] / 2
     code = "import time\nwhile time.process_time() < 0.2: pass"
-    found = outcome(place, experiment(f"{sys.executable} -c '{code}' & wait"))
-    assert 0.2 <= found.metrics["ctime"] < 0.5
+    worked = outcome(place, experiment(f"{sys.executable} -c '{code}' & wait"))
+    assert worked.metrics["ctime"] >= 0.2
 
 
 @pytest.mark.parametrize(
@@ -442,3 +445,36 @@ def test_whatever_became_of_a_folder_the_next_finds_its_files_and_harms_nobody(
         second = outcome(place, experiment("ls; cat in; stat -c %a in", files={"in": b"two"}))
     assert second.stdout.head == b"in\ntwo755\n"
     assert victim.read_text() == "unharmed"
+
+
+def _requiring(text):
+    return Recipe(requires=(parse(text),))
+
+
+def test_a_machine_that_is_not_as_required_is_refused_with_what_it_is(place):
+    with pytest.raises(PlaceError, match=r"REQUIRE host.cores > 10000 wants it: host.cores = \d+"):
+        outcome(place, experiment("true", recipe=_requiring("host.cores > 10000")))
+    with pytest.raises(ExpressionError, match="coores"):
+        outcome(place, experiment("true", recipe=_requiring("host.coores > 1")))
+
+
+def test_a_machine_that_is_as_required_runs_it(place):
+    wanted = _requiring("host.memory >= 1MB and host.arch != 'pdp11' and host.load >= 0")
+    assert outcome(place, experiment("true", recipe=wanted)).status == "ok"
+
+
+def test_an_error_of_our_own_leaves_nobody_waiting(zen, monkeypatch):
+    from zenturio.execute.dispatch import Dispatcher
+
+    def breaks(self):
+        raise RuntimeError("a mistake")
+
+    place = Local(zen, 1)
+    monkeypatch.setattr(Dispatcher, "_prepare", breaks)
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    with pytest.raises(RuntimeError, match="a mistake"):
+        outcome(place, experiment("sleep 99.4"))
+    with pytest.raises(PlaceError, match="closed"):
+        outcome(place, experiment("true"))
+    place._dispatcher.join()
+    assert not running("99.4")

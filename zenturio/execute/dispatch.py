@@ -63,6 +63,19 @@ class Dispatcher:
         os.close(self._far)
 
     def _drive(self) -> None:
+        try:
+            self._loop()
+        except BaseException as error:
+            self._closed.set()
+            for task in (*self._running, *self._waiting, *self._came):
+                if not task.done():  # whoever waits for it is not to wait for ever
+                    task.set_exception(error)
+            raise
+        finally:
+            for slot in (*self._idle, *self._running.values()):
+                slot.close()
+
+    def _loop(self) -> None:
         while self._running or not self._closed.is_set():
             if self._closed.is_set():
                 self._cancel()
@@ -71,8 +84,6 @@ class Dispatcher:
             self._prepare()
             self._listen()
         self._cancel()
-        for slot in self._idle:
-            slot.close()
 
     def _take_in(self) -> None:
         while self._came:

@@ -20,14 +20,16 @@ from threading import Event, Lock
 from types import TracebackType
 from typing import Self
 
-from zenturio.errors import PlaceError
+from zenturio.errors import ExpressionError, PlaceError, ZenError
 from zenturio.execute.cpus import Cpus
 from zenturio.execute.dispatch import Dispatcher
 from zenturio.execute.running import Runner, Settings
 from zenturio.execute.task import Room, Task
 from zenturio.execute.workspace import Keep
 from zenturio.experiment import Experiment, Outcome
-from zenturio.experiment.provenance import cores, memory
+from zenturio.experiment.points import value_at
+from zenturio.experiment.provenance import cores, host_values, memory
+from zenturio.expression import Expression, holds, text_of
 
 _USUAL = Settings()
 
@@ -87,10 +89,28 @@ class Local:
     ) -> None:
         self.close()
 
-    def _refusal(self, task: Task) -> PlaceError | None:
+    def _refusal(self, task: Task) -> ZenError | None:
+        """Why this machine cannot run *task*."""
         if task.memory > self._memory:
             return PlaceError(
                 f"an experiment needs {task.memory} B of memory; this machine has {self._memory} B",
                 cure="a smaller MEMORY, or another machine",
             )
+        experiment = task.experiment
+        try:
+            for each in experiment.recipe.requires:
+                if not holds(value_at(each, experiment.values, host=host_values())):
+                    return _unfit(each)
+        except ExpressionError as error:
+            return error
         return None
+
+
+def _unfit(require: Expression) -> PlaceError:
+    facts = host_values()
+    known = ", ".join(f"host.{n} = {text_of(facts.get(n))}" for n in sorted(require.host_names))
+    return PlaceError(
+        f"this machine is not as REQUIRE {require.text} wants it: {known or 'see the values'}",
+        place=require.passage.place(0, len(require.text)),
+        cure="run it on another machine, or require less",
+    )

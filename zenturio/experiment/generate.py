@@ -17,6 +17,7 @@ from zenturio.annotate.model import Annotated, Application, Command
 from zenturio.errors import InputError
 from zenturio.experiment.experiment import Build, Experiment, Filed, Recipe, Step
 from zenturio.experiment.identity import combined, content_digest, files_digest, path_record
+from zenturio.experiment.points import value_at
 from zenturio.experiment.reading import value_of
 from zenturio.expression import Value
 from zenturio.expression.values import shown
@@ -146,7 +147,7 @@ def _cpus(command: Command, point: Point) -> int:
     """How many CPUs the command wants at this point: a whole number from 1."""
     expression = command.cpus
     assert expression is not None
-    value = expression.value(point, _positions(point) if expression.indexed else None)
+    value = value_at(expression, point)
     number = value if isinstance(value, int | float) and not isinstance(value, bool) else 0
     if number >= 1 and isfinite(number) and number == int(number):
         return int(number)
@@ -160,7 +161,3 @@ def _cpus(command: Command, point: Point) -> int:
 
 def _chosen(names: frozenset[str], point: Mapping[str, Value]) -> str:
     return ", ".join(f"{name} = {shown(point[name])}" for name in sorted(names)) or "it is written"
-
-
-def _positions(point: Point) -> dict[str, int]:
-    return {name: at for name, at in point.positions.items() if isinstance(at, int)}

@@ -11,9 +11,9 @@ from zenturio.errors import ExpressionError, InputError
 from zenturio.experiment.evidence import Evidence, Text
 from zenturio.experiment.experiment import Measure, Missing, Recipe, Series
 from zenturio.experiment.finders import AbsentError, Finder, finder, read_json
+from zenturio.experiment.points import value_at
 from zenturio.experiment.reading import taken
 from zenturio.expression import Value
-from zenturio.space import Point
 
 METRICS = "ZEN_METRICS"
 """The environment variable that names the file to which a program appends ``{"name": value}``.
@@ -120,16 +120,10 @@ def _computed(
             return Missing(f"it needs {name}, which is a series (TAKE all), not a value")
         known[name] = part
     try:
-        value = formula.value(known, _positions(values) if formula.indexed else None)
+        value = value_at(formula, known, point=values)
     except ExpressionError as error:
         return Missing(error.complaints[0].message)
     return Missing(f"{formula.text} is NULL here") if value is None else value
-
-
-def _positions(values: Mapping[str, Value]) -> dict[str, int]:
-    """Where a point's values stand in their sets, for ``index(name)``."""
-    found = values.positions if isinstance(values, Point) else {}
-    return {name: at for name, at in found.items() if isinstance(at, int)}
 
 
 def _sorted(metrics: tuple[Metric, ...]) -> list[Metric]:

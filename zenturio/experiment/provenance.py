@@ -12,6 +12,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from zenturio.expression import Value
+
 ENVIRONMENT = (
     "CC",
     "CXX",
@@ -75,6 +77,14 @@ def host() -> dict[str, Any]:
     }
 
 
+def host_values() -> dict[str, Value]:
+    """What REQUIRE and RANK may ask of this machine: host.cores, host.memory, host.load, ..."""
+    facts = host()
+    known = {name: facts[name] for name in ("name", "arch", "cores", "memory", "cpu", "os")}
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    return {**known, "mhz": _mhz(), "load": load}
+
+
 def cores() -> int:
     """How many CPUs this process may use."""
     if hasattr(os, "sched_getaffinity"):
@@ -127,6 +137,20 @@ def _cpu() -> str:
         return platform.processor()
     named = (line.partition(":")[2] for line in lines if line.startswith(("model name", "Model")))
     return next(named, "").strip() or platform.processor()
+
+
+@cache
+def _mhz() -> float | None:
+    """The highest clock rate of the first CPU."""
+    try:
+        return int(Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq").read_text()) / 1000
+    except (OSError, ValueError):
+        pass
+    try:
+        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
+        return float(next(line for line in lines if line.startswith("cpu MHz")).partition(":")[2])
+    except (OSError, ValueError, StopIteration):
+        return None
 
 
 def _system() -> str:
