@@ -42,11 +42,8 @@ def list_studies(db: Database = None, json: Json = False) -> None:
         typer.echo(f"no studies in {place} yet: zen run PATH")
     else:
         output.table(
-            ("study", "experiments", "ok", "failed", "left", "last", "created"),
-            [
-                (s.study, s.total, s.ok, s.failed, s.left, _time(s.last), _time(s.created))
-                for s in found
-            ],
+            ("study", "experiments", "ok", "failed", "left", "created"),
+            [(s.study, s.total, s.ok, s.failed, s.left, _time(s.created)) for s in found],
             right="lrrrr",
         )
 
@@ -155,8 +152,6 @@ def _standing_line(standing: "Standing") -> str:
     if standing.planned > standing.total:
         parts.append(f"{standing.planned - standing.total:,} not begun")
     line = f"{standing.study}: {', '.join(parts)}"
-    if standing.last:
-        line += f"; last ended {_time(standing.last)}"
     for driver in standing.drivers:
         line += f"\n  driven by process {driver.pid} on {driver.host} since {_time(driver.since)}"
     if standing.left and not standing.drivers:
@@ -170,7 +165,6 @@ def _standing_facts(standing: "Standing") -> dict[str, Any]:
         "planned": standing.planned,
         "experiments": standing.total,
         **{str(state): count for state, count in standing.counts.items()},
-        "last": _iso(standing.last),
         "created": _iso(standing.created),
         "drivers": [
             {"host": d.host, "pid": d.pid, "since": _iso(d.since)} for d in standing.drivers

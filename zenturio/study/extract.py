@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from zenturio.annotate import MEASURED, Application, Metric
+from zenturio.annotate import MEASURED, Metric, scan
+from zenturio.errors import InputError
 from zenturio.experiment import Artifact, Evidence, Measure, Meter, Missing, Outcome, Recipe
 from zenturio.record import Definition, Record, Repository
 from zenturio.record.facts import RECORDED
@@ -32,14 +33,21 @@ class Extraction:
 def extract(
     repository: Repository,
     study: str,
-    application: Application,
+    paths: Sequence[str] = (),
     step: Callable[[int], object] = lambda _count: None,
 ) -> Extraction:
-    """Give every experiment of *study* that has ended the metrics that *application* asks for.
+    """Give every experiment of *study* that has ended the metrics that its files ask for now.
 
-    A metric that is found as before keeps its value. What the program reported by itself stays.
+    The files are those at *paths*, else those that it was run from. A metric that is found as
+    before keeps its value. What the program reported by itself stays.
     """
     before = repository.definition(study)
+    named = list(paths) or list(before.notes.get("paths", ()))
+    if not named:
+        raise InputError(
+            f"study {study} has no annotated files", cure="name them: zen extract STUDY PATH"
+        )
+    application = scan(named, overrides=before.notes.get("overrides", ()))
     again = _Again(before, application.metrics)
     definition = define(application, int(before.notes.get("experiments", 0)))
     repository.open(study, definition)

@@ -39,7 +39,6 @@ class Standing:
     counts: Mapping[State, int]
     planned: int
     """Experiments of all its points, as far as that was known when it was run last."""
-    last: float | None
     drivers: tuple[Lease, ...]
 
     @property
@@ -84,7 +83,6 @@ def _standing(repository: Repository, study: Study) -> Standing:
         study.created,
         repository.counts(study.name),
         int(notes.get("experiments", 0)),
-        repository.last(study.name),
         repository.drivers(study.name),
     )
 

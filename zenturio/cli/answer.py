@@ -1,0 +1,348 @@
+"""The verbs that answer: results, sql, compare, fit, plot, extract."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from zenturio.cli import output
+from zenturio.cli.language import Json
+from zenturio.cli.run import Database
+
+if TYPE_CHECKING:
+    from zenturio.query import Model, Result
+    from zenturio.study.extract import Extraction
+
+Study = Annotated[str, typer.Argument(help="The study: zen list shows them.")]
+Where = Annotated[
+    str | None, typer.Option(metavar="EXPR", help="Only experiments for which this is true.")
+]
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="The file to write.")]
+ROWS = 50
+"""Rows that are shown on a terminal if no limit is given."""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the verbs of this file into *app*."""
+    app.command()(results)
+    app.command()(sql)
+    app.command()(compare)
+    app.command()(fit)
+    app.command()(plot)
+    app.command()(extract)
+
+
+def results(
+    study: Study,
+    where: Where = None,
+    by: Annotated[str, typer.Option(metavar="a,b", help="Group by these columns.")] = "",
+    agg: Annotated[
+        str, typer.Option(metavar="mean,min", help="mean, min, max, std, count, median, sum.")
+    ] = "",
+    metric: Annotated[str, typer.Option(metavar="a,b", help="Only these metrics.")] = "",
+    sort: Annotated[str, typer.Option(metavar="-gflops", help="Sort; - for descending.")] = "",
+    limit: Annotated[int | None, typer.Option(min=0, help="At most so many rows.")] = None,
+    format: Annotated[  # noqa: A002 - the option's name
+        str, typer.Option(metavar="table|csv|...", help="table csv jsonl parquet markdown latex.")
+    ] = "table",
+    out: Out = None,
+    show_sql: Annotated[bool, typer.Option("--sql", help="Print the SQL instead.")] = False,
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Show what came out: choose, group, sort.
+
+    Examples: zen results matmul --sort -gflops --limit 5; zen results matmul --by threads --agg
+    mean,max --where 'n >= 256'
+    """
+    from zenturio.query import export, format_of
+    from zenturio.query import results as ask
+    from zenturio.study.look import opened
+
+    format = format_of(out) if out is not None and format == "table" else format  # noqa: A001
+    tabled = format == "table" and out is None and not json
+    most = ROWS if limit is None and tabled and sys.stdout.isatty() else limit
+    with opened(db) as repository:
+        found = ask(
+            repository,
+            study,
+            where=_expression(where, "--where"),
+            by=_names(by),
+            aggregates=_names(agg),
+            metrics=_names(metric),
+            sort=_names(sort),
+            limit=most,
+        )
+    if show_sql:
+        typer.echo(found.sql)
+    elif json:
+        _facts(found)
+    elif tabled:
+        _table(found)
+    else:
+        _write(export(found, format), out)
+
+
+def sql(
+    query: Annotated[str, typer.Argument(metavar="SELECT...", help="One query; it only reads.")],
+    seconds: Annotated[float, typer.Option(min=0.1, help="Time limit.")] = 60.0,
+    format: Annotated[  # noqa: A002 - the option's name
+        str, typer.Option(metavar="table|csv|...", help="table csv jsonl parquet markdown latex.")
+    ] = "table",
+    out: Out = None,
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Ask the database in SQL; each study is a view, study_NAME. Nothing can be changed.
+
+    Example: zen sql "SELECT threads, avg(gflops) FROM study_matmul GROUP BY threads"
+    """
+    from zenturio.query import Limits, export, format_of, raw
+    from zenturio.study.look import opened
+
+    format = format_of(out) if out is not None and format == "table" else format  # noqa: A001
+    with opened(db) as repository:
+        found = raw(repository, query, Limits(seconds=seconds))
+    if json:
+        output.facts({"columns": found.columns, "rows": found.rows})
+    elif format == "table" and out is None:
+        _table(found)
+    else:
+        _write(export(found, format), out)
+
+
+def compare(
+    first: Study,
+    second: Study,
+    metric: Annotated[str | None, typer.Option(help="What is compared; the objective's.")] = None,
+    on: Annotated[str, typer.Option(metavar="n,threads", help="What makes a point.")] = "",
+    where: Where = None,
+    seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Put two studies side by side: ratios, and whether they are more than noise.
+
+    Example: zen compare before after --metric wtime --on n,threads
+    """
+    from zenturio.query import compare as match
+    from zenturio.query import frame
+    from zenturio.study.look import opened
+
+    condition = _expression(where, "--where")
+    with opened(db) as repository:
+        frames = [frame(repository, name, where=condition) for name in (first, second)]
+        wanted = metric or _goal(repository, first)
+    found = match(frames[0], frames[1], wanted, on=_names(on), seed=seed).result()
+    _facts(found) if json else _table(found)
+
+
+def fit(
+    study: Study,
+    y: Annotated[str, typer.Option("--y", help="The metric that is explained.")],
+    x: Annotated[str, typer.Option("--x", metavar="a,b", help="The columns that explain it.")],
+    by: Annotated[str, typer.Option(metavar="a,b", help="A model for each of these.")] = "",
+    kind: Annotated[
+        str, typer.Option(metavar="linear,power,...", help="Only these kinds of formula.")
+    ] = "",
+    where: Where = None,
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Fit formulas to a metric, and choose by what is foretold best: formula and R2.
+
+    Example: zen fit matmul --y wtime --x n --by threads
+    """
+    from zenturio.errors import InputError, did_you_mean
+    from zenturio.query import KINDS, fit_each, frame
+    from zenturio.study.look import opened
+
+    kinds = _names(kind) or list(KINDS)
+    for each in kinds:
+        if each not in KINDS:
+            raise InputError(f"--kind {each}", cure=did_you_mean(each, KINDS))
+    with opened(db) as repository:
+        table = frame(repository, study, where=_expression(where, "--where"))
+    keys = _names(by)
+    columns = {str(name): table[name].tolist() for name in table.columns}
+    models = fit_each(columns, y, _names(x), keys, kinds=kinds)
+    if json:
+        output.facts([_model_facts(keys, key, model) for key, model in models.items()])
+        return
+    for key, model in models.items():
+        where_it_is = ", ".join(f"{n}={v}" for n, v in zip(keys, key, strict=True))
+        typer.echo(f"{where_it_is + ': ' if where_it_is else ''}{model}")
+
+
+def plot(
+    study: Study,
+    kind: Annotated[
+        str,
+        typer.Option(
+            metavar="line|bar|...", help="line bar pie surface heatmap scatter box parallel."
+        ),
+    ] = "line",
+    x: Annotated[str, typer.Option("--x", help="The column along the x axis.")] = "",
+    y: Annotated[str, typer.Option("--y", help="The column along the y axis.")] = "",
+    z: Annotated[str, typer.Option("--z", help="The metric of a heatmap or surface.")] = "",
+    color: Annotated[str, typer.Option("--color", help="A column for the colours.")] = "",
+    facet: Annotated[str, typer.Option(help="A column: one panel for each value.")] = "",
+    agg: Annotated[str, typer.Option(help="mean, median, min, max, sum or count.")] = "mean",
+    errors: Annotated[
+        str, typer.Option(metavar="interval|std|none", help="Error bars over repeats.")
+    ] = "interval",
+    log: Annotated[str, typer.Option(metavar="x,y", help="Logarithmic axes.")] = "",
+    axes: Annotated[str, typer.Option(metavar="a,b", help="Columns of parallel axes.")] = "",
+    title: Annotated[str, typer.Option(help="The title, if not what is shown.")] = "",
+    where: Where = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="FILE.html, .png, .svg or .pdf.")
+    ] = None,
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Draw a study: a page to look around in, or a picture for a paper.
+
+    Example: zen plot matmul --x n --y gflops --color threads --log x -o gflops.svg
+    """
+    from zenturio.query import frame
+    from zenturio.show import chart, save
+    from zenturio.study.look import opened
+
+    with opened(db) as repository:
+        table = frame(repository, study, where=_expression(where, "--where"))
+        y = y or ("" if kind == "parallel" else _goal(repository, study))
+    wishes: dict[str, Any] = {
+        "x": x or _first_parameter(table, kind),
+        "y": y,
+        "z": z,
+        "colour": color,
+        "facet": facet,
+        "aggregate": agg,
+        "errors": None if errors == "interval" else errors,
+        "log": "".join(_names(log)),
+        "axes": tuple(_names(axes)),
+        "title": title,
+    }
+    path = save(chart(table, kind, **wishes), out or Path(f"{study}.html"))  # type: ignore[arg-type] # it is checked
+    if json:
+        output.facts({"picture": str(path), "kind": kind, "rows": len(table)})
+    else:
+        typer.echo(f"{path}: {len(table):,} of {table.attrs['of']:,} experiments")
+
+
+def extract(
+    study: Study,
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[PATH]...", help="The annotated files, if they were moved."),
+    ] = None,
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Measure again what ran, after a METRIC was changed or added; nothing is run.
+
+    Example: zen extract matmul
+    """
+    from dataclasses import asdict
+
+    from zenturio.study.extract import extract as again
+    from zenturio.study.look import opened
+
+    with opened(db) as repository, output.progress("measuring", None) as step:
+        found = again(repository, study, paths or [], step)
+    output.facts(asdict(found)) if json else typer.echo(_extracted(found))
+
+
+def _extracted(found: "Extraction") -> str:
+    names = ", ".join(found.metrics) or "nothing new"
+    gone = f"; no longer asked for: {', '.join(found.gone)}" if found.gone else ""
+    missing = f"; {found.missing:,} values are missing" if found.missing else ""
+    return (
+        f"{found.study}: {found.experiments:,} experiments measured again: {names}{gone}{missing}"
+    )
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _expression(text: str | None, option: str) -> Any:
+    from zenturio.errors import Passage
+
+    return None if text is None else Passage.of(text, option)
+
+
+def _goal(repository: Any, study: str) -> str:
+    """The metric of the study's first objective; wall time, if it has none."""
+    goals = repository.definition(study).goals
+    names = {field.name for field in repository.definition(study).metrics}
+    return goals[0]["expression"] if goals and goals[0]["expression"] in names else "wtime"
+
+
+def _first_parameter(table: Any, kind: str) -> str:
+    """Along x stands, if nothing is said, the first parameter that took several values."""
+    if kind == "parallel":
+        return ""
+    names = [name for name in table.attrs["parameters"] if table[name].nunique() > 1]
+    return names[0] if names else ""
+
+
+def _facts(found: "Result") -> None:
+    output.facts(
+        {
+            "columns": found.columns,
+            "rows": found.rows,
+            "units": dict(found.units),
+            "found": found.found,
+            "experiments": found.experiments,
+            "total": found.total,
+            "notes": found.notes,
+        }
+    )
+
+
+def _table(found: "Result") -> None:
+    from zenturio.query.result import cell
+
+    right = "".join(
+        "r" if all(isinstance(row[i], int | float | None) for row in found.rows) else "l"
+        for i in range(len(found.columns))
+    )
+    output.table(found.heads, [[cell(value) for value in row] for row in found.rows], right=right)
+    typer.echo(f"\n{found.summary}")
+    for note in found.notes:
+        typer.echo(note)
+
+
+def _write(text: str | bytes, out: Path | None) -> None:
+    from zenturio.errors import PlaceError
+
+    content = text.encode() if isinstance(text, str) else text
+    if out is None:
+        sys.stdout.buffer.write(content)
+        sys.stdout.flush()
+        return
+    draft = out.with_name(f".{out.name}.draft")
+    try:
+        draft.write_bytes(content)
+        draft.replace(out)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise PlaceError(f"cannot write {out}: {error.strerror}") from error
+    typer.echo(f"wrote {out}", err=True)
+
+
+def _model_facts(keys: list[str], key: tuple[Any, ...], model: "Model") -> dict[str, Any]:
+    return {
+        "by": dict(zip(keys, key, strict=True)),
+        "kind": model.kind,
+        "y": model.y,
+        "x": model.x,
+        "formula": model.formula,
+        "r2": model.r2,
+        "error": model.error,
+        "rows": model.rows,
+        "points": model.points,
+    }

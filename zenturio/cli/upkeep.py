@@ -1,0 +1,129 @@
+"""The verbs that look after the repository: db check, upgrade, backup, salvage, and prune."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from zenturio.cli import output
+from zenturio.cli.language import Json
+from zenturio.cli.run import Database
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the verbs of this file into *app*."""
+    db = typer.Typer(
+        help="Check, upgrade, copy and save the database.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    db.command()(check)
+    db.command()(upgrade)
+    db.command()(backup)
+    db.command()(salvage)
+    app.add_typer(db, name="db")
+    app.command()(prune)
+
+
+def check(db: Database = None, json: Json = False) -> None:
+    """Look for damage: the database's own check, and what must hold between the tables.
+
+    Example: zen db check
+    """
+    from zenturio.record import upkeep
+
+    found = upkeep.check(db)
+    if json:
+        output.facts({"ok": not found, "complaints": [complaint.message for complaint in found]})
+    else:
+        for complaint in found:
+            typer.echo(str(complaint))
+        if not found:
+            typer.echo("nothing is wrong")
+    if found:
+        raise typer.Exit(4)
+
+
+def upgrade(db: Database = None, json: Json = False) -> None:
+    """Bring the schema up to date; a file is copied first.
+
+    Example: zen db upgrade
+    """
+    from dataclasses import asdict
+
+    from zenturio.record import upkeep
+
+    done = upkeep.bring_up_to_date(db)
+    if json:
+        output.facts({**asdict(done), "copy": str(done.copy) if done.copy else None})
+    elif done.before == done.after:
+        typer.echo(f"it is up to date: {done.after}")
+    else:
+        kept = f"; as it was: {done.copy}" if done.copy else ""
+        typer.echo(f"upgraded from {done.before} to {done.after}{kept}")
+
+
+def backup(
+    target: Annotated[Path, typer.Argument(help="The file to write.")],
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Copy the database as it is at one moment, while others may be at work in it.
+
+    Example: zen db backup before-the-move.db
+    """
+    from zenturio.record import upkeep
+
+    path = upkeep.backup(db, target)
+    if json:
+        output.facts({"copy": str(path), "bytes": path.stat().st_size})
+    else:
+        typer.echo(f"copied to {path} ({path.stat().st_size:,} bytes)")
+
+
+def salvage(
+    source: Annotated[Path, typer.Argument(help="The damaged file; it stays as it is.")],
+    target: Annotated[Path, typer.Argument(help="The new file.")],
+    json: Json = False,
+) -> None:
+    """Save what can be read of a damaged database into a new one.
+
+    Example: zen db salvage .zenturio/zenturio.db saved.db
+    """
+    from dataclasses import asdict
+
+    from zenturio.record import upkeep
+
+    saved = upkeep.salvage(source, target)
+    if json:
+        output.facts(asdict(saved))
+    else:
+        typer.echo(f"{saved}\nthe new database: {target}")
+
+
+def prune(
+    studies: Annotated[
+        list[str] | None, typer.Argument(metavar="[STUDY]...", help="Studies to forget.")
+    ] = None,
+    folders: Annotated[bool, typer.Option(help="Kept folders and builds, too.")] = True,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it; without, only say it.")] = False,
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Say what could be removed, old folders and whole studies; with --yes, remove it.
+
+    Examples: zen prune; zen prune matmul --yes
+    """
+    from zenturio.study.prune import prune as remove
+
+    found = remove(db, studies or [], folders=folders, really=yes)
+    if json:
+        output.facts({"removed": yes, **found.facts()})
+        return
+    for line in found.lines():
+        typer.echo(("removed " if yes else "would remove ") + line)
+    if not found.lines():
+        typer.echo("there is nothing to remove")
+    elif not yes:
+        typer.echo("give --yes to remove it")

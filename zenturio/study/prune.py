@@ -1,0 +1,98 @@
+"""What a project can do without: kept folders, builds, and studies that nobody wants any more."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from zenturio.errors import ConflictError
+from zenturio.record import Removal, Repository, upkeep
+from zenturio.record.open import FOLDER, open_repository, project_folder
+
+KEPT = ("work", "builds", "inputs")
+"""Folders of the project that a run makes anew when it needs them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What is removed, or would be."""
+
+    studies: tuple[Removal, ...]
+    folders: tuple[tuple[Path, int, int], ...]
+    """Each with its files and their bytes."""
+
+    def lines(self) -> list[str]:
+        """Each in a line for a person."""
+        found = [
+            f"study {each.study}: {each.experiments:,} experiments, {each.attempts:,} attempts, "
+            f"{_bytes(each.log_bytes)} of logs, {len(each.artifacts):,} kept files"
+            + (f" ({each.shared:,} experiments stay with other studies)" if each.shared else "")
+            for each in self.studies
+        ]
+        found += [
+            f"{folder}: {files:,} files, {_bytes(size)}" for folder, files, size in self.folders
+        ]
+        return found
+
+    def facts(self) -> dict[str, Any]:
+        """The same as JSON."""
+        return {
+            "studies": [asdict(each) for each in self.studies],
+            "folders": [{"path": str(p), "files": n, "bytes": b} for p, n, b in self.folders],
+        }
+
+
+def prune(
+    db: str | None, studies: Sequence[str], *, folders: bool = True, really: bool = False
+) -> Pruned:
+    """Remove *studies*, and with *folders* what runs left; only say it unless *really*."""
+    repository = open_repository(db)
+    try:
+        _refuse_while_driven(repository)
+        removals = tuple(
+            upkeep.prune(repository, name) if really else repository.burden(name)
+            for name in studies
+        )
+        kept = tuple(_measured(folder) for folder in _folders()) if folders else ()
+        if really:
+            for folder, _, _ in kept:
+                shutil.rmtree(folder, ignore_errors=True)
+        return Pruned(removals, kept)
+    finally:
+        repository.close()
+
+
+def _refuse_while_driven(repository: Repository) -> None:
+    """A run needs the folders it has; wait for its end."""
+    for study in repository.studies():
+        for driver in repository.drivers(study.name):
+            raise ConflictError(
+                f"study {study.name} is being run by process {driver.pid} on {driver.host}",
+                cure="prune when it has ended",
+            )
+
+
+def _folders() -> list[Path]:
+    project = project_folder() / FOLDER
+    return [project / name for name in KEPT if (project / name).is_dir()]
+
+
+def _measured(folder: Path) -> tuple[Path, int, int]:
+    files = size = 0
+    for where, _, names in os.walk(folder):
+        files += len(names)
+        size += sum(os.lstat(f"{where}/{name}").st_size for name in names)
+    return folder, files, size
+
+
+def _bytes(count: int) -> str:
+    size, unit = float(count), "B"
+    for larger in ("KB", "MB", "GB", "TB"):
+        if size < 1000:
+            break
+        size, unit = size / 1000, larger
+    return f"{size:.3g} {unit}"
