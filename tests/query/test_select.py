@@ -128,6 +128,13 @@ def test_nan_does_not_count_in_an_aggregate_and_is_noted(repository):
     assert found.notes == ("x is missing in 1 of 3",)
 
 
+def test_infinities_are_aggregated_as_they_are_and_have_no_deviation(repository):
+    rows = [{"n": 1, "x": x, "repeat": i} for i, x in enumerate([1.0, math.inf, 3.0])]
+    fill(repository, "odd", {"n": "int"}, {"x": "real"}, rows)
+    found = results(repository, "odd", by=["n"], aggregates=["mean", "min", "median", "std"])
+    assert found.rows == ((1, 3, math.inf, 1.0, 3.0, None),)
+
+
 def test_every_kind_of_value_comes_back_as_it_was(repository):
     rows = [
         {"i": 3, "b": True, "s": "Größe\n", "m": 2**70},

@@ -62,7 +62,7 @@ def test_single_values_are_not_called_a_mean():
         ("max", max, "greatest wtime"),
         ("sum", sum, "total wtime"),
         ("std", statistics.stdev, "deviation of wtime"),
-        ("count", len, "number of wtime"),
+        ("count", len, "number of experiments over n"),
     ],
 )
 def test_other_aggregates_are_drawn_without_bars(aggregate, reduce, title):

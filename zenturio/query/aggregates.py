@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal, get_args
 
 from zenturio.query.catalog import Column
@@ -41,7 +42,7 @@ def aggregate(kind: Aggregate, column: Column, dialect: Dialect) -> Head:
         f"{kind}({column.name})",
         found.typed("int" if keeps or kind == "count" else "real"),
         unit="" if kind == "count" else column.unit,
-        convert=_whole if keeps else _same,
+        convert=_whole if keeps else _known,
     )
 
 
@@ -50,5 +51,6 @@ def _whole(value: object) -> object:
     return None if value is None else int(str(value))
 
 
-def _same(value: object) -> object:
-    return value
+def _known(value: object) -> object:
+    """What comes of infinities is NULL in one database and NaN in the other: here it is NULL."""
+    return None if isinstance(value, float) and math.isnan(value) else value

@@ -5,13 +5,16 @@ In a query, what has no answer (a root of -1, a division by zero) is NULL.
 
 from __future__ import annotations
 
-import statistics
+import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zenturio.expression.functions import CALLED
 from zenturio.expression.operations import floor_divide, power, remainder
 from zenturio.expression.values import Fault, Value
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def register(connection: Any) -> None:
@@ -50,30 +53,41 @@ _SCALARS: dict[str, tuple[int, Callable[..., Value]]] = {
 
 
 class _Sample:
-    """All values of a group that are not NULL."""
+    """All values of a group; a row costs one append, with no code of ours in between."""
 
     def __init__(self) -> None:
-        self.values: list[float] = []
+        self._values: list[float | None] = []
+        self.step = self._values.append
 
-    def step(self, value: float | None) -> None:
-        if value is not None:
-            self.values.append(value)
+    def known(self) -> np.ndarray:
+        """The values that are not NULL."""
+        import numpy as np  # noqa: PLC0415 - only who asks for deviations pays for it
+
+        values = np.array(self._values, dtype=float)
+        known: np.ndarray = values[~np.isnan(values)]
+        return known
 
 
 class Deviation(_Sample):
-    """The sample's standard deviation; NULL of fewer than two values."""
+    """The sample's standard deviation; NULL of fewer than two values, or of infinite ones."""
 
     def finalize(self) -> float | None:
-        import numpy as np  # noqa: PLC0415 - only who asks for deviations pays for it
-
-        return float(np.std(self.values, ddof=1)) if len(self.values) > 1 else None
+        values = self.known()
+        if len(values) < 2 or not all(map(math.isfinite, (values.min(), values.max()))):
+            return None
+        return float(values.std(ddof=1))
 
 
 class Median(_Sample):
     """The middle value, or the mean of the two in the middle."""
 
     def finalize(self) -> float | None:
-        return float(statistics.median(self.values)) if self.values else None
+        values = self.known()
+        if not len(values):
+            return None
+        values.sort()
+        low, high = values[(len(values) - 1) // 2], values[len(values) // 2]
+        return float(low if low == high else (low + high) / 2)
 
 
 _AGGREGATES: dict[str, type[_Sample]] = {"stddev_samp": Deviation, "median": Median}

@@ -86,8 +86,7 @@ def _size(chart: Chart, columns: int, rows: int) -> tuple[float, float]:
             high = min(max(panel, crowded), 12) if rows == 1 else high
     if chart.kind == "parallel" and chart.panels[0].strands:
         wide = max(wide, 1.5 * len(chart.panels[0].strands.axes))
-    legend = 1.6 if chart.levels or chart.z or chart.ordered else 0.0
-    return columns * wide + legend, rows * high + 0.8
+    return columns * wide + _beside(chart), rows * high + 0.8
 
 
 def _label(axes: Axes, chart: Chart, *, left: bool, bottom: bool) -> None:
@@ -119,12 +118,7 @@ def _scale(axes: Axes, letter: Literal["x", "y"], axis: Axis, panels: int) -> No
 def _explain(figure: Figure, all_axes: list[Axes], chart: Chart, shaded: Any) -> None:
     """What the colours mean: a legend or a scale, to the right of everything."""
     if shaded is not None:
-        meant = chart.z or chart.colour
-        bar = figure.colorbar(shaded, ax=all_axes, pad=0.08 if chart.kind == "surface" else 0.02,
-                              shrink=0.7 if chart.kind == "surface" else 1.0)  # fmt: skip
-        bar.set_label(meant.label if meant else "")
-        bar.ax.yaxis.set_major_formatter(lambda value, _: number(value))
-        bar.outline.set_visible(False)
+        _explain_scale(figure, all_axes, chart, shaded)
         return
     if not chart.levels or chart.colour is None:
         return
@@ -142,8 +136,38 @@ def _explain(figure: Figure, all_axes: list[Axes], chart: Chart, shaded: Any) ->
     )
 
 
+def _explain_scale(figure: Figure, all_axes: list[Axes], chart: Chart, shaded: Any) -> None:
+    solid = chart.kind == "surface"
+    bar = figure.colorbar(
+        shaded, ax=all_axes, pad=0.08 if solid else 0.02, shrink=0.7 if solid else 1.0
+    )
+    meant = chart.z or chart.colour
+    bar.set_label(meant.label if meant else "")
+    if bar.solids is not None:
+        bar.solids.set_alpha(1)
+    bar.outline.set_visible(False)
+    log = meant is not None and meant.log
+    if log:
+        # In space the logarithms themselves are drawn.
+        low, high = (10**end for end in bar.ax.get_ylim()) if solid else bar.ax.get_ylim()
+        ticks = decades(low, high)
+        bar.set_ticks([math.log10(tick) for tick in ticks] if solid else ticks)
+        bar.ax.yaxis.set_minor_locator(NullLocator())
+    power = log and solid
+    bar.ax.yaxis.set_major_formatter(lambda value, _: number(10**value if power else value))
+
+
 def _caption(figure: Figure, chart: Chart, width: float) -> None:
-    title = "\n".join(textwrap.wrap(" ".join(chart.title.split()), int(width * 11)))
+    room = width - _beside(chart)
+    title = "\n".join(textwrap.wrap(" ".join(chart.title.split()), int(room * 9.5)))
     note = "\n".join(textwrap.wrap(chart.note, int(width * 16)))
     figure.suptitle(title, x=0.01, ha="left", fontsize=11.5, fontweight="bold")
     figure.supxlabel(note, x=0.01, ha="left", fontsize=8, color=palette.FAINT)
+
+
+def _beside(chart: Chart) -> float:
+    """Inches that the legend or the scale takes."""
+    if chart.levels and chart.colour:
+        names = [brief(level) for level in chart.levels]
+        return 0.7 + 0.075 * max(len(chart.colour.label) - 4, *map(len, names))
+    return 1.0 if chart.z or chart.ordered else 0.0

@@ -13,11 +13,14 @@ from matplotlib.colors import LogNorm, Normalize
 
 from zenturio.show import palette
 from zenturio.show.charts import Axis, Chart, Panel, brief
-from zenturio.show.layout import marks
-from zenturio.show.marks import scale
+from zenturio.show.layout import decades, marks, number
+from zenturio.show.marks import name_ticks, scale
 
 TILES_WITH_TEXT = 12
 """A heatmap with at most so many rows and columns says its numbers."""
+
+MOST_NAMES = 60
+"""Of the rows of a heatmap; of more of them every second, third ... is named."""
 
 
 def tiles(axes: Axes, panel: Panel, chart: Chart) -> Any:
@@ -27,11 +30,11 @@ def tiles(axes: Axes, panel: Panel, chart: Chart) -> Any:
     values = np.array(grid.z, dtype=float)
     norm = _norm(chart)
     mesh = axes.pcolormesh(values, cmap=scale(), norm=norm, edgecolors="white", linewidth=0.6)
-    for side, texts in (("x", grid.x), ("y", grid.y)):
-        axes.grid(visible=False)
-        shown = [brief(text, 28) for text in texts]
-        places = np.arange(len(shown)) + 0.5
-        (axes.set_xticks if side == "x" else axes.set_yticks)(places, shown)
+    axes.grid(visible=False)
+    name_ticks(axes, grid.x, 0.5)
+    every = math.ceil(len(grid.y) / MOST_NAMES)
+    names = [brief(text, 28) for text in grid.y]
+    axes.set_yticks(np.arange(0, len(names), every) + 0.5, names[::every])
     axes.tick_params(length=0)
     if max(values.shape) <= TILES_WITH_TEXT:
         _say_values(axes, values, norm)
@@ -76,11 +79,12 @@ def surface(axes: Any, panel: Panel, chart: Chart) -> Any:
 
 
 def _space_ticks(axes: Any, side: str, axis: Axis) -> None:
-    if axis.ticks and len(axis.ticks) <= 8:
-        places = np.log10(axis.ticks) if axis.log else axis.ticks
-        getattr(axes, f"set_{side}ticks")(places, [f"{tick:g}" for tick in axis.ticks])
-    elif axis.log:
-        getattr(axes, f"{side}axis").set_major_formatter(lambda value, _: f"{10**value:.3g}")
+    ticks = list(axis.ticks) if 0 < len(axis.ticks) <= 8 else []
+    if axis.log and not ticks:
+        ticks = decades(*axis.ends)
+    if ticks:
+        places = np.log10(ticks) if axis.log else ticks
+        getattr(axes, f"set_{side}ticks")(places, [number(tick) for tick in ticks])
 
 
 def strands(axes: Axes, panel: Panel, chart: Chart) -> Any:  # noqa: ARG001 - as its siblings

@@ -77,7 +77,7 @@ def notebook(chart: Chart) -> dict[str, Any]:
 
 def _arrange(figure: go.Figure, chart: Chart, rows: int, columns: int) -> None:
     count = len(chart.panels)
-    title = "<br>".join(map(said, textwrap.wrap(" ".join(chart.title.split()), 90)))
+    title = "<br>".join(map(said, textwrap.wrap(" ".join(chart.title.split()), 75)))
     note = "<br>".join(map(said, textwrap.wrap(chart.note, 130)))
     legend = chart.colour.label if chart.colour and chart.levels else ""
     figure.update_layout(
@@ -94,10 +94,11 @@ def _arrange(figure: go.Figure, chart: Chart, rows: int, columns: int) -> None:
     )
     if chart.kind == "surface":
         sides = {"xaxis": chart.x, "yaxis": chart.y, "zaxis": chart.z or chart.y}
-        small = {"font": {"size": 11}, "camera": {"eye": {"x": -1.5, "y": -1.7, "z": 1.0}}}
+        small = {"font": {"size": 11}, "camera": {"eye": {"x": -1.5, "y": -1.7, "z": 0.9}}}
         figure.update_scenes(
             **{name: _side(axis, 9) | {"tickfont": small["font"]} for name, axis in sides.items()},
             camera=small["camera"],
+            aspectmode="cube",
         )
     elif chart.kind not in ("pie", "parallel"):
         figure.update_xaxes(**_side(chart.x, count))

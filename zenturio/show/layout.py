@@ -46,10 +46,10 @@ def number(value: float) -> str:
 
 
 def decades(low: float, high: float) -> list[float]:
-    """Marks of a logarithmic axis: powers of ten, with 2 and 5 between them where there is room."""
+    """Marks of a logarithmic axis: powers of ten, with others between them where they are few."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    few = math.log10(high / low) < 1.7
-    steps = (1, 2, 5) if few else (1,)
+    span = math.log10(high / low)
+    steps = (1, 1.5, 2, 3, 4, 5, 6, 8) if span < 0.8 else (1, 2, 5) if span < 2.2 else (1,)
     every = max(1, (last - first) // 8)
     found = [digit * 10.0**power for power in range(first, last + 1, every) for digit in steps]
-    return [mark for mark in found if low * 0.7 <= mark <= high * 1.4]
+    return [mark for mark in found if low * 0.999 <= mark <= high * 1.001]

@@ -5,6 +5,8 @@ A drawer returns what a colour scale can be made from, or nothing.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -37,13 +39,21 @@ def _numbered(axis: Axis, values: tuple[Any, ...]) -> np.ndarray:
 
 
 def _name_categories(axes: Axes, axis: Axis) -> None:
-    """Texts under the axis; slanted where they would touch."""
-    if axis.categories is None:
-        return
-    texts = [brief(text, 28) for text in axis.categories]
-    room = axes.get_figure().get_figwidth() * 9 / max(len(axes.get_figure().axes) ** 0.5, 1)  # type: ignore[union-attr]
-    slanted = sum(len(text) + 2 for text in texts) > room
-    axes.set_xticks(range(len(texts)), texts)
+    if axis.categories is not None:
+        name_ticks(axes, axis.categories)
+
+
+def name_ticks(axes: Axes, names: Sequence[str], first: float = 0.0) -> None:
+    """Texts under the x axis from *first* on: slanted where they would touch, then fewer."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    inches = figure.get_figwidth() * axes.get_subplotspec().get_position(figure).width  # type: ignore[union-attr]
+    texts = [brief(name, 28) for name in names]
+    longest = max(map(len, texts))
+    slanted = longest > 4 and (longest + 2) * len(texts) > inches * 12
+    room = inches * 5 if slanted else inches * 12 / (longest + 1)
+    every = max(1, math.ceil(len(texts) / room))
+    axes.set_xticks(np.arange(0, len(texts), every) + first, texts[::every])
     if slanted:
         axes.tick_params(axis="x", rotation=35)
         for label in axes.get_xticklabels():

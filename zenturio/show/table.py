@@ -19,7 +19,7 @@ FEW_TICKS = 12
 
 _WORDS = {
     "mean": "mean {}", "median": "median {}", "min": "least {}", "max": "greatest {}",
-    "sum": "total {}", "std": "deviation of {}", "count": "number of {}",
+    "sum": "total {}", "std": "deviation of {}", "count": "number of experiments",
 }  # fmt: skip
 
 
