@@ -57,9 +57,20 @@ def test_an_experiment_is_what_the_directives_say(generator):
 
 def test_experiments_differ_where_what_is_run_differs(generator):
     digests = [e.digest for e in all_of(generator())]
-    assert len(digests) == 8
-    assert len(set(digests)) == 4  # the last parameter goes nowhere
-    assert digests[0] == digests[1]
+    assert len(set(digests)) == len(digests) == 8
+
+
+def test_points_that_only_formulas_tell_apart_have_outcomes_of_their_own(generator):
+    first, second, *_ = all_of(generator())
+    assert [e.values["unused"] for e in (first, second)] == [1, 2]
+    assert first.files == second.files
+    assert first.digest != second.digest
+
+
+def test_the_files_of_metrics_are_kept(generator):
+    text = PROGRAM + '//ZEN$ METRIC x FROM "out/[x].json" JSON "$.x"\n'
+    made, _ = generator(text)
+    assert made.recipe.outputs == ("*.dat", "out/[[]x].json")
 
 
 def test_a_build_is_shared_by_experiments_that_see_the_same_files(generator):

@@ -44,6 +44,11 @@ class Filler:
         self.unchanged = tuple(f for f in application.files if not _is_changed(f))
         """The files that are the same for every point."""
 
+    @property
+    def parameters(self) -> frozenset[str]:
+        """Those whose texts stand in a file."""
+        return frozenset().union(*(template.parameters for template in self._templates))
+
     def files(self, point: Point, seed_texts: Mapping[str, str] = {}) -> tuple[Filled, ...]:
         """Every other file with the point's texts; *seed_texts* come before them."""
         return tuple(template.fill(point, seed_texts) for template in self._templates)
@@ -95,6 +100,10 @@ class _Template:
         index = {given: i for i, given in enumerate(self._inputs)}
         self._pieces, self._slots = _cut(self._source, edits, index)
         self._limits = _limits(annotated, edits, index)
+
+    @property
+    def parameters(self) -> frozenset[str]:
+        return frozenset(given.parameter for given in self._inputs)
 
     def fill(self, point: Point, seed_texts: Mapping[str, str]) -> Filled:
         texts = []

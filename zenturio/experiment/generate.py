@@ -9,6 +9,7 @@ points that differ in these share it; what a build is to depend on goes into a f
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from glob import escape
 from math import isfinite
 
 from zenturio.annotate.commands import fill_command
@@ -26,6 +27,8 @@ from zenturio.space import Point
 _REMEMBERED = 1024
 LARGE = 2**20
 """Files beyond so many bytes are named by their original, not carried along."""
+
+_STREAMS = ("stdout", "stderr", "")
 
 
 class Generator:
@@ -45,10 +48,13 @@ class Generator:
         self._makes = [_Writer(command, names) for command in application.builds]
         self._runs = [_Writer(command, names) for command in application.runs]
         used = {name for writer in (*self._makes, *self._runs) for name in writer.names}
-        self._names = sorted((used | set(application.environment.values())) - {seed})
+        given = set(application.environment.values())
+        seen = self._filler.parameters | given
+        self._unseen = [p.name for p in application.space.dimensions if p.name not in seen]
+        self._names = sorted((used | given | set(self._unseen)) - {seed})
         self._builds: dict[tuple[bytes | str, ...], Build] = {}
         self.recipe = Recipe(
-            application.metrics, application.outputs, application.requires, application.rank
+            application.metrics, _kept(application), application.requires, application.rank
         )
 
     def experiments(self, point: Point) -> tuple[Experiment, ...]:
@@ -76,7 +82,7 @@ class Generator:
         variables = {name: texts[parameter] for name, parameter in given.items()}
         commands = (*build.steps, *steps) if build else steps
         return Experiment(
-            combined(whole, commands, variables, repeat),
+            combined(whole, commands, variables, repeat, {n: texts[n] for n in self._unseen}),
             index,
             repeat,
             values,
@@ -99,6 +105,12 @@ class Generator:
                 self._builds.clear()
             build = self._builds[key] = Build(combined(whole, steps, {}, 0), files, steps)
         return build
+
+
+def _kept(application: Application) -> tuple[str, ...]:
+    """What OUTPUT names, and the files that metrics are read from: so they can be read again."""
+    read = (escape(each.source) for each in application.metrics if each.source not in _STREAMS)
+    return tuple(dict.fromkeys((*application.outputs, *read)))
 
 
 class _Writer:

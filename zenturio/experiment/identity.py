@@ -53,14 +53,24 @@ def files_digest(records: Iterable[bytes]) -> bytes:
 
 
 def combined(
-    files: bytes, steps: Iterable[Step], environment: Mapping[str, str], repeat: int
+    files: bytes,
+    steps: Iterable[Step],
+    environment: Mapping[str, str],
+    repeat: int,
+    unseen: Mapping[str, str] = {},
 ) -> str:
-    """The experiment's digest from that of its files (``files_digest``) and all else."""
+    """The experiment's digest from that of its files (``files_digest``) and all else.
+
+    *unseen* are the parameters that neither a file nor the environment shows: those that only
+    formulas use would not tell two points apart otherwise, and each point has its own outcome.
+    """
     commands = b"".join(
         [_framed(step.command.encode("utf-8", "surrogateescape")) for step in steps]
     )
     names = b"".join([_named(name, text) for name, text in sorted(environment.items())])
-    parts = (_VERSION, files, commands, names, b"%d" % repeat)
+    parts = [_VERSION, files, commands, names, b"%d" % repeat]
+    if unseen:
+        parts.append(b"".join([_named(name, text) for name, text in sorted(unseen.items())]))
     return blake2b(b"".join(map(_framed, parts)), digest_size=_SIZE).hexdigest()
 
 
