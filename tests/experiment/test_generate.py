@@ -101,7 +101,7 @@ CHANGES = {
     "a timeout": (PROGRAM.replace("5s", "6s"), False),
     "an output": (PROGRAM.replace("*.dat", "*.txt"), False),
     "a set": (PROGRAM.replace("{ 64, 128 }", "{ 64, 256 }"), False),
-    "a name": (PROGRAM.replace("unused", "ignored"), False),
+    "a name": (PROGRAM.replace("threads", "workers"), False),
 }
 
 

@@ -20,6 +20,14 @@ class Chosen:
     limit: int | None = None
     picked: tuple[Point, ...] | None = None
 
+    def numbered(self) -> Iterator[tuple[int, Point]]:
+        """Each point with its number in the space; -1 where the space has no numbers."""
+        if self.picked is None:
+            return enumerate(self)
+        if not self.space.finite:
+            return ((-1, point) for point in self.picked)
+        return ((self.space.index(point), point) for point in self.picked)
+
     def __iter__(self) -> Iterator[Point]:
         if self.picked is not None:
             return iter(self.picked)
