@@ -115,8 +115,8 @@ def _order(facts: Facts) -> list[Rule]:
     needs = {rule: facts.part.closure(rule.names) for rule in facts.rules}
     last: list[Rule] = []
     rest = list(facts.rules)
-    while growths := _patient(facts, needs, rest):
-        last.append(max(growths, key=lambda rule: growths[rule]))
+    while gains := _patient(facts, needs, rest):
+        last.append(min(gains, key=lambda rule: gains[rule]))
         rest.remove(last[-1])
     first: list[Rule] = []
     bound: frozenset[str] = frozenset()
@@ -135,14 +135,20 @@ def _order(facts: Facts) -> list[Rule]:
 def _patient(
     facts: Facts, needs: Mapping[Rule, frozenset[str]], rest: Sequence[Rule]
 ) -> dict[Rule, float]:
-    """The rules that can wait for all others in *rest*, and how many rows each makes of one."""
-    growths = {}
+    """The rules that can wait for all others in *rest*, and how much each would gain by not.
+
+    A rule that binds f rows beside one and keeps g of them is better used before one with f' and
+    g' if that visits fewer rows: f + g f' < f' + g' f, which is (1 - g) / f > (1 - g') / f'.
+    A pair binds only what it keeps.
+    """
+    gains = {}
     ranks = facts.part.ranks
     for rule in rest:
         others = frozenset[str]().union(*(needs[other] for other in rest if other is not rule))
         own = needs[rule] - others
         behind = max((ranks[name] for name in needs[rule] & others), default=-1)
-        growth = math.prod(map(facts.count, own)) * facts.shares[rule]
-        if own and growth >= 1 and all(ranks[name] > behind for name in own):
-            growths[rule] = growth
-    return growths
+        bound = math.prod(map(facts.count, own))
+        kept = bound * facts.shares[rule]
+        if own and kept >= 1 and all(ranks[name] > behind for name in own):
+            gains[rule] = (1 - kept) / (kept if isinstance(rule, Pair) else bound)
+    return gains

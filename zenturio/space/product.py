@@ -15,6 +15,8 @@ from zenturio.space.domain import Column
 
 Codes = dict[str, Column]
 
+_INT64 = 1 << 63
+
 FIRST, BATCH = 256, 4096
 """How many points are made at once: few at first, so that a walk begins at once."""
 
@@ -88,14 +90,18 @@ class Product:
             start, batch = stop, BATCH
 
 
-def _runs(start: int, stop: int, stride: int, size: int) -> tuple[Sequence[int], Column | None]:
+def _runs(
+    start: int, stop: int, stride: int, size: int
+) -> tuple[Sequence[int] | Column, Column | None]:
     """The rows of a component in points *start* to *stop*, and how often each is repeated."""
     if start >= stop:
         return range(0), None
     first, last = start // stride, (stop - 1) // stride
     count, low = last - first + 1, first % size
-    wrapped = low + count > size
-    rows = [(low + i) % size for i in range(count)] if wrapped else range(low, low + count)
+    rows: Sequence[int] | Column = range(low, low + count)
+    if low + count > size:
+        small = size < _INT64 // 2
+        rows = np.arange(low, low + count) % size if small else _turning(low, count, size)
     if stride == 1:
         return rows, None
     times = np.full(count, min(stride, stop - start), dtype=np.int64)
@@ -103,3 +109,7 @@ def _runs(start: int, stop: int, stride: int, size: int) -> tuple[Sequence[int],
     if count > 1:
         times[-1] = stop - last * stride
     return rows, times
+
+
+def _turning(low: int, count: int, size: int) -> list[int]:
+    return [(low + i) % size for i in range(count)]
