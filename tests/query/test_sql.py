@@ -7,10 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.query.conftest import fill
-from zenturio.errors import ExpressionError
+from zenturio.errors import ExpressionError, RecordError
 from zenturio.expression import parse
 from zenturio.query.catalog import ROW, catalog
-from zenturio.query.fragments import name, sql
+from zenturio.query.fragments import literal, name, sql
 from zenturio.query.reading import reading
 from zenturio.query.sql import write
 
@@ -193,3 +193,23 @@ def test_values_are_never_in_the_text(reader):
     assert "DROP" not in text
     assert values == [evil]
     assert "'''; DROP TABLE" in written.plain(reader.dialect)
+
+
+def test_what_the_server_cannot_compute_comes_with_its_words(postgres_url):
+    from zenturio.query import results
+    from zenturio.record.open import open_repository
+
+    repository = open_repository(postgres_url)
+    fill(repository, "values", TYPES, {"m": "real"}, ROWS)
+    with pytest.raises(RecordError, match="out of range"):
+        results(repository, "values", where="(y + 1) * 1e308 * 1e10 > 1")
+    repository.close()
+
+
+def test_values_that_are_pasted_are_written_as_each_database_reads_them():
+    assert [literal(v, "sqlite") for v in (None, True, 3, 0.5, math.inf, "it's")] == [
+        "NULL", "1", "3", "0.5", "9e999", "'it''s'",
+    ]  # fmt: skip
+    assert [literal(v, "postgresql") for v in (False, 2**70, 0.5, -math.inf)] == [
+        "FALSE", str(2**70), "0.5::double precision", "'-inf'::double precision",
+    ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -108,8 +108,3 @@ def _real(given: float, dialect: Dialect) -> str:
             return f"'{text}'::double precision"
         return {"inf": "9e999", "-inf": "-9e999"}.get(text, "NULL")
     return f"{text}::double precision" if dialect == "postgresql" else text
-
-
-def listed(names: Sequence[str]) -> str:
-    """Identifiers with commas between them."""
-    return ", ".join(map(name, names))

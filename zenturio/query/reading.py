@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
@@ -71,8 +72,6 @@ def reading(repository: Repository) -> Iterator[Reader]:
 
 def _driver_errors() -> tuple[type[Exception], ...]:
     """What the drivers raise, for those that are loaded."""
-    import sys  # noqa: PLC0415
-
     modules = ("sqlite3", "pysqlite3.dbapi2", "psycopg")
     return tuple(sys.modules[name].Error for name in modules if name in sys.modules)
 
