@@ -1,0 +1,37 @@
+"""Studies to be harmed, remembered in each kind of database."""
+
+import faulthandler
+
+import pytest
+
+from postgres import postgres, postgres_url
+from study.oracle import Study
+
+__all__ = ["postgres", "postgres_url"]
+
+
+@pytest.fixture(autouse=True)
+def never_a_hang():
+    """A driver in this process that hangs shows where, and ends the tests."""
+    faulthandler.dump_traceback_later(300, exit=True)
+    yield
+    faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request, tmp_path) -> str:
+    """An empty place, of each kind."""
+    if request.param == "sqlite":
+        return str(tmp_path / "zenturio.db")
+    return request.getfixturevalue("postgres_url")
+
+
+@pytest.fixture
+def study(tmp_path):
+    """Makes studies, of the sizes that a test wants."""
+
+    def make(count: int, repeats: int = 1, work: str = "", url: str = "") -> Study:
+        place = url or str(tmp_path / "zenturio.db")
+        return Study(tmp_path / "project", place, count, repeats, work).write()
+
+    return make

@@ -1,0 +1,98 @@
+"""Several drivers at one study: beside each other with --join, and after one fell silent."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from study import oracle
+
+BRIEF = 'echo $n >> "$FLAKY/runs"; sleep 0.01'
+
+
+def runs(study):
+    return sorted(map(int, (study.folder / "flaky" / "runs").read_text().split()))
+
+
+def test_a_second_driver_is_told_who_has_the_study(study):
+    small = study(100, work="sleep 0.05")
+    first = small.start("jobs=1")
+    oracle.wait_for(first, "ok")
+    second = small.zen()
+    _, err = oracle.finished(second, 5)
+    assert str(first.pid) in err
+    assert "--join" in err
+    first.send_signal(signal.SIGINT)
+    oracle.finished(first, 130)
+
+
+@pytest.mark.parametrize(
+    ("drivers", "kind"),
+    [
+        (8, "sqlite"),
+        (2, "postgresql"),
+        pytest.param(2, "sqlite", marks=pytest.mark.slow),
+        pytest.param(8, "postgresql", marks=pytest.mark.slow),
+    ],
+)
+def test_drivers_that_join_share_the_work_and_run_nothing_twice(study, request, drivers, kind):
+    url = request.getfixturevalue("postgres_url") if kind == "postgresql" else ""
+    small = study(120, work=BRIEF, url=url)
+    running = [small.start("join", "jobs=1") for _ in range(drivers)]
+    outs = [oracle.finished(process)[0] for process in running]
+    expected = sorted([*range(1, 121)])
+    assert runs(small) == expected
+    assert sum(map(oracle.told, outs)) == 120
+    assert sum(oracle.told(out) > 0 for out in outs) > 1
+    oracle.settled(small)
+
+
+def test_drivers_that_join_take_over_from_one_that_is_killed(study, tmp_path):
+    took_over(study, str(tmp_path / "zenturio.db"))
+
+
+@pytest.mark.slow
+def test_drivers_that_join_take_over_on_a_server(study, postgres_url):
+    took_over(study, postgres_url)
+
+
+def took_over(study, url):
+    small = study(150, work=BRIEF, url=url)
+    killed = small.start("join")
+    oracle.wait_for(killed, "ok")
+    others = [small.start("join", "jobs=1") for _ in range(2)]
+    oracle.wait_for(others[0], "planned")
+    killed.kill()
+    killed.communicate(timeout=oracle.PATIENCE)
+    for process in others:
+        oracle.finished(process)
+    oracle.settled(small)
+
+
+def test_what_a_stopped_driver_brings_too_late_is_superseded(study, url):
+    """It is stopped beyond its lease, another takes its claims over, and it goes on."""
+    small = study(8, work="sleep 0.4", url=url)
+    stopped = small.start("lease=1", "jobs=2")
+    oracle.wait_for(stopped, "planned")
+    while small.states()["running"] < 2:
+        time.sleep(0.01)
+    os.kill(stopped.pid, signal.SIGSTOP)
+    time.sleep(1.1)
+    oracle.finished(small.start("join", "jobs=2"))
+    os.kill(stopped.pid, signal.SIGCONT)
+    _, err = oracle.finished(stopped, 5)
+    assert "another driver took the study over" in err
+    oracle.settled(small)
+    assert "superseded" in attempts(small)
+
+
+def attempts(study):
+    from zenturio.record.open import open_repository
+
+    repository = open_repository(study.url)
+    try:
+        records = repository.records("study")
+        return {a.state for record in records for a in repository.attempts(record.digest)}
+    finally:
+        repository.close()
