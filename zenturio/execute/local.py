@@ -23,6 +23,7 @@ from typing import Self
 from zenturio.errors import ExpressionError, PlaceError, ZenError
 from zenturio.execute.cpus import Cpus
 from zenturio.execute.dispatch import Dispatcher
+from zenturio.execute.filing import disk
 from zenturio.execute.running import Runner, Settings
 from zenturio.execute.task import Room, Task
 from zenturio.execute.workspace import Keep
@@ -53,7 +54,8 @@ class Local:
         self._lock = Lock()
         self._runner = Runner(folder, replace(settings, keep=keep), self._closed)
         room = Room(self.slots, self._memory)
-        self._dispatcher = Dispatcher(self._runner, room, Cpus() if pin else None, self._closed)
+        with disk(folder):  # short of open files, it has no pipe to wake its thread through
+            self._dispatcher = Dispatcher(self._runner, room, Cpus() if pin else None, self._closed)
 
     def submit(self, experiment: Experiment) -> Future[Outcome]:
         """Takes an experiment; it starts when there is room for it."""
