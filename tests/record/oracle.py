@@ -8,7 +8,7 @@ from pathlib import Path
 from record.worker import STUDY, drive, result
 from zenturio.record import upkeep
 from zenturio.record.open import open_repository
-from zenturio.testing.repository import experiment, same
+from zenturio.testing.experiments import experiment, same
 
 WORKER = Path(__file__).parent / "worker.py"
 

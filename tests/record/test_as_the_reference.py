@@ -13,7 +13,7 @@ from zenturio.errors import ZenError
 from zenturio.experiment.experiment import Log, Missing, Series
 from zenturio.record import Definition, Driver, Field, Memory, upkeep
 from zenturio.record.open import open_repository
-from zenturio.testing.repository import experiment, outcome, same
+from zenturio.testing.experiments import experiment, outcome, same
 
 STUDIES = ("s", "t")
 EXPERIMENTS = [experiment(i, {"n": v}) for i, v in enumerate([1, 2.5, "x", None, 2**70, -0.0])]

@@ -11,7 +11,7 @@ from zenturio.record import codec
 from zenturio.record.codec import COLUMNS, Form
 from zenturio.record.facts import Field
 from zenturio.record.layout import Layout, spread
-from zenturio.testing.repository import same
+from zenturio.testing.experiments import same
 
 text = st.text(st.characters(exclude_categories=())) | st.text("\0\udcff\ud800aä", max_size=4)
 scalars = (

@@ -31,10 +31,10 @@ def test_the_room_has_the_failpoints_that_are_tried_here():
 @pytest.mark.parametrize(
     "failpoint",
     [
-        "record.created:1", "record.widened:1", "record.widened:2", "record.begun:3",
-        "record.written:2", "record.written:4", "record.written:5", "record.written:6",
-        "record.written:7", "record.committed:2", "record.committed:5", "record.committed:6",
-        "record.committed:7",
+        "record.created:1", "record.widened:1", "record.widened:2", "record.begun:4",
+        # The schema, the study, the lease, the experiments, their first claim, its outcomes.
+        *(f"record.written:{write}" for write in (1, 2, 3, 4, 5, 6)),
+        *(f"record.committed:{write}" for write in (2, 3, 5, 6)),
     ],
 )  # fmt: skip
 def test_a_driver_that_is_killed_at_a_failpoint_is_resumed(url, failpoint):
@@ -67,7 +67,7 @@ def test_a_driver_that_is_killed_at_any_moment_is_resumed(url, seed):
 
 
 def test_a_claim_that_was_committed_but_not_heard_of_strands_no_point(url):
-    killed = oracle.start(url, 5, 5, ZENTURIO_FAILPOINT="record.committed:6")
+    killed = oracle.start(url, 5, 5, ZENTURIO_FAILPOINT="record.committed:5")
     out, err = killed.communicate()
     assert "claim" not in out
     repository = open_repository(url)

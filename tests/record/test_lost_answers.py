@@ -6,7 +6,7 @@ from record import oracle
 from record.worker import DEFINITION, STUDY, result
 from zenturio.record import Driver, database
 from zenturio.record.open import open_repository
-from zenturio.testing.repository import experiment
+from zenturio.testing.experiments import experiment
 
 
 class _Deaf:

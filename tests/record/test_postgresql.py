@@ -10,7 +10,8 @@ from zenturio.errors import RecordError
 from zenturio.record import Driver
 from zenturio.record.open import open_repository
 from zenturio.record.repository import Repository
-from zenturio.testing.repository import RepositoryContract, experiment, outcome
+from zenturio.testing.experiments import experiment, outcome
+from zenturio.testing.repository import RepositoryContract
 
 
 class TestPostgreSQL(RepositoryContract):

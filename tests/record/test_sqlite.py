@@ -15,7 +15,8 @@ from zenturio.record import Driver, sqlite, upkeep
 from zenturio.record.filesystem import lock_holders, network_file_system
 from zenturio.record.open import open_repository
 from zenturio.record.repository import Repository
-from zenturio.testing.repository import RepositoryContract, experiment, outcome
+from zenturio.testing.experiments import experiment, outcome
+from zenturio.testing.repository import RepositoryContract
 
 
 class TestSQLite(RepositoryContract):

@@ -13,7 +13,7 @@ from zenturio.experiment.experiment import Artifact
 from zenturio.record import Driver, sqlite, upkeep
 from zenturio.record.database import Database
 from zenturio.record.open import flavour, open_repository
-from zenturio.testing.repository import experiment, outcome
+from zenturio.testing.experiments import experiment, outcome
 
 
 def _sql(url, *statements):

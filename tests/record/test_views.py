@@ -8,7 +8,7 @@ from sqlalchemy import text
 from zenturio.experiment.experiment import Missing, Series
 from zenturio.record import Definition, Driver, Field
 from zenturio.record.open import open_repository
-from zenturio.testing.repository import ODD_MEASURES, experiment, outcome
+from zenturio.testing.experiments import ODD_MEASURES, experiment, outcome
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from dataclasses import replace
 from zenturio.experiment.experiment import Log
 from zenturio.record import Definition, Driver, Field
 from zenturio.record.open import open_repository
-from zenturio.testing.repository import experiment, outcome
+from zenturio.testing.experiments import experiment, outcome
 
 STUDY = "oracle"
 DEFINITION = Definition((Field("n", "int"),), (Field("time", how="stdout"),))

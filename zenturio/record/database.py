@@ -130,7 +130,7 @@ class Database:
 
     def read(self, work: Callable[[Transaction], Result]) -> Result:
         """What *work* answers, seeing one moment."""
-        return self._patiently(self.flavour.begin_read, work)
+        return self._patiently(work, writing=False)
 
     def write(self, work: Callable[[Transaction], Result]) -> Result:
         """What *work* answers, once it is committed.
@@ -138,17 +138,17 @@ class Database:
         Where the line broke it is done again on a new one, whether or not the first commit went
         through: so *work* must be such that a second time changes nothing.
         """
-        return self._patiently(self.flavour.begin_write, work)
+        return self._patiently(work, writing=True)
 
     def close(self) -> None:
         self.engine.dispose()
 
-    def _patiently(self, begin: Sequence[str], work: Callable[[Transaction], Result]) -> Result:
+    def _patiently(self, work: Callable[[Transaction], Result], *, writing: bool) -> Result:
         deadline = time.monotonic() + self._patience
         pause = 0.05
         while True:
             try:
-                return self._once(begin, work)
+                return self._once(work, writing)
             except (DBAPIError, self._driver_error) as error:
                 cause = getattr(error, "orig", None) or error
                 if not self.flavour.lost(cause) or time.monotonic() + pause > deadline:
@@ -157,17 +157,20 @@ class Database:
             time.sleep(pause)
             pause = min(pause * 2, 1.0)
 
-    def _once(self, begin: Sequence[str], work: Callable[[Transaction], Result]) -> Result:
+    def _once(self, work: Callable[[Transaction], Result], writing: bool) -> Result:
         connection = self.engine.raw_connection()
         try:
             cursor = connection.cursor()
-            for statement in begin:
+            for statement in self.flavour.begin_write if writing else self.flavour.begin_read:
                 cursor.execute(statement)
-            BEGUN()
+            if writing:
+                BEGUN()
             result = work(Transaction(self.flavour, cursor, self._compiled))
-            WRITTEN()
+            if writing:
+                WRITTEN()
             cursor.execute("COMMIT")
-            COMMITTED()
+            if writing:
+                COMMITTED()
         except BaseException as error:
             self._undo(connection, error)
             raise

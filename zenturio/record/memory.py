@@ -5,18 +5,16 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from zenturio.errors import Complaint
-from zenturio.experiment.experiment import Artifact, Experiment, Log, Measure, Outcome
-from zenturio.expression import Value
+from zenturio.experiment.experiment import Artifact, Experiment, Outcome
 from zenturio.record import complaints, naming, rules
 from zenturio.record.driver import Driver
 from zenturio.record.facts import (
     STATES,
     Attempt,
-    AttemptState,
     Definition,
     Event,
     Key,
@@ -27,63 +25,8 @@ from zenturio.record.facts import (
     State,
     Study,
 )
-from zenturio.record.rules import Standing
 from zenturio.record.sharing import shared_metrics
-
-Metrics = Mapping[str, Measure]
-_Try = tuple[int, int]
-"""An attempt's number and its driver's."""
-
-
-@dataclass
-class _Row:
-    """What a study knows of an experiment."""
-
-    key: Key
-    values: dict[str, Value]
-    metrics: dict[str, Measure] = field(default_factory=dict)
-
-
-@dataclass
-class _Shelf:
-    """A study with its rows."""
-
-    study: Study
-    definition: Definition
-    rows: dict[str, _Row] = field(default_factory=dict)
-    parameters: dict[str, None] = field(default_factory=dict)
-    """Every one that was declared or given, in order."""
-    events: list[Event] = field(default_factory=list)
-
-    def ways(self) -> dict[str, str]:
-        return {metric.name: metric.how for metric in self.definition.metrics}
-
-
-@dataclass(eq=False)
-class _Known:
-    """An experiment: how it stands, and what came of its attempts."""
-
-    row: int
-    home: str
-    """The study that added it first, or that has it since that one went."""
-    standing: Standing = field(default_factory=lambda: Standing("waiting", 0, None))
-    outcome: Outcome | None = None
-    """Without metrics, logs and artifacts."""
-    attempts: dict[_Try, Attempt] = field(default_factory=dict)
-    logs: dict[_Try, Logs] = field(default_factory=dict)
-    artifacts: dict[_Try, tuple[Artifact, ...]] = field(default_factory=dict)
-
-    def kept(self) -> set[str]:
-        """Where the files of its artifacts lie."""
-        return {str(file.kept) for files in self.artifacts.values() for file in files}
-
-    def chosen(self, attempt: int | None) -> _Try | None:
-        """The attempt of that number; the newest, if none is named."""
-        newest = (self.standing.attempt, self.standing.driver or 0)
-        if attempt in {None, newest[0]} and newest in self.attempts:
-            return newest
-        number = newest[0] if attempt is None else attempt
-        return next((t for t in sorted(self.attempts) if t[0] == number), None)
+from zenturio.record.shelf import Known, Row, Shelf
 
 
 class Memory:
@@ -92,8 +35,8 @@ class Memory:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._lock = threading.RLock()
-        self._shelves: dict[str, _Shelf] = {}
-        self._known: dict[str, _Known] = {}
+        self._shelves: dict[str, Shelf] = {}
+        self._known: dict[str, Known] = {}
         self._leases: dict[int, tuple[Lease, Driver]] = {}
         self._lease_numbers = itertools.count(1)
         self._row_numbers = itertools.count(1)
@@ -114,15 +57,12 @@ class Memory:
     def open(self, name: str, definition: Definition) -> Study:
         naming.check(name, definition)
         with self._lock:
-            if name in self._shelves:
-                self._shelves[name].definition = definition
-            else:
+            if name not in self._shelves:
                 taken = [v for s in self.studies() for v in (s.view, s.view_all)]
                 study = Study(name, *naming.views(name, taken), self._clock())
-                self._shelves[name] = _Shelf(study, definition)
-            shelf = self._shelves[name]
-            shelf.parameters |= dict.fromkeys(p.name for p in definition.parameters)
-            return shelf.study
+                self._shelves[name] = Shelf(study, definition)
+            self._shelves[name].define(definition)
+            return self._shelves[name].study
 
     def study(self, name: str) -> Study:
         return self._shelf(name).study
@@ -133,31 +73,31 @@ class Memory:
     def definition(self, study: str) -> Definition:
         return self._shelf(study).definition
 
-    def _shelf(self, name: str) -> _Shelf:
+    def _shelf(self, name: str) -> Shelf:
         if name not in self._shelves:
             raise complaints.no_study(name, self._shelves)
         return self._shelves[name]
 
     def burden(self, study: str) -> Removal:
         with self._lock:
-            alone = [self._known[d] for d in self._shelf(study).rows if not self._others(study, d)]
-            logs = [s for k in alone for log in k.logs.values() for s in (log.stdout, log.stderr)]
+            rows = self._shelf(study).rows
+            alone = [self._known[digest] for digest in rows if not self._others(study, digest)]
             kept = {path for known in alone for path in known.kept()}
             others = (known for known in self._known.values() if known not in alone)
-            kept -= {path for known in others for path in known.kept()}
             return Removal(
                 study,
                 experiments=len(alone),
-                shared=len(self._shelf(study).rows) - len(alone),
+                shared=len(rows) - len(alone),
                 attempts=sum(len(known.attempts) for known in alone),
-                log_bytes=sum(len(log.head) + len(log.tail) for log in logs),
-                artifacts=tuple(sorted(kept)),
+                log_bytes=sum(known.log_bytes() for known in alone),
+                artifacts=tuple(sorted(kept.difference(*(known.kept() for known in others)))),
             )
 
     def delete(self, study: str) -> Removal:
         with self._lock:
             for lease in self._living(study):
                 raise complaints.still_driven(lease)
+            self._bury(study)
             removal = self.burden(study)
             for digest in self._shelf(study).rows:
                 others = self._others(study, digest)
@@ -185,6 +125,7 @@ class Memory:
             for lease in self._living(study):
                 if not join:
                     raise complaints.driven(lease)
+            self._bury(study)
             now = self._clock()
             number = next(self._lease_numbers)
             lease = Lease(number, study, driver.host, driver.pid, now, now + seconds, seconds)
@@ -217,14 +158,16 @@ class Memory:
         return held
 
     def _living(self, study: str) -> list[Lease]:
-        """The leases of drivers that are alive; those of others end here."""
-        living = []
-        for lease, driver in list(self._leases.values()):
-            if lease.study == study and self._alive(lease, driver):
-                living.append(lease)
-            elif lease.study == study:
+        """The leases of drivers that are alive."""
+        held = [held for held in self._leases.values() if held[0].study == study]
+        return [lease for lease, driver in held if self._alive(lease, driver)]
+
+    def _bury(self, study: str) -> None:
+        """Ends the leases of all others."""
+        living = self._living(study)
+        for lease in self.drivers(study):
+            if lease not in living:
                 self._retire(lease, "superseded")
-        return living
 
     def _alive(self, lease: Lease, driver: Driver) -> bool:
         return lease.until > self._clock() and not driver.gone()
@@ -235,12 +178,9 @@ class Memory:
         self.note(lease.study, "driver", f"lease {lease.number}: {why}")
         for digest, known in self._known.items():
             if known.standing.state == "running" and known.standing.driver == lease.number:
-                attempt = (known.standing.attempt, lease.number)
-                known.attempts[attempt] = replace(
-                    known.attempts[attempt], state="stale", ended=self._clock(), cause=why
-                )
-                known.standing = replace(known.standing, state="waiting")
-                self.note(lease.study, "stale", f"attempt {attempt[0]}: driver {why}", digest)
+                known.give_up(why, self._clock())
+                text = f"attempt {known.standing.attempt}: driver {why}"
+                self.note(lease.study, "stale", text, digest)
 
     # Experiments
 
@@ -250,15 +190,15 @@ class Memory:
             digests = [self._add(shelf, experiment) for experiment in experiments]
             return frozenset(d for d in digests if self._known[d].outcome is not None)
 
-    def _add(self, shelf: _Shelf, experiment: Experiment) -> str:
+    def _add(self, shelf: Shelf, experiment: Experiment) -> str:
         digest, name = experiment.digest, shelf.study.name
         if digest not in self._known:
-            self._known[digest] = _Known(next(self._row_numbers), name)
+            self._known[digest] = Known(digest, next(self._row_numbers), name)
         if digest in shelf.rows:
             return digest
         known = self._known[digest]
         key = Key(experiment.index, experiment.repeat, known.row)
-        shelf.rows[digest] = _Row(key, dict(experiment.values))
+        shelf.rows[digest] = Row(key, dict(experiment.values))
         shelf.parameters |= dict.fromkeys(experiment.values)
         if known.outcome is not None:
             self._take_over(digest, known.home, name)
@@ -268,7 +208,7 @@ class Memory:
         """Gives study *target* the metrics that *source* has of an experiment."""
         theirs, ours = self._shelves[source], self._shelves[target]
         ours.rows[digest].metrics = shared_metrics(
-            theirs.rows[digest].metrics, source, theirs.ways(), ours.ways()
+            theirs.rows[digest].metrics, source, theirs.ways, ours.ways
         )
 
     def claim(self, study: str, driver: int, digests: Sequence[str]) -> dict[str, int]:
@@ -282,10 +222,7 @@ class Memory:
         known = self._known[digest]
         number = rules.grant(known.standing, lease.number)
         if number is not None and known.standing.state == "waiting":
-            known.standing = Standing("running", number, lease.number)
-            known.attempts[number, lease.number] = Attempt(
-                number, "running", lease.number, lease.host, self._clock()
-            )
+            known.begin(number, lease.number, lease.host, self._clock())
         return number
 
     def _relieve(self, digests: Iterable[str], driver: int) -> None:
@@ -318,33 +255,14 @@ class Memory:
             case "supersede":
                 return self._supersede(study, driver, outcome)
             case "accept":
-                self._keep(known, driver, outcome, outcome.status, {} if final else outcome.metrics)
-                state: State = outcome.status if final else "waiting"
-                known.standing = Standing(state, outcome.attempt, driver)
+                known.keep(outcome, driver, outcome.status, {} if final else outcome.metrics)
+                known.end(outcome, outcome.status if final else "waiting")
                 if final:
-                    self._accept(study, known, outcome)
+                    self._share(study, outcome)
         return final
 
-    def _keep(
-        self, known: _Known, driver: int, outcome: Outcome, state: AttemptState, metrics: Metrics
-    ) -> None:
-        at = (outcome.attempt, driver)
-        known.attempts[at] = Attempt(
-            outcome.attempt,
-            state,
-            driver,
-            outcome.host,
-            outcome.started,
-            outcome.ended,
-            outcome.cause,
-            outcome.exit,
-            metrics,
-        )
-        known.logs[at] = Logs(outcome.stdout, outcome.stderr)
-        known.artifacts[at] = outcome.artifacts
-
-    def _accept(self, study: str, known: _Known, outcome: Outcome) -> None:
-        known.outcome = replace(outcome, metrics={}, stdout=Log(), stderr=Log(), artifacts=())
+    def _share(self, study: str, outcome: Outcome) -> None:
+        """Gives the metrics to every study that has the experiment."""
         self._shelves[study].rows[outcome.digest].metrics = dict(outcome.metrics)
         for other in self._others(study, outcome.digest):
             self._take_over(outcome.digest, study, other)
@@ -353,7 +271,7 @@ class Memory:
         known = self._known[outcome.digest]
         past = known.attempts.get((outcome.attempt, driver))
         if rules.supersedes(past.state if past else None):
-            self._keep(known, driver, outcome, "superseded", outcome.metrics)
+            known.keep(outcome, driver, "superseded", outcome.metrics)
             self.note(study, "superseded", f"attempt {outcome.attempt} came late", outcome.digest)
         return False
 
@@ -388,31 +306,23 @@ class Memory:
             return False
         self._shelves[study].rows[outcome.digest].metrics = dict(outcome.metrics)
         if not self._others(study, outcome.digest):
-            at = (known.standing.attempt, known.standing.driver or 0)
-            status, cause = outcome.status, outcome.cause
-            known.standing = replace(known.standing, state=status)
-            known.outcome = replace(known.outcome, status=status, cause=cause)
-            known.attempts[at] = replace(known.attempts[at], state=status, cause=cause)
+            known.judge_anew(outcome)
         return True
 
     def reopen(self, study: str, digests: Sequence[str]) -> int:
         with self._lock:
             self._require(study, digests)
-            states = {d: self._known[d].standing for d in digests}
-            closed = [d for d, s in states.items() if s.recorded and s.state != "ok"]
-            for digest in closed:
-                known, at = (
-                    self._known[digest],
-                    (states[digest].attempt, states[digest].driver or 0),
-                )
-                metrics = dict(self._shelf(study).rows[digest].metrics)
-                known.attempts[at] = replace(known.attempts[at], metrics=metrics)
-                known.standing = replace(states[digest], state="waiting")
-                known.outcome = None
-                for shelf in self._shelves.values():
-                    if digest in shelf.rows:
-                        shelf.rows[digest].metrics = {}
-                self.note(study, "reopened", f"attempt {states[digest].attempt} set aside", digest)
+            closed = [
+                known
+                for known in (self._known[digest] for digest in dict.fromkeys(digests))
+                if known.standing.recorded and known.standing.state != "ok"
+            ]
+            for known in closed:
+                known.reopen(self._shelf(study).rows[known.digest].metrics)
+                for name in [study, *self._others(study, known.digest)]:
+                    self._shelves[name].rows[known.digest].metrics = {}
+                text = f"attempt {known.standing.attempt} set aside"
+                self.note(study, "reopened", text, known.digest)
             return len(closed)
 
     # Answers
@@ -423,15 +333,10 @@ class Memory:
             found = {}
             for digest in digests:
                 known = self._known.get(digest)
-                if known is None or known.outcome is None:
-                    continue
-                rows = (shelf or self._shelves[known.home]).rows
-                if digest in rows:
-                    found[digest] = self._whole(known.outcome, rows[digest])
+                rows = (shelf or self._shelves[known.home]).rows if known else {}
+                if known and digest in rows and (outcome := known.whole(rows[digest])):
+                    found[digest] = outcome
             return found
-
-    def _whole(self, outcome: Outcome, row: _Row) -> Outcome:
-        return replace(outcome, metrics=dict(row.metrics))
 
     def counts(self, study: str) -> dict[State, int]:
         with self._lock:
@@ -455,18 +360,14 @@ class Memory:
         shelf = self._shelves.get(study)
         if shelf is None or digest not in shelf.rows:
             return None
-        row, known = shelf.rows[digest], self._known[digest]
-        if known.standing.state not in wanted:
-            return None
-        outcome = known.outcome and self._whole(known.outcome, row)
-        values = {name: row.values.get(name) for name in shelf.parameters}
-        return Record(row.key, digest, known.standing.state, values, outcome)
+        record = self._known[digest].seen(shelf)
+        return record if record.state in wanted else None
 
     def attempts(self, digest: str) -> tuple[Attempt, ...]:
         known = self._experiment(digest)
         return tuple(known.attempts[at] for at in sorted(known.attempts))
 
-    def _experiment(self, digest: str) -> _Known:
+    def _experiment(self, digest: str) -> Known:
         if digest not in self._known:
             raise complaints.no_experiment([digest])
         return self._known[digest]

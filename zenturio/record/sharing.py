@@ -16,15 +16,15 @@ def shared_metrics(
     """*metrics* as study *source* measured them, as far as we would have measured the same.
 
     A metric that nobody declared (the program reported it) comes along; one that we measure in
-    another way is missing, and says why.
+    a way of our own is missing, and says why.
     """
     shared = {
         name: measure
         for name, measure in metrics.items()
         if theirs.get(name, "") == ours.get(name, "")
     }
-    for name in ours:
-        if name not in shared:
+    for name, way in ours.items():
+        if way and name not in shared:
             known = "measures it in another way" if name in metrics else "did not measure it"
             shared[name] = Missing(f"the experiment was run by study {source!r}, which {known}")
     return shared

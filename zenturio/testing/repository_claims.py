@@ -1,0 +1,212 @@
+"""What a repository promises of claims, logs, artifacts, and of studies that share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from zenturio.errors import ConflictError, NotFoundError
+from zenturio.experiment.experiment import Artifact, Log, Missing
+from zenturio.record.driver import Driver
+from zenturio.record.facts import Definition, Field, Logs
+from zenturio.record.repository import Repository
+from zenturio.testing.experiments import (
+    DEFINITION,
+    FIVE,
+    A,
+    B,
+    C,
+    dead_driver,
+    driven,
+    outcome,
+    run,
+    run_as,
+)
+
+
+class Claims:
+    def test_what_waits_is_granted_once(self, repository: Repository) -> None:
+        one, two = driven(repository, 2)
+        repository.add("s", FIVE)
+        assert repository.claim("s", one, [A.digest, B.digest]) == {A.digest: 1, B.digest: 1}
+        assert repository.claim("s", two, [B.digest, C.digest]) == {C.digest: 1}
+        assert repository.counts("s")["running"] == 3
+
+    def test_a_claim_whose_answer_was_lost_is_read_again(self, repository: Repository) -> None:
+        (one,) = driven(repository)
+        repository.add("s", [A])
+        assert repository.claim("s", one, [A.digest]) == {A.digest: 1}
+        assert repository.claim("s", one, [A.digest, A.digest]) == {A.digest: 1}
+        assert len(repository.attempts(A.digest)) == 1
+
+    def test_what_has_an_outcome_is_not_granted(self, repository: Repository) -> None:
+        (one,) = driven(repository)
+        run(repository, one, [A])
+        assert repository.claim("s", one, [A.digest]) == {}
+
+    def test_what_was_never_added_is_named(self, repository: Repository) -> None:
+        (one,) = driven(repository)
+        with pytest.raises(NotFoundError, match=f"study 's' has no experiment {A.digest}"):
+            repository.claim("s", one, [A.digest])
+        with pytest.raises(NotFoundError):
+            repository.record("s", one, [outcome(A)])
+        with pytest.raises(NotFoundError):
+            repository.attempts(A.digest)
+
+    def test_a_superseded_driver_claims_nothing(self, repository: Repository) -> None:
+        repository.open("s", DEFINITION)
+        repository.add("s", [A])
+        dead = repository.lease("s", dead_driver())
+        repository.lease("s", Driver.here())
+        with pytest.raises(ConflictError):
+            repository.claim("s", dead.number, [A.digest])
+        assert repository.counts("s")["waiting"] == 1
+
+    def test_a_claim_of_a_lost_driver_of_another_study_is_taken_over(
+        self, repository: Repository
+    ) -> None:
+        (one,) = driven(repository)
+        repository.open("t", DEFINITION)
+        for study in ("s", "t"):
+            repository.add(study, [A])
+        dead = repository.lease("t", dead_driver())
+        repository.claim("t", dead.number, [A.digest])
+        assert repository.claim("s", one, [A.digest]) == {A.digest: 2}
+
+    def test_a_claim_of_a_live_driver_of_another_study_is_respected(
+        self, repository: Repository
+    ) -> None:
+        (one,) = driven(repository)
+        repository.open("t", DEFINITION)
+        for study in ("s", "t"):
+            repository.add(study, [A])
+        other = repository.lease("t", Driver("elsewhere", 1, "x"))
+        repository.claim("t", other.number, [A.digest])
+        assert repository.claim("s", one, [A.digest]) == {}
+
+    def test_leaving_gives_claims_back(self, repository: Repository) -> None:
+        repository.open("s", DEFINITION)
+        repository.add("s", [A])
+        lease = repository.lease("s", Driver.here())
+        repository.claim("s", lease.number, [A.digest])
+        repository.leave(lease)
+        assert repository.counts("s")["waiting"] == 1
+        assert [a.state for a in repository.attempts(A.digest)] == ["stale"]
+
+
+class Files:
+    def test_logs_are_kept_to_the_byte(self, repository: Repository) -> None:
+        (one,) = driven(repository)
+        every = Log(bytes(range(256)) * 4, b"\xff\x00\xfe" * 100, 10**10)
+        heard = replace(outcome(A), stdout=every, stderr=Log(b"\0", b"", 1))
+        run_as(repository, one, [A], [heard])
+        run(repository, one, [B])
+        assert repository.logs(A.digest) == Logs(every, Log(b"\0", b"", 1))
+        assert repository.logs(A.digest, 1) == repository.logs(A.digest)
+        assert repository.logs(B.digest) == Logs()
+        assert repository.logs(A.digest, 2) == Logs()
+
+    def test_each_attempt_has_its_logs(self, repository: Repository) -> None:
+        (one,) = driven(repository)
+        repository.add("s", [A])
+        for number in (1, 2):
+            repository.claim("s", one, [A.digest])
+            said = Log(b"%d" % number, b"", 1)
+            failed = replace(outcome(A, "failed", attempt=number), stderr=said)
+            repository.record("s", one, [failed], final=number == 2)
+        assert repository.logs(A.digest).stderr.head == b"2"
+        assert repository.logs(A.digest, 1).stderr.head == b"1"
+
+    def test_artifacts_are_kept(self, repository: Repository) -> None:
+        (one,) = driven(repository)
+        files = tuple(
+            Artifact(f"out/{i}.dat", 2**40 + i, f"{i:064x}", Path(f"/kept/Größe {i}"))
+            for i in range(3)
+        )
+        run_as(repository, one, [A], [replace(outcome(A), artifacts=files)])
+        assert repository.artifacts(A.digest) == files
+        assert repository.artifacts(A.digest, 1) == files
+        assert repository.artifacts(A.digest, 7) == ()
+
+
+class Sharing:
+    def test_what_one_study_has_run_another_recalls(self, repository: Repository) -> None:
+        (one,) = driven(repository)
+        run(repository, one, [A], time=2.5)
+        repository.open("t", DEFINITION)
+        assert repository.add("t", [A, B]) == {A.digest}
+        assert repository.counts("t")["ok"] == 1
+        record, waiting = repository.records("t")
+        assert record.outcome == outcome(A, time=2.5)
+        assert waiting.outcome is None
+        assert repository.find([A.digest], "t") == {A.digest: outcome(A, time=2.5)}
+
+    def test_what_two_studies_wait_for_comes_to_both(self, repository: Repository) -> None:
+        (one,) = driven(repository)
+        for name in ("t", "u"):
+            repository.open(name, DEFINITION)
+            repository.add(name, FIVE)
+        repository.add("s", FIVE)
+        run(repository, one, [A], time=2)
+        for name in ("s", "t", "u"):
+            assert repository.counts(name)["ok"] == 1
+            assert next(repository.records(name)).outcome == outcome(A, time=2)
+
+    def test_metrics_measured_in_another_way_are_missing_and_say_so(
+        self, repository: Repository
+    ) -> None:
+        (one,) = driven(repository)
+        run(repository, one, [A], time=1.0, wtime=3.0)
+        ours = (Field("time", how="stderr"), Field("size", how="stdout"))
+        repository.open("t", Definition(metrics=ours))
+        repository.add("t", [A])
+        metrics = repository.find([A.digest], "t")[A.digest].metrics
+        assert metrics["wtime"] == 3.0
+        assert metrics["time"] == Missing(
+            "the experiment was run by study 's', which measures it in another way"
+        )
+        assert metrics["size"] == Missing(
+            "the experiment was run by study 's', which did not measure it"
+        )
+        assert repository.find([A.digest])[A.digest].metrics["time"] == 1.0
+
+    def test_measuring_a_shared_experiment_anew_leaves_its_status(
+        self, repository: Repository
+    ) -> None:
+        (one,) = driven(repository)
+        run(repository, one, [A], time=1.0)
+        repository.open("t", DEFINITION)
+        repository.add("t", [A])
+        assert repository.remeasure("t", [outcome(A, "failed", time=Missing("gone"))]) == 1
+        assert repository.find([A.digest])[A.digest] == outcome(A, time=1.0)
+        found = repository.find([A.digest], "t")[A.digest]
+        assert (found.status, found.metrics) == ("ok", {"time": Missing("gone")})
+
+    def test_a_study_that_goes_leaves_what_others_have(self, repository: Repository) -> None:
+        (one,) = driven(repository)
+        kept = Artifact("a", 1, "0" * 64, Path("/kept/a"))
+        heard = replace(outcome(B), artifacts=(kept,), stdout=Log(b"abc", b"de", 9))
+        run(repository, one, [A], time=1.0)
+        run_as(repository, one, [B], [heard])
+        repository.open("t", DEFINITION)
+        repository.add("t", [A, C])
+        repository.leave(repository.drivers("s")[0])
+        burden = repository.burden("s")
+        assert (burden.experiments, burden.shared, burden.attempts) == (1, 1, 1)
+        assert (burden.log_bytes, burden.artifacts) == (5, ("/kept/a",))
+        assert repository.delete("s") == burden
+        assert [s.name for s in repository.studies()] == ["t"]
+        assert repository.find([A.digest, B.digest]) == {A.digest: outcome(A, time=1.0)}
+        assert repository.counts("t") | {"ok": 1, "waiting": 1} == repository.counts("t")
+        with pytest.raises(NotFoundError):
+            repository.logs(B.digest)
+        repository.open("s", DEFINITION)
+        assert repository.add("s", [A, B]) == {A.digest}
+
+    def test_a_study_with_a_driver_cannot_go(self, repository: Repository) -> None:
+        driven(repository)
+        with pytest.raises(ConflictError, match="cannot be removed: process"):
+            repository.delete("s")
+        assert repository.study("s").name == "s"

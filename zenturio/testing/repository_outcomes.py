@@ -1,0 +1,238 @@
+"""What a repository promises of outcomes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from zenturio.experiment.experiment import Log, Measure
+from zenturio.expression import Value
+from zenturio.record.driver import Driver
+from zenturio.record.facts import Definition, Field
+from zenturio.record.repository import Repository
+from zenturio.testing.experiments import (
+    ALL,
+    DEFINITION,
+    FIVE,
+    ODD_MEASURES,
+    A,
+    B,
+    C,
+    D,
+    dead_driver,
+    driven,
+    experiment,
+    outcome,
+    run,
+    same,
+)
+
+
+class Outcomes:
+    def test_nothing_is_found_before_it_is_recorded(self, repository: Repository) -> None:
+        (one,) = driven(repository)
+        run(repository, one, [A], time=2.5)
+        repository.add("s", [B])
+        assert repository.find([A.digest, B.digest, C.digest]) == {A.digest: outcome(A, time=2.5)}
+
+    def test_recording_twice_keeps_the_first(self, repository: Repository) -> None:
+        (one,) = driven(repository)
+        run(repository, one, [A])
+        assert repository.record("s", one, [outcome(A, "failed")]) == {A.digest}
+        assert repository.find([A.digest]) == {A.digest: outcome(A)}
+        assert [a.state for a in repository.attempts(A.digest)] == ["ok"]
+
+    def test_adding_twice_changes_nothing(self, repository: Repository) -> None:
+        (one,) = driven(repository)
+        assert repository.add("s", [A, A, B]) == frozenset()
+        run(repository, one, [A])
+        assert repository.add("s", FIVE) == {A.digest}
+        assert [r.digest for r in repository.records("s")] == ALL
+        assert sum(repository.counts("s").values()) == 5
+
+    def test_a_late_result_is_kept_as_superseded(self, repository: Repository) -> None:
+        repository.open("s", DEFINITION)
+        repository.add("s", [A])
+        dead = repository.lease("s", dead_driver()).number
+        repository.claim("s", dead, [A.digest])
+        heir = repository.lease("s", Driver.here()).number
+        repository.claim("s", heir, [A.digest])
+        late = replace(outcome(A, time=1.0), stdout=Log(b"late", b"", 4))
+        assert repository.record("s", dead, [late]) == frozenset()
+        assert repository.record("s", heir, [outcome(A, attempt=2, time=2.0)]) == {A.digest}
+        assert repository.record("s", dead, [late]) == frozenset()
+        assert [a.state for a in repository.attempts(A.digest)] == ["superseded", "ok"]
+        assert repository.find([A.digest])[A.digest].metrics == {"time": 2.0}
+        assert repository.logs(A.digest, 1).stdout.head == b"late"
+        assert repository.counts("s")["ok"] == 1
+
+    def test_a_result_without_a_claim_is_kept_as_superseded(self, repository: Repository) -> None:
+        one, two = driven(repository, 2)
+        repository.add("s", [A])
+        repository.claim("s", one, [A.digest])
+        for _ in range(2):
+            assert repository.record("s", two, [outcome(A)]) == frozenset()
+        assert [a.state for a in repository.attempts(A.digest)] == ["running", "superseded"]
+        assert repository.counts("s")["running"] == 1
+
+    def test_an_attempt_that_is_not_final_leaves_the_experiment_waiting(
+        self, repository: Repository
+    ) -> None:
+        (one,) = driven(repository)
+        repository.add("s", [A])
+        repository.claim("s", one, [A.digest])
+        for _ in range(2):
+            repository.record("s", one, [outcome(A, "timeout")], final=False)
+        assert repository.counts("s")["waiting"] == 1
+        assert repository.find([A.digest]) == {}
+        assert repository.claim("s", one, [A.digest]) == {A.digest: 2}
+        repository.record("s", one, [outcome(A, attempt=2)])
+        assert [(a.number, a.state) for a in repository.attempts(A.digest)] == [
+            (1, "timeout"),
+            (2, "ok"),
+        ]
+
+    def test_an_attempt_tells_what_happened(self, repository: Repository) -> None:
+        (one,) = driven(repository)
+        repository.add("s", [A])
+        repository.claim("s", one, [A.digest])
+        (running,) = repository.attempts(A.digest)
+        assert (running.state, running.driver, running.ended) == ("running", one, None)
+        assert running.started > 1.7e9
+        repository.record("s", one, [outcome(A, "failed")])
+        (done,) = repository.attempts(A.digest)
+        assert (done.state, done.host, done.cause, done.exit) == (
+            "failed", "karwendel", "exit 3", 3,
+        )  # fmt: skip
+        assert (done.started, done.ended) == (1e9, 1e9 + 2.5)
+
+    def test_every_kind_of_measure_comes_back_as_it_was(self, repository: Repository) -> None:
+        (one,) = driven(repository)
+        run(repository, one, [A], metrics=ODD_MEASURES)
+        for kind, measure in ODD_MEASURES.items():
+            run(repository, one, [experiment(9, salt=kind)], time=measure)
+            (found,) = repository.find([experiment(9, salt=kind).digest]).values()
+            assert same(found.metrics, {"time": measure})
+        assert same(repository.find([A.digest])[A.digest].metrics, ODD_MEASURES)
+
+    def test_every_kind_of_value_comes_back_as_it_was(self, repository: Repository) -> None:
+        values = {
+            k: v for k, v in ODD_MEASURES.items() if v is None or isinstance(v, int | float | str)
+        } | {"inactive": None}
+        repository.open("s", Definition(tuple(Field(name) for name in values)))
+        mixed = [experiment(i, dict.fromkeys(values, v)) for i, v in enumerate(values.values())]
+        repository.add("s", [experiment(-1, values), *mixed])
+        first, *rest = repository.records("s")
+        assert same(first.values, values)
+        for record, given in zip(rest, mixed, strict=True):
+            assert same(record.values, given.values)
+
+    def test_values_and_metrics_that_nobody_declared_are_kept(self, repository: Repository) -> None:
+        (one,) = driven(repository)
+        run(repository, one, [experiment(1, {"n": 1, "m": "x"})], wtime=0.5)
+        run(repository, one, [experiment(2, {"n": 2})], time=1)
+        one_, two = repository.records("s")
+        assert one_.values == {"n": 1, "m": "x"}
+        assert one_.outcome is not None
+        assert one_.outcome.metrics == {"wtime": 0.5}
+        assert two.values in ({"n": 2}, {"n": 2, "m": None})
+        assert two.outcome is not None
+        assert two.outcome.metrics == {"time": 1}
+
+    @pytest.mark.parametrize("count", [300, 1700])
+    def test_many_parameters_and_metrics_work(self, repository: Repository, count: int) -> None:
+        values: dict[str, Value] = {f"p{i}": (i, i / 7, f"t{i}")[i % 3] for i in range(count)}
+        metrics: dict[str, Measure] = {f"m{i}": (i / 3, i, f"t{i}")[i % 3] for i in range(count)}
+        fields = tuple(map(Field, values)), tuple(map(Field, metrics))
+        repository.open("s", Definition(*fields))
+        one = repository.lease("s", Driver.here()).number
+        run(repository, one, [experiment(1, values)], metrics=metrics)
+        (record,) = repository.records("s")
+        assert record.values == values
+        assert record.outcome is not None
+        assert record.outcome.metrics == metrics
+
+    def test_counts_name_every_state(self, repository: Repository) -> None:
+        (one,) = driven(repository)
+        repository.add("s", FIVE)
+        repository.claim("s", one, ALL[:4])
+        repository.record("s", one, [outcome(A), outcome(B, "failed"), outcome(C, "cancelled")])
+        assert repository.counts("s") == {
+            "waiting": 1, "running": 1, "ok": 1, "failed": 1, "timeout": 0, "cancelled": 1,
+        }  # fmt: skip
+
+    def test_records_come_by_index_then_repeat(self, repository: Repository) -> None:
+        repository.open("s", DEFINITION)
+        indices = [10**200, 3, -1, 2**63, 2**63 - 1, 10**30, 0, 3 * 10**30, 2**64]
+        given = [experiment(i, {}, repeat=r) for i in indices for r in (2, 1)]
+        given += [experiment(-1, {}, repeat=1, salt=str(i)) for i in range(3)]
+        repository.add("s", given)
+        records = list(repository.records("s"))
+        assert [(r.index, r.repeat) for r in records] == sorted((e.index, e.repeat) for e in given)
+        for at in (0, 5, len(given) - 2, len(given) - 1):
+            assert list(repository.records("s", after=records[at].key)) == records[at + 1 :]
+
+    def test_records_may_be_asked_for_by_state(self, repository: Repository) -> None:
+        (one,) = driven(repository)
+        repository.add("s", FIVE)
+        run(repository, one, [B, D])
+        assert [r.digest for r in repository.records("s", states=["ok"])] == [B.digest, D.digest]
+        waiting = repository.records("s", states=("waiting", "running"))
+        assert [r.outcome for r in waiting] == [None] * 3
+
+    def test_results_may_be_entered_with_their_experiments(self, repository: Repository) -> None:
+        (one,) = driven(repository)
+        pairs = [(e, outcome(e, time=e.index)) for e in FIVE]
+        assert repository.enter("s", one, pairs) == set(ALL)
+        assert repository.enter("s", one, pairs) == set(ALL)
+        assert repository.counts("s")["ok"] == 5
+        assert [r.outcome for r in repository.records("s")] == [o for _, o in pairs]
+        assert len(repository.attempts(A.digest)) == 1
+
+    def test_entering_what_another_has_yields_to_it(self, repository: Repository) -> None:
+        one, two = driven(repository, 2)
+        repository.add("s", [B])
+        repository.claim("s", one, [B.digest])
+        repository.enter("s", one, [(A, outcome(A, time=1))])
+        pairs = [(e, outcome(e, time=2)) for e in (A, B, C)]
+        assert repository.enter("s", two, pairs) == {C.digest}
+        assert repository.find([A.digest])[A.digest].metrics == {"time": 1}
+        assert [a.state for a in repository.attempts(A.digest)] == ["ok", "superseded"]
+        assert [a.state for a in repository.attempts(B.digest)] == ["running", "superseded"]
+
+    def test_entering_what_failed_before_is_its_next_attempt(self, repository: Repository) -> None:
+        (one,) = driven(repository)
+        run(repository, one, [A], "failed")
+        repository.reopen("s", [A.digest])
+        for _ in range(2):
+            assert repository.enter("s", one, [(A, outcome(A))]) == {A.digest}
+        assert [a.state for a in repository.attempts(A.digest)] == ["failed", "ok"]
+        assert repository.find([A.digest])[A.digest].attempt == 2
+
+    def test_what_failed_may_be_opened_again(self, repository: Repository) -> None:
+        (one,) = driven(repository)
+        run(repository, one, [A])
+        run(repository, one, [B], "failed", time=1.0, far=2**70)
+        assert repository.reopen("s", [A.digest, B.digest]) == 1
+        assert repository.reopen("s", [A.digest, B.digest]) == 0
+        assert repository.counts("s")["waiting"] == 1
+        assert repository.claim("s", one, ALL[:2]) == {B.digest: 2}
+        repository.record("s", one, [outcome(B, attempt=2, size=1)])
+        assert [a.state for a in repository.attempts(B.digest)] == ["failed", "ok"]
+        assert repository.find([B.digest])[B.digest].metrics == {"size": 1}
+
+    def test_metrics_may_be_measured_anew(self, repository: Repository) -> None:
+        (one,) = driven(repository)
+        repository.add("s", [C])
+        run(repository, one, [A], "failed", time=1.0, old="x", older=2**64)
+        run(repository, one, [B])
+        anew = replace(outcome(A, time=math.inf, new=2), started=0.0, host="elsewhere")
+        assert repository.remeasure("s", [anew, outcome(C)]) == 1
+        found = repository.find([A.digest])[A.digest]
+        assert found == replace(outcome(A, time=math.inf, new=2), exit=3)
+        assert repository.counts("s") | {"ok": 2, "failed": 0, "waiting": 1} == repository.counts(
+            "s"
+        )
+        assert [a.state for a in repository.attempts(A.digest)] == ["ok"]

@@ -1,0 +1,193 @@
+"""What a repository promises of studies and of who drives them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from zenturio.errors import ConflictError, InputError, NotFoundError
+from zenturio.record.driver import Driver
+from zenturio.record.facts import Definition, Field
+from zenturio.record.repository import Repository
+from zenturio.testing.experiments import (
+    DEFINITION,
+    A,
+    B,
+    dead_driver,
+    experiment,
+)
+
+
+class Studies:
+    def test_a_study_opened_twice_is_one(self, repository: Repository) -> None:
+        first = repository.open("s", DEFINITION)
+        assert repository.open("s", DEFINITION) == first == repository.study("s")
+        assert repository.studies() == (first,)
+
+    def test_studies_are_told_in_the_order_of_their_creation(self, repository: Repository) -> None:
+        for name in ("b", "a", "c", "a b"):
+            repository.open(name, DEFINITION)
+        assert [study.name for study in repository.studies()] == ["b", "a", "c", "a b"]
+
+    def test_a_definition_comes_back_as_it_was_given(self, repository: Repository) -> None:
+        given = Definition(
+            parameters=(Field("Größe", "real", "m", "assign"), Field("select", "str")),
+            metrics=(Field("time", None, "s", how='stdout REGEX "t=(\\S+)"'),),
+            goals=({"direction": "minimize", "expression": "time"},),
+            provenance={"commit": "abc", "dirty": True, "threads": 4, "nested": {"a": [1, None]}},
+            sources={"a.c": b"int main;\r\n", "b": bytes(range(256)), "leer/c": b""},
+            notes={"emoji": "\U0001f600", "nul": "\0"},
+        )
+        repository.open("s", given)
+        assert repository.definition("s") == given
+
+    def test_the_newest_definition_counts(self, repository: Repository) -> None:
+        repository.open("s", DEFINITION)
+        newer = replace(DEFINITION, metrics=(*DEFINITION.metrics, Field("size")), notes={"a": 1})
+        repository.open("s", newer)
+        assert repository.definition("s") == newer
+
+    def test_an_unknown_study_is_answered_with_the_nearest(self, repository: Repository) -> None:
+        repository.open("matmul", DEFINITION)
+        with pytest.raises(NotFoundError, match="did you mean 'matmul'"):
+            repository.study("matmull")
+        with pytest.raises(NotFoundError, match="did you mean 'matmul'"):
+            repository.counts("matmull")
+
+    def test_a_name_used_for_two_fields_is_refused(self, repository: Repository) -> None:
+        with pytest.raises(InputError, match="'n' names two parameters or metrics"):
+            repository.open("s", Definition((Field("n"),), (Field("n"),)))
+        assert repository.studies() == ()
+
+    @pytest.mark.parametrize("name", ["", "a\0b", "\udcff"])
+    def test_a_name_that_no_database_holds_is_refused(
+        self, repository: Repository, name: str
+    ) -> None:
+        with pytest.raises(InputError, match="cannot be a name"):
+            repository.open(name, DEFINITION)
+        with pytest.raises(InputError, match="cannot be a name"):
+            repository.open("s", Definition((Field(name),)))
+
+    def test_names_are_data(self, repository: Repository) -> None:
+        names = [
+            "select",
+            "Größe",
+            "x" * 70,
+            "x" * 71,
+            "n",
+            "N",
+            "status",
+            "%s",
+            ':a"b`[',
+            "ü" * 40,
+        ]
+        names += ["status_2", "index", "zen_status", "rowid", "experiment", "-- ", "{}", " "]
+        values = {name: i for i, name in enumerate(names)}
+        for study in ("select", "ß" * 50, 'a"b', "%s; --", "a", "a_all", "A"):
+            repository.open(study, Definition(tuple(Field(name, "int") for name in names)))
+            repository.add(study, [experiment(1, values)])
+            (record,) = repository.records(study)
+            assert record.values == values
+        views = [v.casefold() for s in repository.studies() for v in (s.view, s.view_all)]
+        assert len(set(views)) == len(views)
+        assert all(len(view.encode()) <= 63 for view in views)
+
+    def test_events_are_told_in_their_order(self, repository: Repository) -> None:
+        repository.open("s", DEFINITION)
+        repository.open("t", DEFINITION)
+        repository.add("s", [A])
+        repository.note("s", "hello", "first", A.digest)
+        repository.note("s", "hello", "Größe\n")
+        repository.note("t", "hello", "elsewhere")
+        assert [e.text for e in repository.events("s")] == ["first", "Größe\n"]
+        assert [e.text for e in repository.events("s", A.digest)] == ["first"]
+        assert repository.events("s")[0].at <= repository.events("s")[1].at
+
+
+class Leases:
+    def test_a_second_driver_is_told_who_drives(self, repository: Repository) -> None:
+        repository.open("s", DEFINITION)
+        repository.lease("s", Driver("elsewhere", 4711, "x"))
+        with pytest.raises(
+            ConflictError, match=r"process 4711 on elsewhere since \d{4}-"
+        ) as raised:
+            repository.lease("s", Driver.here())
+        assert "--join" in str(raised.value)
+
+    def test_a_driver_may_join(self, repository: Repository) -> None:
+        repository.open("s", DEFINITION)
+        one = repository.lease("s", Driver.here())
+        two = repository.lease("s", Driver.here(), join=True)
+        assert repository.drivers("s") == (one, two)
+        assert one.number != two.number
+
+    def test_two_studies_have_a_driver_each(self, repository: Repository) -> None:
+        for name in ("s", "t"):
+            repository.open(name, DEFINITION)
+            repository.lease(name, Driver.here())
+        assert len(repository.drivers("s")) == len(repository.drivers("t")) == 1
+
+    def test_a_driver_that_asks_twice_gets_its_own_lease(self, repository: Repository) -> None:
+        repository.open("s", DEFINITION)
+        driver = Driver.here()
+        first = repository.lease("s", driver)
+        assert repository.lease("s", driver).number == first.number
+
+    def test_a_driver_of_this_host_whose_process_is_gone_is_superseded_at_once(
+        self, repository: Repository
+    ) -> None:
+        repository.open("s", DEFINITION)
+        dead = repository.lease("s", dead_driver())
+        heir = repository.lease("s", Driver.here())
+        assert repository.drivers("s") == (heir,)
+        with pytest.raises(ConflictError, match="another driver took the study over"):
+            repository.beat(dead)
+
+    def test_a_driver_elsewhere_is_superseded_when_its_lease_runs_out(
+        self, repository: Repository
+    ) -> None:
+        repository.open("s", DEFINITION)
+        late = repository.lease("s", Driver("elsewhere", 1, "x"), seconds=0)
+        heir = repository.lease("s", Driver.here())
+        assert repository.drivers("s") == (heir,)
+        with pytest.raises(ConflictError):
+            repository.beat(late)
+
+    def test_a_lease_that_ran_out_unnoticed_goes_on(self, repository: Repository) -> None:
+        repository.open("s", DEFINITION)
+        lease = repository.lease("s", Driver.here(), seconds=0)
+        assert repository.beat(lease).number == lease.number
+
+    def test_a_beat_makes_the_lease_longer(self, repository: Repository) -> None:
+        repository.open("s", DEFINITION)
+        lease = repository.lease("s", Driver.here(), seconds=30)
+        assert lease.until == pytest.approx(lease.since + 30, abs=1)
+        assert repository.beat(lease).until >= lease.until
+
+    def test_a_driver_that_left_makes_room(self, repository: Repository) -> None:
+        repository.open("s", DEFINITION)
+        repository.leave(repository.lease("s", Driver("elsewhere", 1, "x")))
+        assert repository.drivers("s") == ()
+        repository.lease("s", Driver.here())
+
+    def test_leaving_twice_changes_nothing(self, repository: Repository) -> None:
+        repository.open("s", DEFINITION)
+        lease = repository.lease("s", Driver.here())
+        repository.leave(lease)
+        repository.leave(lease)
+        assert repository.drivers("s") == ()
+
+    def test_what_a_lost_driver_had_claimed_is_stale_and_waits(
+        self, repository: Repository
+    ) -> None:
+        repository.open("s", DEFINITION)
+        repository.add("s", [A, B])
+        dead = repository.lease("s", dead_driver())
+        assert repository.claim("s", dead.number, [A.digest]) == {A.digest: 1}
+        heir = repository.lease("s", Driver.here())
+        assert repository.counts("s")["running"] == 0
+        assert [a.state for a in repository.attempts(A.digest)] == ["stale"]
+        assert repository.claim("s", heir.number, [A.digest]) == {A.digest: 2}
+        assert [a.state for a in repository.attempts(A.digest)] == ["stale", "running"]
+        assert [e.kind for e in repository.events("s", A.digest)] == ["stale"]
