@@ -58,10 +58,10 @@ class Naive:
             add(name)
         ordered = [name for name in ordered if self.by_name[name].derived is None]
         groups = [{name} | self._needs(name) for name in ordered]
-        for each in self.space.constraints:
-            groups.append(
-                self.dimensions_of(each) if isinstance(each, Expression) else set(each.names)
-            )
+        groups += [
+            self.dimensions_of(each) if isinstance(each, Expression) else set(each.names)
+            for each in self.space.constraints
+        ]
         merged: list[set[str]] = []
         for group in groups:
             touched = [other for other in merged if other & group]

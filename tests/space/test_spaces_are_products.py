@@ -11,25 +11,30 @@ from hypothesis import strategies as st
 
 from space.naive import Naive
 from space.random_spaces import spaces
-from zenturio.space import Space, blocks, component, counting, join
+from zenturio.space import Space, blocks, component, diagram, join
 
-
-SMALL = {join: {"PIECE": 5, "WIDEST": 2}, counting: {"ROWS": 4}, blocks: {"LEAF": 3, "VISITED": 30}}
+SMALL = {
+    join: {"PIECE": 5, "WIDEST": 2, "LARGEST": 12},
+    diagram: {"EDGES": 9},
+    blocks: {"VISITED": 30},
+}
 
 
 @contextmanager
 def joined_in(way):
-    """At once, or in pieces of a few rows; held, or joined again whenever it is looked at."""
-    limits = {} if way == "whole" else SMALL
-    if way == "again":
-        limits = {**limits, component: {"HELD": 0}}
+    """As one table; in pieces of a few rows; again and again, in blocks; or as a diagram."""
+    limits = {} if way == "whole" else dict(SMALL)
+    if way in ("again", "diagram"):
+        limits[component] = {"HELD": 0}
+    if way == "diagram":
+        del limits[diagram]
     with ExitStack() as stack:
         for module, values in limits.items():
             stack.enter_context(mock.patch.multiple(module, **values))
         yield
 
 
-ways = st.sampled_from(["whole", "pieces", "again"])
+ways = st.sampled_from(["whole", "pieces", "again", "diagram"])
 law = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 

@@ -10,14 +10,11 @@ import numpy as np
 
 from zenturio.errors import SpaceError
 from zenturio.space.components import Part
-from zenturio.space.counting import ROWS
 from zenturio.space.dependent import Dependent
+from zenturio.space.diagram import EDGES, Diagram
 from zenturio.space.join import Join, Progress
 from zenturio.space.rows import Rows
 from zenturio.space.table import Overfull, Table, stacked
-
-LEAF = 1 << 17
-"""A block of at most so many points is joined as one table when a single point is looked for."""
 
 VISITED = 1 << 22
 """A table is made again and again only if that visits at most so many rows."""
@@ -47,7 +44,7 @@ class Blocks:
         self.join = Join(part)
         self._children: dict[Block, tuple[Block, ...]] = {}
         self._counts: dict[Block, int] = {}
-        self.leaf = lru_cache(maxsize=8)(self._leaf)
+        self._diagram = lru_cache(maxsize=8)(self._made)
 
     def table(self, block: Block = WHOLE) -> Table:
         """The points of *block*; Overfull if that is too much work to be done again and again."""
@@ -63,14 +60,15 @@ class Blocks:
 
     def _count(self, block: Block, progress: Progress) -> int:
         if block not in self._counts:
-            try:
-                self._counts[block] = self.join.count(self._windows(block))
-                progress.add(ROWS)
+            diagram = self._diagram(block)
+            if diagram is None:
+                children = self._children[block]
+                self._counts[block] = sum(self._count(child, progress) for child in children)
+            else:
+                self._counts[block] = diagram.size
+                progress.add(EDGES)
                 progress.share += block.share
                 self._refuse_hopeless(progress)
-            except Overfull as error:
-                children = self.divided(block, error.rows)
-                self._counts[block] = sum(self._count(child, progress) for child in children)
         return self._counts[block]
 
     def _refuse_hopeless(self, progress: Progress) -> None:
@@ -81,21 +79,21 @@ class Blocks:
                 cure="sample them, walk them with a limit, or let a search engine choose",
             )
 
-    def locate(self, row: int) -> tuple[int, Table]:
-        """The table that holds the point number *row*, and the number of its first point."""
+    def locate(self, row: int) -> tuple[int, Diagram]:
+        """The diagram that holds the point number *row*, and the number of its first point."""
         block, first = WHOLE, 0
-        while (table := self.leaf(block)) is None:
+        while (diagram := self._diagram(block)) is None:
             children = self._children[block]
             counts = [self._count(child, Progress()) for child in children]
             starts = list(accumulate(counts, initial=first))
             at = next(i for i, (_, end) in enumerate(pairwise(starts)) if row < end)
             block, first = children[at], starts[at]
-        return first, table
+        return first, diagram
 
     def find(self, codes: dict[str, int]) -> int | None:
         """The number of the point with *codes*."""
         block, first = WHOLE, 0
-        while (table := self.leaf(block)) is None:
+        while (diagram := self._diagram(block)) is None:
             found = None
             for child in self._children[block]:
                 code = codes[self.part.names[len(child.windows) - 1]]
@@ -107,34 +105,30 @@ class Blocks:
             if found is None:
                 return None
             block = found
-        at = table.find(codes)
+        at = diagram.find(codes)
         return None if at is None else first + at
 
-    def _leaf(self, block: Block) -> Table | None:
-        """The table of *block* if that is a small one; else it has children."""
-        size = self._count(block, Progress())
-        if size <= LEAF or len(block.windows) == len(self.part.names):
-            try:
-                return self.table(block)
-            except Overfull as error:
-                size = error.rows
-        self.divided(block, size * 16)
-        return None
+    def _made(self, block: Block) -> Diagram | None:
+        """The diagram of *block*, if it is not too large; else there are children."""
+        if block in self._children:
+            return None
+        try:
+            return self.join.diagram(self._windows(block))
+        except Overfull as error:
+            self._divide(block, error.rows)
+            return None
 
-    def divided(self, block: Block, rows: int) -> tuple[Block, ...]:
-        """*block* in parts, in order, more of them the more *rows* there would have been."""
-        if block not in self._children:
-            parts = min(max(_FEWEST, rows >> 20), _MANY)
-            windows = block.windows
-            while not windows or windows[-1][1] - windows[-1][0] == 1:
-                windows = (*windows, self._extent(windows))
-            low, high = windows[-1]
-            parts = min(parts, high - low)
-            cuts = [low + (high - low) * i // parts for i in range(parts + 1)] if parts else []
-            self._children[block] = tuple(
-                Block((*windows[:-1], cut), block.share / parts) for cut in pairwise(cuts)
-            )
-        return self._children[block]
+    def _divide(self, block: Block, rows: int) -> None:
+        """Makes *block* parts, in order, more of them the more *rows* there would have been."""
+        windows = block.windows
+        while not windows or windows[-1][1] - windows[-1][0] == 1:
+            windows = (*windows, self._extent(windows))
+        low, high = windows[-1]
+        parts = min(max(_FEWEST, rows >> 20), _MANY, high - low)
+        cuts = [low + (high - low) * i // parts for i in range(parts + 1)] if parts else []
+        self._children[block] = tuple(
+            Block((*windows[:-1], cut), block.share / parts) for cut in pairwise(cuts)
+        )
 
     def _extent(self, windows: tuple[Window, ...]) -> Window:
         """All codes of the next dimension, where those before have one code each."""

@@ -102,9 +102,9 @@ class Joined:
         order = np.argsort(numbers, kind="stable")
         tables, done = [], 0
         while done < len(order):
-            first, table = self._blocks.locate(int(numbers[order[done]]))
-            end = int(np.searchsorted(numbers[order], first + table.length))
-            tables.append(table.take((numbers[order[done:end]] - first).astype(np.intp)))
+            first, diagram = self._blocks.locate(int(numbers[order[done]]))
+            end = int(np.searchsorted(numbers[order], first + diagram.size))
+            tables.append(diagram.table(numbers[order[done:end]] - first))
             done = end
         found = stacked(self.part.names, tables)
         back = np.empty(len(order), dtype=np.intp)

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from zenturio.errors import InputError
 from zenturio.space.components import Part
-from zenturio.space.counting import Counting
+from zenturio.space.diagram import Diagram
 from zenturio.space.growth import Growing, Growth, Windows
 from zenturio.space.plan import Bind, Plan, as_declared, sequential, thrifty
 from zenturio.space.table import UNIT, Overfull, Table
@@ -46,7 +46,7 @@ class Progress:
         return self.rows > ENOUGH and self.rows > MOST * self.share
 
     def add(self, rows: int) -> None:
-        """Notes *rows* more; Overfull if there is a limit and this is beyond."""
+        """Notes *rows* more; Overfull if there is a limit and they go beyond it."""
         self.rows += rows
         if self.limit is not None and self.rows > self.limit:
             raise Overfull(self.rows)
@@ -73,19 +73,24 @@ class Join:
             except (InputError, Unwieldy) as error:
                 self._demote(plan, error)
 
-    def count(self, windows: Windows) -> int:
-        """How many points are inside *windows*; Overfull if a table would get too long."""
-        plan = self._plan
+    def diagram(self, windows: Windows) -> Diagram:
+        """The points inside *windows*, counted; Overfull if that needs too many choices."""
         try:
-            return Counting(Growing(self.part, plan, windows)).total()
-        except InputError as error:
-            self._demote(plan, error)
-            return self.count(windows)
+            return Diagram(Growing(self.part, self._sequential, windows))
+        except InputError:
+            return Diagram(Growing(self.part, self._declared, windows))
 
     @cached_property
     def _plan(self) -> Plan:
         try:
             return thrifty(self.part)
+        except InputError:
+            return self._declared
+
+    @cached_property
+    def _sequential(self) -> Plan:
+        try:
+            return sequential(self.part)
         except InputError:
             return self._declared
 
@@ -103,7 +108,7 @@ class Join:
             raise error
         if plan is self._plan:
             wide = isinstance(error, Unwieldy)
-            self._plan = sequential(self.part) if wide else self._declared
+            self._plan = self._sequential if wide else self._declared
 
     def _run(
         self, table: Table, number: int, growing: Growing, progress: Progress, share: float = 1.0

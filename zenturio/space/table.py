@@ -59,6 +59,28 @@ class Choices:
             return np.arange(self.codes.start, self.codes.stop).astype(kind)
         return self.codes
 
+    def at(self, rows: Column, places: Column) -> Column:
+        """The codes that stand at *places* among the choices of *rows*."""
+        if self.starts is None:
+            return (
+                places + self.codes.start if isinstance(self.codes, range) else self.listed[places]
+            )
+        found = self.starts.take(rows) + places
+        return found if self.codes is None else self.listed.take(found)
+
+    def rank(self, row: int, code: int) -> int | None:
+        """At which place *code* stands among the choices of *row*."""
+        codes: Column | range
+        if self.starts is None or self.counts is None:
+            codes = self.codes if isinstance(self.codes, range) else self.listed
+        else:
+            low, high = int(self.starts[row]), int(self.starts[row] + self.counts[row])
+            codes = range(low, high) if self.codes is None else self.listed[low:high]
+        if isinstance(codes, range):
+            return code - codes.start if code in codes else None
+        at = int(np.searchsorted(codes.astype(np.int64), code))
+        return at if at < len(codes) and codes[at] == code else None
+
     def spread(self, rows: int) -> tuple[Column, Column]:
         """For each row that they become: the row that it comes from, and the new code."""
         if self.starts is None or self.counts is None:
