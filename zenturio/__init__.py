@@ -11,7 +11,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from zenturio.annotate.insert import insert
+    from zenturio.annotate.scan import scan
     from zenturio.errors import ZenError
+    from zenturio.experiment.function import experiment
+    from zenturio.show import save
+    from zenturio.show.study import Study, run
     from zenturio.space import (
         Parameter,
         Point,
@@ -31,25 +36,41 @@ __all__ = [
     "Parameter",
     "Point",
     "Space",
+    "Study",
     "ZenError",
     "Zip",
     "derived",
+    "experiment",
     "geometric",
+    "insert",
     "linear",
     "logarithmic",
     "loguniform",
     "parameter",
+    "run",
+    "save",
+    "scan",
     "span",
     "uniform",
 ]
 
-_ROOMS = {"ZenError": "errors", **dict.fromkeys(set(__all__) - {"ZenError"}, "space")}
+_ELSEWHERE = {
+    "Study": "show.study",
+    "ZenError": "errors",
+    "experiment": "experiment",
+    "insert": "annotate",
+    "run": "show.study",
+    "save": "show",
+    "scan": "annotate",
+}
+_ROOMS = {name: _ELSEWHERE.get(name, "space") for name in __all__}
 
 
 def __getattr__(name: str) -> Any:
     if name not in _ROOMS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"{__name__}.{_ROOMS[name]}"), name)
+    room = import_module(f"{__name__}.{_ROOMS[name]}")
+    found = room if name == "experiment" else getattr(room, name)  # the room is the decorator
     globals()[name] = found
     return found
 

@@ -1,0 +1,118 @@
+"""A study in Python: run it, and hold its answers in a notebook."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zenturio.annotate import scan
+from zenturio.experiment.function import Function
+from zenturio.experiment.function import experiment as as_experiment
+from zenturio.record import Repository
+from zenturio.record.open import open_repository
+from zenturio.space import Space
+from zenturio.study import Here, Progress, Settings, Summary, choose, choose_only, run_here
+from zenturio.study.evaluate import evaluate
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from zenturio.query import Result
+    from zenturio.show.charts import Chart, Kind
+
+What = str | Path | Sequence[str | Path] | Function | Callable[..., Any]
+
+
+def run(
+    what: What,
+    space: Space | None = None,
+    *,
+    name: str = "",
+    jobs: int | None = None,
+    overrides: Sequence[str] = (),
+    limit: int | None = None,
+    sample: int | None = None,
+    seed: int = 0,
+    only: str = "missing",
+    fail_fast: bool = False,
+    db: str | Repository | None = None,
+    listener: Callable[[Progress], None] = lambda _progress: None,
+) -> Study:
+    """Run a study to its end and hand it over; what has an outcome already is not run again.
+
+    *what* are annotated files, or a function that is called in this process at each point of
+    *space*: its arguments are the parameters, and what it returns are the metrics.
+    """
+    if callable(what):
+        function = what if isinstance(what, Function) else as_experiment(what)
+        points = choose(space or Space(), limit=limit, sample=sample, seed=seed)
+        with _opened(db) as repository:
+            summary = evaluate(function, points, repository, name=name, listener=listener)
+        return Study(summary.study, db, summary)
+    application = scan(what, overrides=overrides)
+    summary = run_here(
+        application,
+        choose(application.space, limit=limit, sample=sample, seed=seed),
+        db=db,
+        here=Here(jobs),
+        name=name,
+        only=choose_only(only),
+        settings=Settings(fail_fast),
+        listener=listener,
+    )
+    return Study(summary.study, db, summary)
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study of a repository: its answers as tables and pictures."""
+
+    name: str
+    db: str | Repository | None = None
+    """A repository, a path or a URL; the project's, if none is given."""
+    summary: Summary | None = None
+    """How its run ended, where this comes from one."""
+
+    def frame(self, where: str | None = None, *, everything: bool = False) -> pd.DataFrame:
+        """The experiments that succeeded and meet *where*, as a table of pandas."""
+        from zenturio.query import frame  # noqa: PLC0415 - pandas takes its time
+
+        with _opened(self.db) as repository:
+            return frame(repository, self.name, where=where, everything=everything)
+
+    def results(self, **asked: Any) -> Result:
+        """What ``zen results`` shows: *where*, *by*, *aggregates*, *metrics*, *sort*, *limit*."""
+        from zenturio.query import results  # noqa: PLC0415
+
+        with _opened(self.db) as repository:
+            return results(repository, self.name, **asked)
+
+    def plot(self, kind: Kind = "line", *, where: str | None = None, **wishes: Any) -> Chart:
+        """What ``zen plot`` draws; it shows itself in a notebook, and is saved by ``zen.save``."""
+        from zenturio.show.build import chart  # noqa: PLC0415
+
+        return chart(self.frame(where), kind, **wishes)
+
+    def _repr_html_(self) -> str:
+        with _opened(self.db) as repository:
+            counts = repository.counts(self.name)
+        said = ", ".join(f"{count:,} {state}" for state, count in counts.items() if count)
+        head = f"<p><b>study {html.escape(self.name)}</b>: {said or 'nothing was run'}</p>"
+        return head + self.results(limit=10)._repr_html_()
+
+
+@contextmanager
+def _opened(db: str | Repository | None) -> Iterator[Repository]:
+    """The repository itself, or the one at that place, which is closed behind."""
+    if db is not None and not isinstance(db, str):
+        yield db
+        return
+    repository = open_repository(db)
+    try:
+        yield repository
+    finally:
+        repository.close()
