@@ -1,7 +1,6 @@
 # Everything a person or a machine does here: make demo, test, test-all, bench, clean.
 PYTHON ?= python3
 BIN := .venv/bin
-STUDY ?= annotations/matmul
 
 .PHONY: demo test test-all bench lint clean help
 .DEFAULT_GOAL := help
@@ -31,7 +30,7 @@ help:
 	@touch $@ .venv/run
 
 demo: .venv/run
-	@$(BIN)/python annotations/demo.py $(STUDY)
+	@$(BIN)/python annotations/demo.py
 
 lint: .venv/dev
 	$(BIN)/ruff check .
