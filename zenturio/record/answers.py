@@ -48,6 +48,13 @@ _LOGS = (
     .where(logs.c.experiment == bindparam("of_experiment"), logs.c.attempt == bindparam("number"))
     .order_by(logs.c.driver)
 )  # fmt: skip
+_MATCHING = (
+    select(experiments.c.id, experiments.c.digest)
+    .where(experiments.c.digest.between(bindparam("low"), bindparam("high")))
+    .order_by(experiments.c.digest)
+    .limit(bindparam("most"))
+)
+_DIGITS = 32
 _ARTIFACTS = (
     select(
         artifacts.c.driver, artifacts.c.path, artifacts.c.size, artifacts.c.sha256,
@@ -107,7 +114,7 @@ def _outcome(run: Sequence[Any], metrics: dict[str, Any]) -> Outcome:
 
 def records(desk: Desk, after: Key | None, states: Iterable[State]) -> list[Record]:
     """The next records behind *after*, a batch of them."""
-    flavour, reader = desk.transaction.flavour, desk.layout.reader
+    flavour = desk.transaction.flavour
     wanted = sorted(set(states) & set(STATES))
     mark = flavour.mark
     conditions = [f"e.state IN ({', '.join([mark] * len(wanted))})" if wanted else "1 = 0"]
@@ -115,6 +122,37 @@ def records(desk: Desk, after: Key | None, states: Iterable[State]) -> list[Reco
     if after is not None:
         conditions.append(f"(v.position, v.repeat, v.experiment) > ({mark}, {mark}, {mark})")
         given += [flavour.position(after.number), after.repeat, after.row]
+    return _where(desk, conditions, given)
+
+
+def row(desk: Desk, digest: str) -> Record:
+    """The record of one experiment."""
+    found = _where(desk, [f"e.digest = {desk.transaction.flavour.mark}"], [codec.key(digest)])
+    if not found:
+        raise complaints.no_experiment([digest])
+    return found[0]
+
+
+def matching(
+    transaction: Transaction, prefix: str, limit: int
+) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Digests that begin with *prefix*, and the names of the studies that have each."""
+    low, high = (codec.key(prefix.ljust(_DIGITS, filler)) for filler in "0f")
+    found = transaction.rows(_MATCHING, low=low, high=high, most=limit)
+    mark = transaction.flavour.mark
+    having: dict[int, list[str]] = {number: [] for number, _ in found}
+    for study in studies.all_studies(transaction) if found else ():
+        table = studies.read_layout(transaction, study.name).table
+        marks = ", ".join([mark] * len(having))
+        query = f"SELECT experiment FROM {table} WHERE experiment IN ({marks})"  # noqa: S608
+        for (number,) in transaction.sql(query, list(having)):
+            having[number].append(study.name)
+    return tuple((bytes(digest).hex(), tuple(having[number])) for number, digest in found)
+
+
+def _where(desk: Desk, conditions: Sequence[str], given: Sequence[Any]) -> list[Record]:
+    """The first records that meet the conditions, in their order."""
+    reader = desk.layout.reader
     columns = [column.name for column in _RUN if column.table is experiments]
     chosen = [f"e.{name}" for name in columns] + [f"v.{name}" for name in reader.columns]
     found = desk.transaction.sql(

@@ -363,6 +363,22 @@ class Memory:
         record = self._known[digest].seen(shelf)
         return record if record.state in wanted else None
 
+    def row(self, study: str, digest: str) -> Record:
+        with self._lock:
+            self._shelf(study)
+            record = self._seen(study, digest, STATES)
+        if record is None:
+            raise complaints.no_experiment([digest])
+        return record
+
+    def matching(self, prefix: str, limit: int) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        with self._lock:
+            digests = sorted(digest for digest in self._known if digest.startswith(prefix))
+            return tuple((digest, self._having(digest)) for digest in digests[:limit])
+
+    def _having(self, digest: str) -> tuple[str, ...]:
+        return tuple(name for name, shelf in self._shelves.items() if digest in shelf.rows)
+
     def attempts(self, digest: str) -> tuple[Attempt, ...]:
         known = self._experiment(digest)
         return tuple(known.attempts[at] for at in sorted(known.attempts))

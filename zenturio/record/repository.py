@@ -165,6 +165,17 @@ class Repository(Protocol):
         """
         ...
 
+    def row(self, study: str, digest: str) -> Record:
+        """One row of *study*; NotFoundError if it has none."""
+        ...
+
+    def matching(self, prefix: str, limit: int) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The digests that begin with *prefix*, sorted, and the studies that have each.
+
+        At the most *limit* of them.
+        """
+        ...
+
     def attempts(self, digest: str) -> tuple[Attempt, ...]:
         """Every attempt at an experiment, by number; the accepted one under its status."""
         ...

@@ -161,6 +161,12 @@ class Sql:
             yield from batch
             after = batch[-1].key
 
+    def row(self, study: str, digest: str) -> Record:
+        return self._read(study, lambda desk: answers.row(desk, digest))
+
+    def matching(self, prefix: str, limit: int) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        return self._database.read(lambda t: answers.matching(t, prefix, limit))
+
     def attempts(self, digest: str) -> tuple[Attempt, ...]:
         return self._database.read(lambda t: answers.all_attempts(t, digest))
 

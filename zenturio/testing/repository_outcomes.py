@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from zenturio.errors import NotFoundError
 from zenturio.experiment.experiment import Log, Measure
 from zenturio.expression import Value
 from zenturio.record.driver import Driver
@@ -51,6 +52,25 @@ class Outcomes:
         assert repository.add("s", FIVE) == {A.digest}
         assert [r.digest for r in repository.records("s")] == ALL
         assert sum(repository.counts("s").values()) == 5
+
+    def test_an_experiment_is_found_by_the_first_digits_of_its_digest(
+        self, repository: Repository
+    ) -> None:
+        (one,) = driven(repository)
+        run(repository, one, [A])
+        repository.add("s", [B])
+        repository.open("t", DEFINITION)
+        repository.add("t", [B, C])
+        assert repository.matching(A.digest, 5) == ((A.digest, ("s",)),)
+        assert repository.matching(B.digest[:7], 5) == ((B.digest, ("s", "t")),)
+        having = {A.digest: ("s",), B.digest: ("s", "t"), C.digest: ("t",)}
+        assert repository.matching("", 5) == tuple(sorted(having.items()))
+        assert len(repository.matching("", 2)) == 2
+        assert repository.matching("f" * 32, 5) == ()
+        assert repository.row("s", A.digest).outcome == outcome(A)
+        assert repository.row("t", B.digest).state == "waiting"
+        with pytest.raises(NotFoundError):
+            repository.row("s", C.digest)
 
     def test_a_late_result_is_kept_as_superseded(self, repository: Repository) -> None:
         repository.open("s", DEFINITION)
