@@ -140,10 +140,14 @@ class Supply:
     def _make(self) -> None:
         """The next batch: not too many, not too large, and not for too long."""
         held = 0
+        seen: set[int] = set()
         end = monotonic() + SPELL
         for experiment in self.experiments:
             self._made.append(experiment)
-            held += sum(len(f.content) for f in experiment.files if f.content is not None)
+            for filed in experiment.files:
+                if filed.content is not None and id(filed.content) not in seen:
+                    seen.add(id(filed.content))  # many experiments share what is not filled
+                    held += len(filed.content)
             if len(self._made) >= BATCH or held > HELD or monotonic() > end:
                 return
         self._over = True
