@@ -67,6 +67,32 @@ def test_points_that_only_formulas_tell_apart_have_outcomes_of_their_own(generat
     assert first.digest != second.digest
 
 
+def test_directives_that_come_or_go_leave_experiments_what_they_were(generator):
+    before = [e.digest for e in all_of(generator())]
+    more = PROGRAM.replace("int n", '//ZEN$ METRIC m FROM stdout REGEX "(m)"\n\nint n', 1)
+    more = more.replace("\n\n", "\n")
+    assert [e.digest for e in all_of(generator(more))] == before
+    other = PROGRAM.replace("int n = NN;", "long n = NN;")
+    assert not set(before) & {e.digest for e in all_of(generator(other))}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "same"),
+    [
+        ("{ 64, 128 }", "{ 64, 128, 256 }", True),
+        ('REGEX "(.*)"', 'REGEX "(.+)"', True),
+        ("//ZEN$ OUTPUT", "//ZEN$ CONSTRAINT VALUE n > 64\n//ZEN$ OUTPUT", True),
+        ("int n", "long n", False),
+        ("cc m.c", "cc -O2 m.c", False),
+        ("./m {n}", "./m -v {n}", False),
+    ],
+)
+def test_another_program_is_another_version(generator, old, new, same):
+    before, _ = generator()
+    after, _ = generator(PROGRAM.replace(old, new))
+    assert (after.version == before.version) == same
+
+
 def test_the_files_of_metrics_are_kept(generator):
     text = PROGRAM + '//ZEN$ METRIC x FROM "out/[x].json" JSON "$.x"\n'
     made, _ = generator(text)

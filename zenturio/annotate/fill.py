@@ -8,7 +8,7 @@ outside the slots are those of the source; what was put in is never read again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,9 @@ class Filled:
     path: str
     content: bytes
     mode: int
+    essence: bytes = b""
+    """The content without the lines that only say what directives chose: a METRIC or a comment
+    that comes or goes makes no other program."""
 
 
 class Filler:
@@ -48,6 +51,11 @@ class Filler:
     def parameters(self) -> frozenset[str]:
         """Those whose texts stand in a file."""
         return frozenset().union(*(template.parameters for template in self._templates))
+
+    @property
+    def skeletons(self) -> tuple[tuple[str, bytes], ...]:
+        """Each file's path and what stays of it for every point, with a NUL for each text."""
+        return tuple((template.path, template.skeleton) for template in self._templates)
 
     def files(self, point: Point, seed_texts: Mapping[str, str] = {}) -> tuple[Filled, ...]:
         """Every other file with the point's texts; *seed_texts* come before them."""
@@ -76,6 +84,8 @@ class _Edit:
     input: _Input | None
     before: str = ""
     behind: str = ""
+    comment: int | None = None
+    """The line, if all of it is a comment about a directive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +108,14 @@ class _Template:
         edits += _routines(annotated)
         self._inputs = list(dict.fromkeys(edit.input for edit in edits if edit.input))
         index = {given: i for i, given in enumerate(self._inputs)}
-        self._pieces, self._slots = _cut(self._source, edits, index)
+        self._whole = _cut(self._source, edits, index)
+        self._essence = _cut(self._source, _essential(annotated, edits), index)
         self._limits = _limits(annotated, edits, index)
+        self.path = annotated.path
+
+    @property
+    def skeleton(self) -> bytes:
+        return b"\0".join(self._essence[0])
 
     @property
     def parameters(self) -> frozenset[str]:
@@ -113,11 +129,9 @@ class _Template:
             texts.append(given.form(text) if given.form else text)
         if self._limits:
             self._check_columns(texts)
-        pieces = self._pieces.copy()
         encoded = self._encoded(texts)
-        for piece, i in self._slots:
-            pieces[piece] = encoded[i]
-        return Filled(self._annotated.path, b"".join(pieces), self._source.mode)
+        whole, essence = _joined(self._whole, encoded), _joined(self._essence, encoded)
+        return Filled(self.path, whole, self._source.mode, essence)
 
     def _encoded(self, texts: list[str]) -> list[bytes]:
         encoding = self._source.encoding
@@ -147,6 +161,26 @@ class _Template:
                 )
 
 
+def _joined(cut: _Cut, encoded: list[bytes]) -> bytes:
+    """The pieces with the texts in their slots."""
+    pieces = cut[0].copy()
+    for piece, i in cut[1]:
+        pieces[piece] = encoded[i]
+    return b"".join(pieces)
+
+
+def _essential(annotated: Annotated, edits: list[_Edit]) -> list[_Edit]:
+    """The edits that leave out the lines of comments about directives."""
+    starts = Layout(annotated).starts
+    return [
+        edit
+        if edit.comment is None
+        else _Edit(starts[edit.comment], starts[edit.comment + 1], None)
+        for edit in edits
+    ]
+
+
+_Cut = tuple[list[bytes], tuple[tuple[int, int], ...]]
 _Named = Mapping[tuple[str, int], list[tuple[str, Place]]]
 
 
@@ -186,9 +220,8 @@ def _line_edits(annotated: Annotated, named: _Named) -> Iterable[_Edit]:
                 at = text.index(MARK)
                 behind = f" {text[text.index(line.closer, at) :]}" if line.closer else ""
                 chosen = named.get((str(annotated.source.path), number + 1), [])
-                yield from _comment(
-                    annotated, line, (start + at, start + len(text)), chosen, behind
-                )
+                span = (start + at, start + len(text))
+                yield replace(_comment(annotated, line, span, chosen, behind), comment=number)
 
 
 def _indent(annotated: Annotated, line: Line) -> str:
@@ -219,11 +252,10 @@ def _comment(
     span: tuple[int, int],
     chosen: list[tuple[str, Place]],
     behind: str,
-) -> Iterable[_Edit]:
+) -> _Edit:
     """``ZEN: n = 128`` for a SUBSTITUTE, ``ZEN`` for all else."""
     if not chosen:
-        yield _Edit(*span, None, "ZEN" + behind)
-        return
+        return _Edit(*span, None, "ZEN" + behind)
     encoding = annotated.source.encoding
     form = partial(
         _in_comment,
@@ -231,7 +263,7 @@ def _comment(
         show=partial(shown, dialect=annotated.dialect, opener=line.opener, closer=line.closer),
     )
     parameter, place = chosen[0]
-    yield _Edit(*span, _Input(parameter, form, place), f"ZEN: {form(parameter)} = ", behind)
+    return _Edit(*span, _Input(parameter, form, place), f"ZEN: {form(parameter)} = ", behind)
 
 
 def _in_comment(text: str, encoding: str, show: Callable[[str], str]) -> str:
@@ -258,9 +290,7 @@ def _assignment(annotated: Annotated, assignment: Assignment, start: int, end: i
     )
 
 
-def _cut(
-    source: Source, edits: list[_Edit], index: Mapping[_Input, int]
-) -> tuple[list[bytes], tuple[tuple[int, int], ...]]:
+def _cut(source: Source, edits: list[_Edit], index: Mapping[_Input, int]) -> _Cut:
     """The pieces, those of the slots empty, and which input goes into which piece."""
     text = source.text or ""
     pieces: list[bytes] = []

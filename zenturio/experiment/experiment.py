@@ -23,7 +23,8 @@ class Filed:
     content: bytes | None = None
     original: Path | None = None
     digest: str = ""
-    """Of the original's content, as identity counts it; empty where *content* is given."""
+    """As identity counts it: of the original, or of the content without the comments that say
+    what directives chose; empty where all of the *content* counts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,13 @@ from zenturio.annotate.fill import Filler
 from zenturio.annotate.model import Annotated, Application, Command
 from zenturio.errors import InputError
 from zenturio.experiment.experiment import Build, Experiment, Filed, Recipe, Step
-from zenturio.experiment.identity import combined, content_digest, files_digest, path_record
+from zenturio.experiment.identity import (
+    combined,
+    content_digest,
+    files_digest,
+    framed_digest,
+    path_record,
+)
 from zenturio.experiment.points import value_at
 from zenturio.experiment.reading import value_of
 from zenturio.expression import Value
@@ -57,6 +63,18 @@ class Generator:
             application.metrics, _kept(application), application.requires, application.rank
         )
 
+    @property
+    def version(self) -> str:
+        """Of the program: what stays the same for every point, in files and commands.
+
+        Other sets, constraints and metrics make no other version.
+        """
+        parts = [part for path, text in self._filler.skeletons for part in (path.encode(), text)]
+        parts += sorted(self._records)
+        commands = (self._application.builds, self._application.runs)
+        parts += [each.text.text.encode() for some in commands for each in some]
+        return framed_digest(parts)
+
     def experiments(self, point: Point) -> tuple[Experiment, ...]:
         """The experiments of *point*, in the order of their repeats; a seed is among the values."""
         index = self._space.index(point) if self._space.finite else -1
@@ -73,13 +91,16 @@ class Generator:
             texts = {**texts, **seeds}
             values = {**point, **{name: value_of(text.encode()) for name, text in seeds.items()}}
         filled = self._filler.files(point, seeds)
-        files = (*[Filed(f.path, f.mode, f.content) for f in filled], *self._unchanged)
-        records = [_record(f.path, f.mode, content_digest(f.content)) for f in filled]
+        hashes = [content_digest(f.essence) for f in filled]
+        given = zip(filled, hashes, strict=True)
+        made = [Filed(f.path, f.mode, f.content, digest=known.hex()) for f, known in given]
+        files = (*made, *self._unchanged)
+        records = [_record(f.path, f.mode, known) for f, known in zip(filled, hashes, strict=True)]
         whole = files_digest(sorted([*records, *self._records]))
         steps = tuple([writer.step(texts, point) for writer in self._runs])
         build = self._build(whole, files, texts, point) if self._makes else None
-        given = self._application.environment
-        variables = {name: texts[parameter] for name, parameter in given.items()}
+        environment = self._application.environment
+        variables = {name: texts[parameter] for name, parameter in environment.items()}
         commands = (*build.steps, *steps) if build else steps
         return Experiment(
             combined(whole, commands, variables, repeat, {n: texts[n] for n in self._unseen}),

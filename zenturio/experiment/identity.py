@@ -34,10 +34,8 @@ def content_digest(content: bytes) -> bytes:
 
 def record(filed: Filed) -> bytes:
     """What a file adds: its path, whether it may be executed, and its content."""
-    if filed.content is not None:
-        content = content_digest(filed.content)
-    else:
-        content = bytes.fromhex(filed.digest)
+    known = filed.digest
+    content = bytes.fromhex(known) if known else content_digest(filed.content or b"")
     return path_record(filed.path, executable=bool(filed.mode & 0o111)) + content
 
 
@@ -71,6 +69,11 @@ def combined(
     parts = [_VERSION, files, commands, names, b"%d" % repeat]
     if unseen:
         parts.append(b"".join([_named(name, text) for name, text in sorted(unseen.items())]))
+    return framed_digest(parts)
+
+
+def framed_digest(parts: Iterable[bytes]) -> str:
+    """Of several parts, each framed by its length."""
     return blake2b(b"".join(map(_framed, parts)), digest_size=_SIZE).hexdigest()
 
 
