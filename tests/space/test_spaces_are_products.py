@@ -16,7 +16,7 @@ from zenturio.space import Space, blocks, component, diagram, join
 SMALL = {
     join: {"PIECE": 5, "WIDEST": 2, "LARGEST": 12},
     diagram: {"EDGES": 9},
-    blocks: {"VISITED": 30},
+    blocks: {"VISITED": 60},
 }
 
 

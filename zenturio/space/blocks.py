@@ -16,8 +16,8 @@ from zenturio.space.join import Join, Progress
 from zenturio.space.rows import Rows
 from zenturio.space.table import Overfull, Table, stacked
 
-VISITED = 1 << 22
-"""A table is made again and again only if that visits at most so many rows."""
+VISITED = 1 << 25
+"""A table is made at once if that takes no more codes than these, those dropped on the way too."""
 
 _FEWEST, _MANY = 2, 64
 
@@ -46,10 +46,14 @@ class Blocks:
         self._counts: dict[Block, int] = {}
         self._diagram = lru_cache(maxsize=8)(self._made)
 
-    def table(self, block: Block = WHOLE) -> Table:
-        """The points of *block*; Overfull if that is too much work to be done again and again."""
-        walk = self.join.walk(self._windows(block), Progress(VISITED))
-        return stacked(self.part.names, list(walk))
+    def table(self) -> Table:
+        """All points, if they can be had at once; else Overfull."""
+        return stacked(self.part.names, list(self.join.walk({}, Progress(VISITED))))
+
+    @property
+    def diagram(self) -> Diagram | None:
+        """The diagram of all points, if it is not too large."""
+        return self._diagram(WHOLE)
 
     def count(self) -> int:
         """How many points there are; SpaceError if that would take for ever."""
@@ -66,7 +70,7 @@ class Blocks:
                 self._counts[block] = sum(self._count(child, progress) for child in children)
             else:
                 self._counts[block] = diagram.size
-                progress.add(EDGES)
+                progress.add(EDGES, 1)
                 progress.share += block.share
                 self._refuse_hopeless(progress)
         return self._counts[block]

@@ -17,6 +17,9 @@ from zenturio.space.table import Overfull, Table, stacked
 HELD = 1 << 29
 """A table of at most so many bytes is kept in memory; more is joined again block by block."""
 
+FEW = 4096
+"""Up to so many combinations are looked up one by one, not made a table of all for."""
+
 _INT64 = 1 << 63
 _STEP = 1 << 16
 
@@ -78,7 +81,7 @@ class Line:
 
 
 class Joined:
-    """Dimensions that meet: a table if it can be held, else blocks that are joined on demand."""
+    """Dimensions that meet: a table if it can be held, else a diagram, or blocks of those."""
 
     def __init__(self, part: Part) -> None:
         self.part = part
@@ -86,39 +89,48 @@ class Joined:
 
     @cached_property
     def size(self) -> int:
-        table = self._table
-        return self._blocks.count() if table is None else table.length
+        if self._whole is not None:
+            return self._whole.length
+        diagram = self._blocks.diagram
+        if diagram is not None:
+            return diagram.size
+        return self._blocks.count() if self._table is None else self._table.length
 
     @property
     def known(self) -> bool:
         return "size" in self.__dict__ or self._whole is not None
 
     def codes(self, rows: Sequence[int] | Column) -> tuple[Column, ...]:
-        if self._table is not None:
-            if isinstance(rows, range) and rows.step == 1:
-                return tuple(column[rows.start : rows.stop] for column in self._table.columns)
-            return self._table.take(np.asarray(rows, dtype=np.intp)).columns
+        if len(rows) <= FEW and self._whole is None and self._blocks.diagram is not None:
+            return self._by_diagram(rows)
+        if self._table is None:
+            return self._by_diagram(rows)
+        if isinstance(rows, range) and rows.step == 1:
+            return self._table.cut(rows.start, rows.stop).columns
+        return self._table.take(np.asarray(rows, dtype=np.intp)).columns
+
+    def _by_diagram(self, rows: Sequence[int] | Column) -> tuple[Column, ...]:
         numbers = np.array(rows, dtype=np.int64 if self.size < _INT64 else np.object_)
         order = np.argsort(numbers, kind="stable")
+        ascending = numbers[order]
         tables, done = [], 0
         while done < len(order):
-            first, diagram = self._blocks.locate(int(numbers[order[done]]))
-            end = int(np.searchsorted(numbers[order], first + diagram.size))
-            tables.append(diagram.table(numbers[order[done:end]] - first))
+            first, diagram = self._blocks.locate(int(ascending[done]))
+            end = int(np.searchsorted(ascending, first + diagram.size))
+            tables.append(diagram.table(ascending[done:end] - first))
             done = end
-        found = stacked(self.part.names, tables)
         back = np.empty(len(order), dtype=np.intp)
         back[order] = np.arange(len(order))
-        return found.take(back).columns
+        return stacked(self.part.names, tables).take(back).columns
 
     def find(self, codes: dict[str, int]) -> int | None:
-        return self._blocks.find(codes) if self._table is None else self._table.find(codes)
+        held = self.__dict__.get("_table", self._whole)
+        return self._blocks.find(codes) if held is None else held.find(codes)
 
     def tables(self) -> Iterator[tuple[Column, ...]]:
-        if "_table" in self.__dict__ and self._table is not None:
-            yield self._table.columns
-        elif self._whole is not None:
-            yield self._whole.columns
+        held = self.__dict__.get("_table", self._whole)
+        if held is not None:
+            yield held.columns
         else:
             yield from (table.columns for table in self._blocks.join.walk({}, Progress()))
 
@@ -135,6 +147,9 @@ class Joined:
         """All combinations, if they can be held: given up once it is seen that they cannot."""
         if self._whole is not None:
             return self._whole
+        diagram = self._blocks.diagram
+        if diagram is not None and diagram.size * len(self.part.names) > HELD:
+            return None
         tables: list[Table] = []
         held, progress = 0, Progress()
         for table in self._blocks.join.walk({}, progress):

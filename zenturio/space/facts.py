@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from zenturio.space.components import Part, is_plain
 from zenturio.space.definition import Condition
 from zenturio.space.domain import Column
 from zenturio.space.rows import Rows
+from zenturio.space.table import narrow
 
 LISTED = 1 << 20
 """A condition on one dimension is evaluated beforehand if the set has at most so many elements."""
@@ -48,6 +50,27 @@ class Pair:
     def other(self, name: str) -> str:
         return self.second if name == self.first else self.first
 
+    def partners(self, name: str, window: tuple[int, int] | None) -> tuple[Column, Column, Column]:
+        """The codes that go with those of *name*, one list behind the other; starts; lengths."""
+        if window is None:
+            return self._first_lists if name == self.first else self._second_lists
+        return _lists(self.seen_from(name), window)
+
+    @cached_property
+    def _first_lists(self) -> tuple[Column, Column, Column]:
+        return _lists(self.cells, (0, self.cells.shape[1]))
+
+    @cached_property
+    def _second_lists(self) -> tuple[Column, Column, Column]:
+        return _lists(self.cells.T, (0, self.cells.shape[0]))
+
+
+def _lists(cells: Column, window: tuple[int, int]) -> tuple[Column, Column, Column]:
+    low, high = window
+    inside = cells[:, low:high]
+    counts = inside.sum(axis=1)
+    return narrow(np.nonzero(inside)[1] + low), np.cumsum(counts) - counts, counts
+
 
 Rule = Condition | Pair
 
@@ -72,7 +95,7 @@ class Facts:
             pairs.append(self._pair(smallest))
             # Fewer codes on one side may make another pair small enough.
             self._agree(pairs)
-        self.rules: list[Rule] = [*pairs, *rest]
+        self.rules: list[Rule] = [*map(self._trimmed, pairs), *rest]
         self.shares = {rule: self._share(rule) for rule in self.rules}
 
     def codes(self, name: str) -> Column:
@@ -117,17 +140,27 @@ class Facts:
         return Pair(first, second, cells)
 
     def _agree(self, pairs: Sequence[Pair]) -> None:
-        """Leaves each dimension only the codes that every pair has a partner for."""
-        changed = True
-        while changed:
-            changed = False
-            for pair in pairs:
-                for name in (pair.first, pair.second):
-                    partners = self.codes(pair.other(name))
-                    cells = pair.seen_from(name)[np.ix_(self.codes(name), partners)]
-                    kept = np.asarray(cells.any(axis=1))
-                    changed |= not kept.all()
+        """Leaves each dimension only the codes that every pair has a partner for.
+
+        So it was before the last of the *pairs* was known.
+        """
+        open_pairs = [pairs[-1]]
+        while open_pairs:
+            pair = open_pairs.pop()
+            for name in (pair.first, pair.second):
+                partners = self.codes(pair.other(name))
+                cells = pair.seen_from(name)[np.ix_(self.codes(name), partners)]
+                kept = np.asarray(cells.any(axis=1))
+                if not kept.all():
                     self.allowed[name] = self.codes(name)[kept]
+                    open_pairs += [other for other in pairs if name in other.names]
+
+    def _trimmed(self, pair: Pair) -> Pair:
+        """*pair* with only the codes that are allowed in the end."""
+        cells = np.zeros_like(pair.cells)
+        kept = np.ix_(self.codes(pair.first), self.codes(pair.second))
+        cells[kept] = pair.cells[kept]
+        return Pair(pair.first, pair.second, cells)
 
     def _share(self, rule: Rule) -> float:
         """The share of the combinations of its names that *rule* keeps, or a guess."""

@@ -14,7 +14,7 @@ from zenturio.space.facts import Pair, Rule
 from zenturio.space.parameter import Parameter
 from zenturio.space.plan import Bind, Plan
 from zenturio.space.rows import Rows
-from zenturio.space.table import Choices, Table, narrow
+from zenturio.space.table import Choices, Table
 
 Windows = Mapping[str, tuple[int, int]]
 """For some dimensions: the first code and the one behind the last that a block is about."""
@@ -143,10 +143,6 @@ def _partners(step: Bind, table: Table, window: tuple[int, int] | None) -> Choic
     """The codes that go with what each row has in the other dimension of the pair."""
     assert step.pair is not None, "asked of pairs only"
     other = step.pair.other(step.name)
-    cells = step.pair.seen_from(other)
-    low, high = window or (0, cells.shape[1])
-    cells = cells[:, low:high]
-    counts = cells.sum(axis=1)
-    flat = np.nonzero(cells)[1] + low
+    flat, starts, counts = step.pair.partners(other, window)
     keys = table.codes[other]
-    return Choices(narrow(flat), (np.cumsum(counts) - counts)[keys], counts[keys])
+    return Choices(flat, starts.take(keys), counts.take(keys))

@@ -8,6 +8,7 @@ from functools import cached_property
 from zenturio.errors import InputError
 from zenturio.space.components import Part
 from zenturio.space.diagram import Diagram
+from zenturio.space.facts import Facts
 from zenturio.space.growth import Growing, Growth, Windows
 from zenturio.space.plan import Bind, Plan, as_declared, sequential, thrifty
 from zenturio.space.table import UNIT, Overfull, Table
@@ -38,6 +39,7 @@ class Progress:
     def __init__(self, limit: int | None = None) -> None:
         self.limit = limit
         self.rows = 0
+        self.codes = 0
         self.share = 0.0
 
     @property
@@ -45,10 +47,11 @@ class Progress:
         """Whether, for all that was done, too little was achieved ever to come to an end."""
         return self.rows > ENOUGH and self.rows > MOST * self.share
 
-    def add(self, rows: int) -> None:
-        """Notes *rows* more; Overfull if there is a limit and they go beyond it."""
+    def add(self, rows: int, columns: int) -> None:
+        """Notes *rows* more; Overfull if there is a limit and their codes go beyond it."""
         self.rows += rows
-        if self.limit is not None and self.rows > self.limit:
+        self.codes += rows * columns
+        if self.limit is not None and self.codes > self.limit:
             raise Overfull(self.rows)
 
 
@@ -82,21 +85,24 @@ class Join:
 
     @cached_property
     def _plan(self) -> Plan:
-        try:
-            return thrifty(self.part)
-        except InputError:
-            return self._declared
+        """The plan to follow, until it fails."""
+        return self._declared if self._facts is None else thrifty(self._facts)
 
     @cached_property
     def _sequential(self) -> Plan:
-        try:
-            return sequential(self.part)
-        except InputError:
-            return self._declared
+        return self._declared if self._facts is None else sequential(self._facts)
 
     @cached_property
     def _declared(self) -> Plan:
         return as_declared(self.part)
+
+    @cached_property
+    def _facts(self) -> Facts | None:
+        """What is known beforehand: nothing, if conditions fail where others do not hold."""
+        try:
+            return Facts(self.part)
+        except InputError:
+            return None
 
     def _demote(self, plan: Plan, error: Exception) -> None:
         """Takes a more careful plan from now on; raises *error* if there is none.
@@ -126,7 +132,7 @@ class Join:
                         yield from self._run(part, number, inside, progress, own)
                     return
                 table = growth.grown()
-                progress.add(table.length)
+                progress.add(table.length, len(table.names))
             else:
                 table = table.kept(growing.kept(table, step.rule))
             number += 1

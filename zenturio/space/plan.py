@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from zenturio.space.components import Part
 from zenturio.space.domain import Column
@@ -47,15 +48,36 @@ def as_declared(part: Part) -> Plan:
     return Plan(tuple(steps.steps))
 
 
-def sequential(part: Part) -> Plan:
+def sequential(facts: Facts) -> Plan:
     """Every dimension in its place: a table can be made in parts, however large it would be."""
-    return _planned(Facts(part), [part.names])
+    return _planned(facts, [facts.part.names])
 
 
-def thrifty(part: Part) -> Plan:
-    """Few rows at any time. Conditions may be evaluated where others do not hold."""
-    facts = Facts(part)
-    return _planned(facts, [*(rule.names for rule in _order(facts)), part.names])
+def thrifty(facts: Facts) -> Plan:
+    """Few rows at any time; columns may come between others.
+
+    A rule whose own dimensions, which no other rule needs, come behind its others can wait if it
+    multiplies the rows rather than thinning them out: so nothing else is evaluated once for each
+    of these. What remains is bound in its order, or the rule that makes the fewest rows first.
+    """
+    needs = {rule: facts.part.closure(rule.names) for rule in facts.rules}
+    last: list[Rule] = []
+    rest = list(facts.rules)
+    while gains := _patient(facts, needs, rest):
+        last.append(min(gains, key=lambda rule: gains[rule]))
+        rest.remove(last[-1])
+    later: list[Iterable[str]] = []
+    for paired, rules in groupby(reversed(last), key=lambda rule: isinstance(rule, Pair)):
+        # Pairs cost by the rows they make, most of all between other columns: those come first.
+        ranks = {rule: max(map(facts.part.ranks.__getitem__, rule.names)) for rule in rules}
+        later += [
+            rule.names for rule in (sorted(ranks, key=ranks.__getitem__) if paired else ranks)
+        ]
+    later.append(facts.part.names)
+    in_order = frozenset[str]().union(*(rule.names for rule in rest))
+    fewest = [rule.names for rule in _fewest_first(facts, needs, rest)]
+    plans = [_planned(facts, [*first, *later]) for first in ([in_order], fewest)]
+    return min(plans, key=lambda plan: _cost(facts, plan))
 
 
 def _planned(facts: Facts, groups: Iterable[Iterable[str]]) -> Plan:
@@ -105,31 +127,39 @@ class _Steps:
         return min(fitting, key=lambda pair: pair.cells.mean(), default=None)
 
 
-def _order(facts: Facts) -> list[Rule]:
-    """Rules by when they are used.
-
-    A rule whose own dimensions, which no other rule needs, come behind its others can wait if it
-    multiplies the rows rather than thinning them out: so nothing else is evaluated once for each
-    of these. Of what remains, the rule that makes the fewest rows comes first.
-    """
-    needs = {rule: facts.part.closure(rule.names) for rule in facts.rules}
-    last: list[Rule] = []
-    rest = list(facts.rules)
-    while gains := _patient(facts, needs, rest):
-        last.append(min(gains, key=lambda rule: gains[rule]))
-        rest.remove(last[-1])
-    first: list[Rule] = []
+def _fewest_first(
+    facts: Facts, needs: Mapping[Rule, frozenset[str]], rules: Sequence[Rule]
+) -> list[Rule]:
+    """*rules*, always the one next that makes the fewest rows."""
+    rest, first = list(rules), []
     bound: frozenset[str] = frozenset()
 
     def growth(rule: Rule) -> float:
         return math.prod(map(facts.count, needs[rule] - bound)) * facts.shares[rule]
 
     while rest:
-        cheapest = min(rest, key=growth)
-        bound |= needs[cheapest]
-        first.append(cheapest)
-        rest.remove(cheapest)
-    return [*first, *reversed(last)]
+        first.append(min(rest, key=growth))
+        bound |= needs[first[-1]]
+        rest.remove(first[-1])
+    return first
+
+
+def _cost(facts: Facts, plan: Plan) -> float:
+    """About how much work a plan is, if rules were independent: rows visited, as appended ones."""
+    rows, cost = 1.0, 0.0
+    bound: list[str] = []
+    for step in plan.steps:
+        if isinstance(step, Bind):
+            between = facts.part.place(step.name, bound) < len(bound)
+            bound.append(step.name)
+            rows *= facts.count(step.name)
+            if step.pair is not None:
+                rows *= facts.shares[step.pair]
+            cost += rows * (3 if between else 1)
+        else:
+            cost += rows * (1 if isinstance(step.rule, Pair) else 5)
+            rows *= facts.shares[step.rule]
+    return cost
 
 
 def _patient(

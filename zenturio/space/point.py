@@ -76,6 +76,10 @@ class Point(Mapping[str, Value]):
     def __len__(self) -> int:
         return len(self._values)
 
+    def plain(self) -> dict[str, Value]:
+        """The values as a dict, which is looked up faster."""
+        return dict(zip(self._layout.names, self._values, strict=True))
+
     @property
     def positions(self) -> dict[str, Position]:
         """Where each dimension's value stands in its set."""
