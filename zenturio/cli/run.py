@@ -97,8 +97,13 @@ def _plan(plan: "Plan") -> str:
     known = f"{plan.known:,} of them known"
     if plan.looked_at < plan.experiments:
         known = f"{plan.known:,} of the first {plan.looked_at:,} known"
+    before = (
+        f"the program is another one than before: its results are study {plan.archived} now\n"
+        if plan.archived
+        else ""
+    )
     return (
-        f"study {plan.study}: {output.count(plan.points)} points{repeats}, "
+        f"{before}study {plan.study}: {output.count(plan.points)} points{repeats}, "
         f"{output.count(plan.experiments)} experiments, {known}"
         + (f"; {plan.slots} at a time" if plan.slots else "")
     )

@@ -40,7 +40,7 @@ def superseded(study: str, number: int) -> ConflictError:
 def still_driven(lease: Lease) -> ConflictError:
     """A study cannot go while somebody is at it."""
     return ConflictError(
-        f"study {lease.study!r} cannot be removed: process {lease.pid} on {lease.host}"
+        f"study {lease.study!r} can neither go nor change: process {lease.pid} on {lease.host}"
         f" drives it since {_utc(lease.since)}",
         cure="wait until it ends, or stop it",
     )

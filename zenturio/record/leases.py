@@ -7,11 +7,11 @@ from typing import Any
 
 from sqlalchemy import bindparam, select, update
 
-from zenturio.record import complaints, studies
+from zenturio.record import complaints, naming, studies
 from zenturio.record.database import Transaction
 from zenturio.record.driver import Driver
 from zenturio.record.events import note
-from zenturio.record.facts import Lease
+from zenturio.record.facts import Lease, Study
 from zenturio.record.schema import experiments, leases
 from zenturio.record.tally import Tally, members
 
@@ -48,6 +48,16 @@ _COLUMNS = ("study", "token", "host", "pid", "born", "since", "until", "seconds"
 _STALE = (
     "experiment", "number", "driver", "host", "started", "ended", "state", "cause",
 )  # fmt: skip
+
+
+def archive(transaction: Transaction, study: Study) -> Study | None:
+    """The study under another name; none if its name is no longer its own."""
+    known = {each.name: each for each in studies.all_studies(transaction)}
+    if study.name not in known or known[study.name].created != study.created:
+        return None
+    for lease in living(transaction, study.name):
+        raise complaints.still_driven(lease)
+    return studies.rename(transaction, study, naming.archived(study.name, known))
 
 
 def take(transaction: Transaction, name: str, driver: Driver, join: bool, seconds: float) -> Lease:

@@ -64,6 +64,24 @@ class Memory:
             self._shelves[name].define(definition)
             return self._shelves[name].study
 
+    def archive(self, study: Study) -> Study | None:
+        with self._lock:
+            shelf = self._shelves.get(study.name)
+            if shelf is None or shelf.study.created != study.created:
+                return None
+            for lease in self._living(study.name):
+                raise complaints.still_driven(lease)
+            taken = [view for s in self.studies() for view in (s.view, s.view_all)]
+            name = naming.archived(study.name, self._shelves)
+            shelf.study = Study(name, *naming.views(name, taken), study.created)
+            self._shelves = {s.study.name: s for s in self._shelves.values()}
+            for known in self._known.values():
+                known.home = name if known.home == study.name else known.home
+            for lease, driver in list(self._leases.values()):
+                if lease.study == study.name:
+                    self._leases[lease.number] = replace(lease, study=name), driver
+            return shelf.study
+
     def study(self, name: str) -> Study:
         return self._shelf(name).study
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from hashlib import blake2s
+from itertools import count
 
 from zenturio.errors import Complaint, InputError
 from zenturio.record.facts import Definition
@@ -65,11 +66,17 @@ def _encodable(name: str) -> bool:
     return True
 
 
+def archived(study: str, taken: Iterable[str]) -> str:
+    """NAME@1, or the first number behind it that is free."""
+    names = set(taken)
+    return next(name for n in count(1) if (name := f"{study}@{n}") not in names)
+
+
 def views(study: str, taken: Iterable[str]) -> tuple[str, str]:
     """``study_NAME`` and ``study_NAME_all``, or with a number behind where those are taken."""
     folded = {name.casefold() for name in taken}
-    for count in range(1, len(folded) + 2):
-        name = _fit(f"study_{study}", LONGEST - len(_ALL), count)
+    for attempt in range(1, len(folded) + 2):
+        name = _fit(f"study_{study}", LONGEST - len(_ALL), attempt)
         if folded.isdisjoint((name.casefold(), (name + _ALL).casefold())):
             break
     return name, name + _ALL
@@ -87,19 +94,19 @@ def columns(fields: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _free(name: str, taken: set[str]) -> str:
-    count = 1
-    while (column := _fit(name, LONGEST, count)).casefold() in taken:
-        count += 1
+    attempt = 1
+    while (column := _fit(name, LONGEST, attempt)).casefold() in taken:
+        attempt += 1
     taken.add(column.casefold())
     return column
 
 
-def _fit(name: str, limit: int, count: int) -> str:
-    """*name* within *limit* bytes, with ``_COUNT`` behind it from the second on.
+def _fit(name: str, limit: int, attempt: int) -> str:
+    """*name* within *limit* bytes, with ``_ATTEMPT`` behind it from the second on.
 
     What is too long ends in a hash of the whole, so that it stays apart from its like.
     """
-    suffix = f"_{count}" if count > 1 else ""
+    suffix = f"_{attempt}" if attempt > 1 else ""
     name = name.replace("\0", "\ufffd").encode(errors="replace").decode()
     room = limit - len(suffix)
     encoded = name.encode()

@@ -55,6 +55,13 @@ class Repository(Protocol):
         """
         ...
 
+    def archive(self, study: Study) -> Study | None:
+        """Takes its name from *study*, which goes on as NAME@1, or the next number that is free.
+
+        None if the name has gone to another study since; ConflictError while it has a driver.
+        """
+        ...
+
     def study(self, name: str) -> Study:
         """The study *name*; NotFoundError with the nearest names if there is none."""
         ...

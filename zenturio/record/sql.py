@@ -58,6 +58,9 @@ class Sql:
         """One transaction at the desk of a study; what it learnt of the table is remembered."""
         return self._at_desk(self._database.write, study, work)
 
+    def _write_briefly(self, study: str, work: Callable[[Desk], Result]) -> Result:
+        return self._at_desk(self._database.write_briefly, study, work)
+
     def _read(self, study: str, work: Callable[[Desk], Result]) -> Result:
         return self._at_desk(self._database.read, study, work)
 
@@ -86,6 +89,11 @@ class Sql:
         naming.check(name, definition)
         return self._database.write(lambda t: studies.open_study(t, name, definition))
 
+    def archive(self, study: Study) -> Study | None:
+        archived = self._database.write(lambda t: leases.archive(t, study))
+        self._layouts.pop(study.name, None)
+        return archived
+
     def study(self, name: str) -> Study:
         return self._database.read(lambda t: studies.one(t, name)[0])
 
@@ -112,7 +120,7 @@ class Sql:
         return self._database.write(lambda t: leases.take(t, study, driver, join, seconds))
 
     def beat(self, lease: Lease) -> Lease:
-        return self._database.write(lambda t: leases.lengthen(t, lease))
+        return self._database.write_briefly(lambda t: leases.lengthen(t, lease))
 
     def leave(self, lease: Lease) -> None:
         self._database.write(lambda t: leases.give_back(t, lease))
@@ -124,10 +132,10 @@ class Sql:
 
     def add(self, study: str, experiments: Iterable[Experiment]) -> frozenset[str]:
         given = list(experiments)
-        return self._write(study, lambda desk: rows.add(desk, given))
+        return self._write_briefly(study, lambda desk: rows.add(desk, given))
 
     def claim(self, study: str, driver: int, digests: Sequence[str]) -> dict[str, int]:
-        return self._write(study, lambda desk: rows.claim(desk, driver, digests))
+        return self._write_briefly(study, lambda desk: rows.claim(desk, driver, digests))
 
     def record(
         self, study: str, driver: int, outcomes: Iterable[Outcome], *, final: bool = True

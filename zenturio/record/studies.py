@@ -32,6 +32,14 @@ _REVISE = (
     .where(studies.c.id == bindparam("study"))
     .values(revision=bindparam("to_revision"))
 )
+_RENAME = (
+    update(studies)
+    .where(studies.c.id == bindparam("study"))
+    .values(
+        name=bindparam("to_name"), view=bindparam("to_view"), view_all=bindparam("to_view_all"),
+        revision=bindparam("to_revision"),
+    )
+)  # fmt: skip
 _FIELD_FACTS = ("name", "type", "unit", "kind", "how")
 _FIELDS = (
     select(
@@ -106,6 +114,21 @@ def _create(transaction: Transaction, name: str) -> None:
         "counters", ("study", "state", "count"), [(number, state, 0) for state in STATES]
     )
     views.create(transaction, study, layout)
+
+
+def rename(transaction: Transaction, study: Study, name: str) -> Study:
+    """The study under another name, its views too."""
+    taken = [view for each in all_studies(transaction) for view in (each.view, each.view_all)]
+    view, view_all = naming.views(name, taken)
+    _, number, revision = one(transaction, study.name)
+    views.drop(transaction, study)
+    transaction.run(
+        _RENAME, study=number, to_name=name, to_view=view, to_view_all=view_all,
+        to_revision=revision + 1,
+    )  # fmt: skip
+    renamed, _, _ = one(transaction, name)
+    views.create(transaction, renamed, read_layout(transaction, name))
+    return renamed
 
 
 def create_table(transaction: Transaction, layout: Layout) -> None:

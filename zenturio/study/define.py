@@ -7,14 +7,42 @@ from typing import Any
 
 from zenturio.annotate import Application, Metric
 from zenturio.annotate.model import MEASURED
+from zenturio.errors import NotFoundError
 from zenturio.experiment.provenance import provenance
 from zenturio.expression import Type
-from zenturio.record import Definition, Field
+from zenturio.record import Definition, Field, Repository, Study
 from zenturio.space import Parameter, Space
 
+VERSION = "version"
+"""The note that says which program a study is of."""
 
-def define(application: Application, experiments: int) -> Definition:
-    """The definition of the study of *application* that plans so many *experiments*."""
+
+def open_version(repository: Repository, study: str, definition: Definition) -> str:
+    """Open *study*; if another version of its program was run under the name, that is archived.
+
+    So the results of two programs never stand in one table. The answer is the archived study's
+    name.
+    """
+    archived = _archived(repository, study, definition.notes[VERSION])
+    repository.open(study, definition)
+    if archived is None:
+        return ""
+    repository.note(study, "version", f"another version of the program; before: {archived.name}")
+    return archived.name
+
+
+def _archived(repository: Repository, name: str, version: str) -> Study | None:
+    """The study as it is called now, if it had the name and another version."""
+    try:
+        found = repository.study(name)
+        before = repository.definition(name).notes.get(VERSION)
+    except NotFoundError:
+        return None
+    return None if before == version else repository.archive(found)
+
+
+def define(application: Application, experiments: int, version: str) -> Definition:
+    """The definition of the study of *application*: so many *experiments* of one program."""
     return Definition(
         parameters=fields_of(application.space),
         metrics=(*measured(), *(_metric(metric) for metric in application.metrics)),
@@ -24,7 +52,7 @@ def define(application: Application, experiments: int) -> Definition:
         ),
         provenance=provenance(application.root),
         sources=_sources(application),
-        notes={**_notes(application), "experiments": experiments},
+        notes={**_notes(application), "experiments": experiments, VERSION: version},
     )
 
 

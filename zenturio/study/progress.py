@@ -23,6 +23,8 @@ class Plan:
     looked_at: int
     """As many as fit into one batch: all of them, if it equals ``experiments``."""
     slots: int
+    archived: str = ""
+    """What the study is called now that another version of the program was run under the name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from zenturio.failpoints import Failpoint
 from zenturio.record import Lease, Repository
 from zenturio.record.driver import Driver
 from zenturio.study.choose import Chosen
-from zenturio.study.define import define
+from zenturio.study.define import define, open_version
 from zenturio.study.progress import Plan, Progress, Summary
 from zenturio.study.run import Run, Settings
 from zenturio.study.supply import BATCH, Only, experiments_of
@@ -73,6 +73,9 @@ class Session:
         """Run what has no outcome yet; *planned* hears first what that will be."""
         self.check()
         generator = Generator(self.application)
+        definition = define(self.application, self.experiments, generator.version)
+        archived = open_version(self.repository, self.study, definition)
+        OPENED()
         with self._lease() as lease:
             run = Run(
                 self.study,
@@ -87,7 +90,7 @@ class Session:
                 listener=listener,
             )
             looked_at, known = run.look_ahead()
-            planned(self.plan(looked_at, known, executor.slots))
+            planned(self.plan(looked_at, known, executor.slots, archived))
             summary = run.drive()
             DRIVEN()
             return summary
@@ -96,8 +99,6 @@ class Session:
     def _lease(self) -> Iterator[Lease]:
         """The right to drive the study, given back in the end."""
         repository, study, seconds = self.repository, self.study, self.settings.lease
-        repository.open(study, define(self.application, self.experiments))
-        OPENED()
         lease = repository.lease(study, Driver.here(), join=self.join, seconds=seconds)
         LEASED()
         try:
@@ -111,7 +112,7 @@ class Session:
         repository.leave(lease)
         LEFT()
 
-    def plan(self, looked_at: int, known: int, slots: int) -> Plan:
+    def plan(self, looked_at: int, known: int, slots: int, archived: str = "") -> Plan:
         """What is going to be done, when *known* of the first *looked_at* have an outcome."""
         return Plan(
             self.study,
@@ -121,4 +122,5 @@ class Session:
             known,
             looked_at,
             slots,
+            archived,
         )

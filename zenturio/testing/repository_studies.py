@@ -16,6 +16,7 @@ from zenturio.testing.experiments import (
     B,
     dead_driver,
     experiment,
+    outcome,
 )
 
 
@@ -29,6 +30,49 @@ class Studies:
         for name in ("b", "a", "c", "a b"):
             repository.open(name, DEFINITION)
         assert [study.name for study in repository.studies()] == ["b", "a", "c", "a b"]
+
+    def test_an_archived_study_goes_on_under_another_name(self, repository: Repository) -> None:
+        old = repository.open("s", DEFINITION)
+        one = repository.lease("s", Driver.here())
+        repository.enter("s", one.number, [(A, outcome(A))])
+        repository.leave(one)
+        archived = repository.archive(old)
+        assert archived is not None
+        assert archived.name == "s@1"
+        assert repository.archive(old) is None
+        new = repository.open("s", DEFINITION)
+        assert len({old.view, new.view, archived.view}) == 2
+        assert repository.add("s", [A]) == {A.digest}
+        assert [r.digest for r in repository.records("s@1")] == [A.digest]
+        assert repository.counts("s@1")["ok"] == repository.counts("s")["ok"] == 1
+        assert repository.find([A.digest], "s@1") == repository.find([A.digest])
+        again = repository.archive(new)
+        assert again is not None
+        assert again.name == "s@2"
+        with pytest.raises(NotFoundError):
+            repository.study("s")
+        assert {study.name for study in repository.studies()} == {"s@1", "s@2"}
+
+    def test_a_study_with_a_driver_is_not_archived(self, repository: Repository) -> None:
+        study = repository.open("s", DEFINITION)
+        lease = repository.lease("s", Driver.here())
+        with pytest.raises(ConflictError):
+            repository.archive(study)
+        repository.leave(lease)
+        assert repository.archive(study) is not None
+
+    def test_a_lost_driver_does_not_keep_a_study_from_being_archived(
+        self, repository: Repository
+    ) -> None:
+        study = repository.open("s", DEFINITION)
+        repository.add("s", [A])
+        lost = repository.lease("s", dead_driver())
+        repository.claim("s", lost.number, [A.digest])
+        assert repository.archive(study) is not None
+        with pytest.raises((ConflictError, NotFoundError)):
+            repository.beat(lost)
+        heir = repository.lease("s@1", Driver.here())
+        assert repository.claim("s@1", heir.number, [A.digest]) == {A.digest: 2}
 
     def test_a_definition_comes_back_as_it_was_given(self, repository: Repository) -> None:
         given = Definition(
