@@ -37,7 +37,7 @@ class TestInline(ExecutorContract):
 
 def run(function, values=None):
     (made,) = Function(function).experiments(values or {})
-    return Inline(function).run([made])[0]
+    return Inline(function).call(made)
 
 
 def test_the_function_stays_a_function():
@@ -150,11 +150,12 @@ def test_a_seed_is_the_number_of_the_run():
         return {"drawn": n + seed}
 
     made = draws.experiments({"n": 10})
-    assert [found.metrics["drawn"] for found in Inline(draws).run(made)] == [11, 12, 13]
+    inline = Inline(draws)
+    assert [inline.call(each).metrics["drawn"] for each in made] == [11, 12, 13]
 
 
 def test_what_is_run_together_is_what_is_run_alone():
     made = [each for n in range(1, 20) for each in divide.experiments({"n": n})]
     inline = Inline(divide)
-    together = [o.metrics["gflops"] for o in inline.run(made)]
+    together = [inline.call(each).metrics["gflops"] for each in made]
     assert together == [inline.submit(each).result().metrics["gflops"] for each in made]

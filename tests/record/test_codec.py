@@ -56,7 +56,20 @@ def test_a_uniform_column_is_what_each_of_its_values_is(values, exact):
 names = st.sampled_from(["a", "b", "c", "a\0", "d"])
 
 
-@given(st.lists(st.dictionaries(names, measures), min_size=1), st.booleans())
+same_in_all = st.tuples(st.dictionaries(names, measures), st.integers(1, 5)).map(
+    lambda drawn: [drawn[0]] * drawn[1]
+)
+rows_of_metrics = st.lists(st.dictionaries(names, measures), min_size=1) | same_in_all
+
+
+@st.composite
+def partly_the_same(draw):
+    """Rows that have some of their values from one dictionary, the very same objects."""
+    shared = draw(st.dictionaries(names, measures))
+    return [{**row, **shared} for row in draw(rows_of_metrics)]
+
+
+@given(rows_of_metrics | partly_the_same(), st.booleans())
 def test_what_is_spread_over_columns_is_read_back(rows, exact):
     declared = Layout(1, "s", 0, ()).declared("metric", [Field("a", "int"), Field("b")])
     found = spread(declared, "metric", rows, exact_reals=exact)
@@ -71,7 +84,7 @@ def test_what_is_spread_over_columns_is_read_back(rows, exact):
         assert same(dict(sorted(reader.metrics(cells).items())), dict(sorted(wanted.items())))
 
 
-@given(st.lists(st.dictionaries(names, measures), min_size=1))
+@given(rows_of_metrics | partly_the_same())
 def test_spreading_the_same_again_needs_no_new_columns(rows):
     first = spread(Layout(1, "s", 0, ()), "metric", rows, exact_reals=True)
     again = spread(first.layout, "metric", rows, exact_reals=True)

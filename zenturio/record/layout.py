@@ -137,9 +137,8 @@ def spread(
     filling = _Filling(layout, role, exact_reals)
     for name in names:
         filling.take(name, [row.get(name) for row in rows])
-    if filling.other:
-        texts = [codec.dump(filling.other.get(row, {})) for row in range(len(rows))]
-        filling.columns[OTHER[role]] = texts
+    if filling.other or filling.same:
+        filling.columns[OTHER[role]] = filling.texts(len(rows))
     return Spread(filling.columns, layout.seen(role, filling.forms))
 
 
@@ -150,6 +149,8 @@ class _Filling:
         self.columns: dict[str, list[Any]] = {}
         self.other: dict[int, dict[str, Any]] = {}
         """By the number of the row: what goes into its JSON."""
+        self.same: dict[str, Any] = {}
+        """What goes into the JSON of every row, and is written once."""
         self.forms: dict[str, Form] = {}
         self._slots = layout.by_role[role]
         self._next = len(layout.slots)
@@ -165,8 +166,18 @@ class _Filling:
         form = codec.uniform(values, exact_reals=self._exact_reals)
         if form and self._has_column(slot, form):
             self.columns[slot.column(form)] = values
+        elif form is None and len(set(map(id, values))) == 1:
+            self._all_the_same(slot, values)
         elif form is None or form:
             self._one_by_one(slot, values)
+
+    def texts(self, rows: int) -> list[str | None]:
+        """The JSON of each row."""
+        same = codec.dump(self.same)
+        texts = [same] * rows
+        for row, own in self.other.items():
+            texts[row] = codec.dump(self.same | own)
+        return texts
 
     def _has_column(self, slot: Slot, form: Form) -> bool:
         """Whether *slot* has a column for *form*, or gets one now."""
@@ -177,6 +188,15 @@ class _Filling:
             self._room -= 1
         self.forms[name] |= form
         return True
+
+    def _all_the_same(self, slot: Slot, values: list[Any]) -> None:
+        form = codec.form_of(values[0], exact_reals=self._exact_reals)
+        assert form is not None, "what is nothing in all rows was seen to be uniform"
+        if form in COLUMNS and self._has_column(slot, form):
+            self.columns[slot.column(form)] = values
+        else:
+            self.forms[slot.field.name] |= Form.OTHER if form in COLUMNS else form
+            self.same[slot.field.name] = values[0]
 
     def _one_by_one(self, slot: Slot, values: list[Any]) -> None:
         name = slot.field.name

@@ -72,7 +72,7 @@ def _batches(points: Chosen, function: Function) -> Iterator[list[Experiment]]:
     experiments = (
         experiment
         for index, point in points.numbered()
-        for experiment in function.experiments(point, index)
+        for experiment in function.experiments(point.plain(), index)
     )
     while batch := list(islice(experiments, BATCH)):
         yield batch
@@ -104,7 +104,7 @@ class _Evaluation:
 
     def evaluate(self, batch: list[Experiment]) -> None:
         """Call the function for those of *batch* that have no outcome yet."""
-        known = self._repository.find([each.digest for each in batch], self._study)
+        known = self._repository.find([each.digest for each in batch])
         if known:
             self._repository.add(self._study, [each for each in batch if each.digest in known])
             self._known += len(known)
@@ -113,7 +113,7 @@ class _Evaluation:
                 if experiment.digest in known:
                     self._count(experiment, known[experiment.digest], new=False)
                     continue
-                self._done += zip([experiment], self._place.run([experiment]), strict=True)
+                self._done.append((experiment, self._place.call(experiment)))
                 if monotonic() - self._flushed > WAIT:
                     self._flush()
         finally:
@@ -145,9 +145,7 @@ class _Evaluation:
         rate = ended / passed if passed > 0 else 0.0
         left = self._total - self._known - ended
         seconds = left / rate if rate > 0 else None
-        self._listener(
-            Progress(self._total, self._known, self._ok, self._failed, 0, rate, seconds)
-        )
+        self._listener(Progress(self._total, self._known, self._ok, self._failed, 0, rate, seconds))
 
     def summary(self) -> Summary:
         """How it ended."""
