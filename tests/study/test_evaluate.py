@@ -1,0 +1,164 @@
+"""Functions of this process as studies: each point once, whatever stops it."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zenturio.errors import InputError
+from zenturio.experiment import Function, Missing
+from zenturio.record.memory import Memory
+from zenturio.record.open import open_repository
+from zenturio.space import Space
+from zenturio.study import choose
+from zenturio.study import evaluate as evaluating
+from zenturio.study.evaluate import evaluate
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def repository(request, tmp_path):
+    found = Memory() if request.param == "memory" else open_repository(tmp_path / "zenturio.db")
+    yield found
+    found.close()
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch):
+    monkeypatch.setattr(evaluating, "BATCH", 7)
+
+
+class Counting:
+    """A function that remembers what it was called with."""
+
+    def __init__(self, fails=lambda n: False):
+        self.calls = []
+        self.fails = fails
+
+    @property
+    def function(self):
+        def halved(n, m):
+            self.calls.append((n, m))
+            if self.fails(n):
+                raise ValueError(f"{n} is bad")
+            return {"half": n / 2, "name": f"n{n}"}
+
+        return Function(halved)
+
+
+SPACE = Space(n=range(20), m=[1, 2])
+
+
+def answers(repository, name="halved"):
+    return {
+        (record.values["n"], record.values["m"]): record.outcome.metrics
+        for record in repository.records(name)
+    }
+
+
+def test_each_point_is_called_once_and_remembered(repository):
+    counting = Counting()
+    summary = evaluate(counting.function, choose(SPACE), repository)
+    assert (summary.total, summary.ok, summary.failed, summary.unfinished) == (40, 40, 0, 0)
+    assert sorted(counting.calls) == sorted((p["n"], p["m"]) for p in SPACE)
+    found = answers(repository)
+    assert {at: metrics["half"] for at, metrics in found.items()} == {
+        (n, m): n / 2 for n, m in counting.calls
+    }
+
+
+def test_what_every_experiment_has_is_there_or_says_why_not(repository):
+    evaluate(Counting().function, choose(SPACE, limit=3), repository)
+    for metrics in answers(repository).values():
+        assert metrics["wtime"] >= 0
+        assert metrics["ctime"] >= 0
+        assert metrics["exit"] == 0
+        assert isinstance(metrics["maxrss"], Missing)
+        assert "driver" in metrics["maxrss"].why
+
+
+def test_a_second_call_recalls_and_calls_nothing(repository):
+    counting = Counting(fails=lambda n: n == 3)
+    first = evaluate(counting.function, choose(SPACE), repository)
+    calls = len(counting.calls)
+    again = evaluate(counting.function, choose(SPACE), repository)
+    assert len(counting.calls) == calls
+    assert (again.known, again.ok, again.failed) == (40, 0, 0)
+    assert [(f.cause, f.count) for f in again.failures] == [
+        (f.cause, f.count) for f in first.failures
+    ]
+
+
+def test_failures_are_grouped_by_their_cause(repository):
+    summary = evaluate(Counting(fails=lambda n: n in (3, 4)).function, choose(SPACE), repository)
+    assert (summary.ok, summary.failed) == (36, 4)
+    (failures,) = summary.failures
+    assert (failures.cause, failures.count) == ("ValueError", 4)
+    assert failures.values["n"] in (3, 4)
+
+
+def test_an_interrupted_study_goes_on_where_it_stopped(repository):
+    stop = {"at": 17}
+
+    def halved(n, m):
+        stop["at"] -= 1
+        if stop["at"] == 0:
+            raise KeyboardInterrupt
+        return {"half": n / 2}
+
+    function = Function(halved)
+    with suppress(KeyboardInterrupt):
+        evaluate(function, choose(SPACE), repository)
+    assert repository.counts("halved")["ok"] == 16
+    assert repository.drivers("halved") == ()
+    summary = evaluate(function, choose(SPACE), repository)
+    assert (summary.known, summary.ok) == (16, 24)
+    assert len(answers(repository)) == 40
+
+
+def test_points_that_are_chosen_in_part_are_completed_later(repository):
+    counting = Counting()
+    evaluate(counting.function, choose(SPACE, sample=11, seed=3), repository)
+    summary = evaluate(counting.function, choose(SPACE), repository)
+    assert (summary.known, summary.ok) == (11, 29)
+    assert len(set(counting.calls)) == len(counting.calls) == 40
+
+
+def test_another_study_of_the_same_function_gets_what_is_known(repository):
+    counting = Counting()
+    evaluate(counting.function, choose(SPACE, limit=10), repository)
+    summary = evaluate(counting.function, choose(SPACE), repository, name="more")
+    assert (summary.known, summary.ok) == (10, 30)
+    assert len(answers(repository, "more")) == 40
+
+
+def test_repeats_are_experiments_of_their_own(repository):
+    def drawn(n, seed):
+        return {"drawn": n * 10 + seed}
+
+    summary = evaluate(Function(drawn, repeat=3, seed="seed"), choose(Space(n=[1, 2])), repository)
+    assert (summary.total, summary.ok) == (6, 6)
+    found = sorted(r.outcome.metrics["drawn"] for r in repository.records("drawn"))
+    assert found == [11, 12, 13, 21, 22, 23]
+
+
+def test_a_parameter_that_the_function_does_not_take_is_refused(repository):
+    with pytest.raises(InputError, match="no argument k"):
+        evaluate(Counting().function, choose(Space(n=[1], k=[2])), repository)
+
+
+def test_whoever_looks_on_hears_how_far_it_is(repository):
+    heard = []
+    evaluate(Counting().function, choose(SPACE), repository, listener=heard.append)
+    assert [progress.done for progress in heard] == sorted(progress.done for progress in heard)
+    assert heard[-1].done == heard[-1].total == 40
+
+
+values = st.one_of(st.integers(-5, 5), st.text(max_size=2), st.booleans(), st.floats())
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("abc"), values), max_size=20, unique_by=repr))
+def test_different_values_are_different_experiments(given_values):
+    function = Function(lambda **given: None)
+    digests = {function.experiments(each)[0].digest for each in given_values}
+    assert len(digests) == len({repr(sorted(each.items())) for each in given_values})
