@@ -130,7 +130,7 @@ class Database:
 
     def read(self, work: Callable[[Transaction], Result]) -> Result:
         """What *work* answers, seeing one moment."""
-        return self._patiently(work, writing=False)
+        return self._patiently(self.flavour.begin_read, work)
 
     def write(self, work: Callable[[Transaction], Result]) -> Result:
         """What *work* answers, once it is committed.
@@ -138,17 +138,21 @@ class Database:
         Where the line broke it is done again on a new one, whether or not the first commit went
         through: so *work* must be such that a second time changes nothing.
         """
-        return self._patiently(work, writing=True)
+        return self._patiently(self.flavour.begin_write, work)
+
+    def write_briefly(self, work: Callable[[Transaction], Result]) -> Result:
+        """The same for what nobody misses when the machine goes down with all its drivers."""
+        return self._patiently(self.flavour.begin_brief, work)
 
     def close(self) -> None:
         self.engine.dispose()
 
-    def _patiently(self, work: Callable[[Transaction], Result], *, writing: bool) -> Result:
+    def _patiently(self, begin: Sequence[str], work: Callable[[Transaction], Result]) -> Result:
         deadline = time.monotonic() + self._patience
         pause = 0.05
         while True:
             try:
-                return self._once(work, writing)
+                return self._once(begin, work)
             except (DBAPIError, self._driver_error) as error:
                 cause = getattr(error, "orig", None) or error
                 if not self.flavour.lost(cause) or time.monotonic() + pause > deadline:
@@ -157,11 +161,12 @@ class Database:
             time.sleep(pause)
             pause = min(pause * 2, 1.0)
 
-    def _once(self, work: Callable[[Transaction], Result], writing: bool) -> Result:
+    def _once(self, begin: Sequence[str], work: Callable[[Transaction], Result]) -> Result:
+        writing = begin is not self.flavour.begin_read
         connection = self.engine.raw_connection()
         try:
             cursor = connection.cursor()
-            for statement in self.flavour.begin_write if writing else self.flavour.begin_read:
+            for statement in begin:
                 cursor.execute(statement)
             if writing:
                 BEGUN()

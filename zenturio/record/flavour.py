@@ -30,6 +30,9 @@ class Flavour(Protocol):
     types: Mapping[Form | Literal["position", "key"], str]
     begin_write: Sequence[str]
     """Begins a transaction that writes: one at a time, for each sees what all before it did."""
+    begin_brief: Sequence[str]
+    """Begins one that writes what only living drivers need: who kills it by cutting the power
+    kills them too."""
     begin_read: Sequence[str]
     """Begins a transaction that sees one moment."""
     tables: str

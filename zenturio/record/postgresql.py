@@ -36,6 +36,7 @@ class PostgreSQL:
     # One writer at a time, as in SQLite: digests belong to all studies, and what a transaction
     # decides by reading holds until it commits.
     begin_write: Sequence[str] = ("BEGIN", f"SELECT pg_advisory_xact_lock({WRITER})")
+    begin_brief = begin_write  # a server may go down without its drivers
     begin_read: Sequence[str] = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",)
     tables = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
     views = "SELECT viewname FROM pg_views WHERE schemaname = current_schema()"

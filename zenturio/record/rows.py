@@ -86,7 +86,8 @@ class Desk:
 def entries(transaction: Transaction, digests: Iterable[str]) -> dict[str, Entry]:
     """The experiments among *digests* that are known."""
     by_key = {codec.key(digest): digest for digest in digests}
-    rows = transaction.among(_ENTRIES, experiments.c.digest, by_key)
+    # In order, so that what is looked up together lies together.
+    rows = transaction.among(_ENTRIES, experiments.c.digest, sorted(by_key))
     return {by_key[row[1]]: Entry(*row) for row in rows}
 
 

@@ -207,6 +207,6 @@ class Sharing:
 
     def test_a_study_with_a_driver_cannot_go(self, repository: Repository) -> None:
         driven(repository)
-        with pytest.raises(ConflictError, match="cannot be removed: process"):
+        with pytest.raises(ConflictError, match="can neither go nor change: process"):
             repository.delete("s")
         assert repository.study("s").name == "s"
