@@ -156,6 +156,7 @@ def fit(
     """
     from zenturio.errors import InputError, did_you_mean
     from zenturio.query import KINDS, fit_each, frame
+    from zenturio.query import fit as fit_one
     from zenturio.study.look import opened
 
     kinds = _names(kind) or list(KINDS)
@@ -166,7 +167,11 @@ def fit(
         table = frame(repository, study, where=_expression(where, "--where"))
     keys = _names(by)
     columns = {str(name): table[name].tolist() for name in table.columns}
-    models = fit_each(columns, y, _names(x), keys, kinds=kinds)
+    models = (
+        fit_each(columns, y, _names(x), keys, kinds=kinds)
+        if keys
+        else {(): fit_one(columns, y, _names(x), kinds=kinds)}
+    )
     if json:
         output.facts([_model_facts(keys, key, model) for key, model in models.items()])
         return

@@ -1,0 +1,263 @@
+"""From a file with directives to answers, as somebody types it."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.conftest import SMALL, zen
+
+PROGRAM = [sys.executable, "-c", "from zenturio.cli import main; main()"]
+
+
+@pytest.fixture
+def ran(study):
+    """The small study, run to its end."""
+    zen("run", study.name, "-j", 2, cwd=study.parent)
+    return study
+
+
+def rows(folder, *options):
+    return zen("results", "small", "--json", *options, cwd=folder).facts
+
+
+def test_a_study_runs_to_its_end_and_says_what_it_did(study):
+    told = zen("run", study.name, "-j", 2, cwd=study.parent)
+    assert "study small: 7 points, 7 experiments, 0 of them known; 2 at a time" in told.out
+    assert "7 ok" in told.out
+    assert "best: total = 40 at n=4, level=high" in told.out
+    assert study.read_text() == SMALL
+
+
+def test_running_again_recalls_everything(ran):
+    summary = zen("run", ran.name, "--json", cwd=ran.parent).facts
+    assert (summary["known"], summary["ok"], summary["unfinished"]) == (7, 0, 0)
+
+
+def test_a_dry_run_writes_nothing(study):
+    plan = zen("run", study.name, "--dry-run", "--json", cwd=study.parent).facts
+    assert (plan["experiments"], plan["known"]) == (7, 0)
+    assert zen("list", "--json", cwd=study.parent).facts == []
+
+
+def test_another_metric_is_extracted_and_runs_nothing(ran):
+    ran.write_text(
+        SMALL.replace("#ZEN$ OBJ", '#ZEN$ METRIC word FROM stdout REGEX "(t\\w+)"\n#ZEN$ OBJ')
+    )
+    told = zen("extract", "small", cwd=ran.parent)
+    assert "7 experiments measured again: word" in told.out
+    facts = rows(ran.parent)
+    assert {row[facts["columns"].index("word")] for row in facts["rows"]} == {"total"}
+    summary = zen("run", ran.name, "--json", cwd=ran.parent).facts
+    assert (summary["known"], summary["ok"]) == (7, 0)
+
+
+def test_another_program_keeps_the_old_results_apart(ran):
+    ran.write_text(SMALL.replace("n * 10", "n * 20"))
+    told = zen("run", ran.name, cwd=ran.parent)
+    assert "its results are study small@1 now" in told.out
+    assert max(row[-1] for row in rows(ran.parent, "--metric", "total")["rows"]) == 80
+    compared = zen("compare", "small@1", "small", "--metric", "total", "--json", cwd=ran.parent)
+    ratios = {row[compared.facts["columns"].index("ratio")] for row in compared.facts["rows"]}
+    assert ratios == {2.0}
+
+
+def test_failures_are_grouped_with_the_commands_that_help(study):
+    study.write_text(SMALL + "if n == 2: raise SystemExit(3)\n")
+    told = zen("run", study.name, cwd=study.parent, code=3)
+    assert "2 x exit 3, such as n=2" in told.out
+    assert "zen run small.py --only failed" in told.out
+    digest = told.out.split("zen logs ")[1].split()[0]
+    assert zen("logs", digest, cwd=study.parent).out == "total 20\n"
+    again = zen("run", study.name, "--only", "failed", "--json", cwd=study.parent, code=3).facts
+    assert (again["known"], again["failed"]) == (5, 2)
+
+
+def test_a_missing_metric_is_a_failure_that_says_where_it_looked(study):
+    study.write_text(SMALL.replace('print("total"', 'print("sum"'))
+    told = zen("run", study.name, cwd=study.parent, code=3)
+    assert "7 x metric missing: total" in told.out
+    digest = told.out.split("zen logs ")[1].split()[0]
+    assert "matched nothing in stdout" in zen("show", digest, cwd=study.parent).out
+
+
+def test_fail_fast_stops_at_the_first_failure(study):
+    study.write_text(SMALL + "raise SystemExit(1)\n")
+    told = zen("run", study.name, "-j", 1, "--fail-fast", "--json", cwd=study.parent, code=3)
+    assert 1 <= told.facts["failed"] < 7
+    assert told.facts["unfinished"] > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--only", "faild"), "did you mean 'failed'"),
+        (("--keep", "sometimes"), "--keep"),
+        (("--limit", "2", "--sample", "2"), "exclude each other"),
+    ],
+)
+def test_wrong_options_say_what_would_be_right(study, options, words):
+    assert words in zen("run", study.name, *options, cwd=study.parent, code=2).err
+
+
+def test_a_study_without_a_run_says_so(tmp_path):
+    (tmp_path / "p.sh").write_text("#ZEN$ PARAM n = { 1, 2 }\necho {n}\n")
+    assert "ZEN$ RUN" in zen("run", "p.sh", cwd=tmp_path, code=2).err
+
+
+def test_status_and_list_say_where_studies_stand(ran):
+    assert "small: 7 ok" in zen("status", cwd=ran.parent).out
+    facts = zen("status", "small", "--json", cwd=ran.parent).facts
+    assert (facts["experiments"], facts["ok"], facts["drivers"]) == (7, 7, [])
+    assert [each["study"] for each in zen("list", "--json", cwd=ran.parent).facts] == ["small"]
+    assert "did you mean 'small'" in zen("status", "smal", cwd=ran.parent, code=2).err
+
+
+def test_a_study_that_was_begun_says_what_is_left(study):
+    zen("run", study.name, "--limit", 3, cwd=study.parent)
+    zen("run", study.name, "--limit", 2, cwd=study.parent)
+    assert zen("status", "small", "--json", cwd=study.parent).facts["ok"] == 3
+
+
+def test_results_choose_group_sort_and_count(ran):
+    facts = rows(ran.parent, "--where", "n >= 3", "--sort", "-total", "--limit", "2")
+    at = facts["columns"].index("total")
+    assert [row[at] for row in facts["rows"]] == [40, 30]
+    assert (facts["found"], facts["total"]) == (3, 7)
+    grouped = rows(ran.parent, "--by", "level", "--agg", "max,count", "--metric", "total")
+    assert [row[0] for row in grouped["rows"]] == ["high", "low"]
+    told = zen("results", "small", "--by", "n", cwd=ran.parent).out
+    assert "from 7 of 7 experiments" in told
+    assert "mean(total) (J)" in told
+
+
+def test_results_in_every_format(ran):
+    for kind, sign in {
+        "csv": "n,level", "jsonl": '"level": "low"', "markdown": "| ---", "latex": "tabular",
+    }.items():  # fmt: skip
+        assert sign in zen("results", "small", "--format", kind, cwd=ran.parent).out.replace(
+            '":"', '": "'
+        ).replace("|---", "| ---").replace("|:--", "| ---")
+    zen("results", "small", "-o", "r.csv", cwd=ran.parent)
+    assert (ran.parent / "r.csv").read_text().startswith("n,level")
+    assert "did you mean" in zen("results", "small", "--format", "cvs", cwd=ran.parent, code=2).err
+
+
+def test_the_sql_of_a_query_gives_the_same_rows(ran):
+    sql = zen("results", "small", "--where", "n >= 3", "--sql", cwd=ran.parent).out
+    answer = zen("sql", sql.strip(), "--json", cwd=ran.parent).facts
+    assert len(answer["rows"]) == 3
+    assert "total" in answer["columns"]
+
+
+def test_sql_only_reads(ran):
+    answer = zen("sql", "SELECT max(total) FROM study_small", "--json", cwd=ran.parent).facts
+    assert answer == {"columns": ["max(total)"], "rows": [[40]]}
+    for query in ("DELETE FROM experiments", "ATTACH 'x' AS y", "PRAGMA writable_schema=1"):
+        assert zen("sql", query, cwd=ran.parent, code=None).code in (2, 6)
+    assert zen("db", "check", "--json", cwd=ran.parent).facts["ok"]
+
+
+def test_a_wrong_expression_is_shown_with_its_place(ran):
+    told = zen("results", "small", "--where", "n >= tree", cwd=ran.parent, code=2)
+    assert "--where:1:6" in told.err
+    assert "^" in told.err
+
+
+def test_an_experiment_is_shown_and_compared(ran):
+    facts = zen("sql", "SELECT digest FROM study_small_all", "--json", cwd=ran.parent).facts
+    one, other = (row[0] for row in facts["rows"][:2])
+    shown = zen("show", one[:8], "--json", cwd=ran.parent).facts
+    assert shown["parameters"] == {"n": 1, "level": "low"}
+    assert shown["metrics"]["total"] == 10
+    assert shown["attempts"][0]["state"] == "ok"
+    compared = zen("diff", one[:8], other[:8], "--json", cwd=ran.parent).facts
+    assert compared["parameters"] == {"level": ["low", "high"]}
+    assert '+level = "high"' in compared["files"]["small.py"]
+    assert "no digest" in zen("show", "xyz", cwd=ran.parent, code=2).err
+    assert "begins with" in zen("show", "0" * 32, cwd=ran.parent, code=2).err
+
+
+def test_a_formula_is_fitted(ran):
+    (model,) = zen("fit", "small", "--y", "total", "--x", "n", "--json", cwd=ran.parent).facts
+    assert model["kind"] == "linear"
+    assert model["formula"].replace(" ", "") in {"10*n", "0+10*n"}
+    assert (
+        "did you mean" in zen("fit", "small", "--y", "totl", "--x", "n", cwd=ran.parent, code=2).err
+    )
+
+
+@pytest.mark.parametrize("ending", ["html", "png", "svg", "pdf"])
+def test_a_picture_is_drawn(ran, ending):
+    out = f"p.{ending}"
+    zen("plot", "small", "--x", "n", "--y", "total", "--color", "level", "-o", out, cwd=ran.parent)
+    content = (ran.parent / out).read_bytes()
+    signs = {"html": b"<html", "png": b"\x89PNG", "svg": b"<svg", "pdf": b"%PDF"}
+    assert signs[ending] in content
+
+
+def test_the_database_is_copied_checked_and_pruned(ran):
+    zen("db", "backup", "copy.db", cwd=ran.parent)
+    assert zen("db", "check", "--db", "copy.db", "--json", cwd=ran.parent).facts["ok"]
+    assert zen("list", "--db", "copy.db", "--json", cwd=ran.parent).facts[0]["ok"] == 7
+    would = zen("prune", "small", cwd=ran.parent).out
+    assert "would remove study small: 7 experiments" in would
+    assert zen("status", "small", "--json", cwd=ran.parent).facts["ok"] == 7
+    zen("prune", "small", "--yes", cwd=ran.parent)
+    assert zen("list", "--json", cwd=ran.parent).facts == []
+    assert not (ran.parent / ".zenturio" / "work").exists()
+
+
+def test_a_damaged_database_is_reported_and_salvaged(ran):
+    path = ran.parent / ".zenturio" / "zenturio.db"
+    zen("db", "backup", "good.db", cwd=ran.parent)
+    content = bytearray((ran.parent / "good.db").read_bytes())
+    content[:16] = b"not a database!!"
+    path.write_bytes(bytes(content))
+    told = zen("list", cwd=ran.parent, code=4)
+    assert "zen db salvage" in told.err
+
+
+def test_on_a_terminal_a_line_moves_and_on_a_pipe_none(study):
+    study.write_text(SMALL.replace('print("total"', 'import time; time.sleep(0.2); print("total"'))
+    master, slave = pty.openpty()
+    with subprocess.Popen(
+        [*PROGRAM, "run", study.name, "-j", "1"], cwd=study.parent, stdout=slave, stderr=slave
+    ) as process:
+        os.close(slave)
+        shown = b""
+        while True:
+            try:
+                part = os.read(master, 65536)
+            except OSError:
+                break
+            if not part:
+                break
+            shown += part
+        assert process.wait(60) == 0
+    os.close(master)
+    assert "█".encode() in shown
+    assert b"/7" in shown
+    told = zen("run", study.name, cwd=study.parent)
+    assert "\r" not in told.out + told.err
+    assert "\x1b" not in told.out + told.err
+
+
+def test_names_are_data(tmp_path):
+    """Names that SQL, shells or file systems would trip over are names like any other."""
+    names = ["select", "Größe", "a" * 70, "index", "x y"]
+    sets = "\n".join(f'#ZEN$ PARAM p{i} = {{ 1, 2 }} AS "{n}"' for i, n in enumerate(names[:4]))
+    (tmp_path / "odd.sh").write_text(
+        f'{sets}\n#ZEN$ RUN "echo total 5"\n#ZEN$ METRIC from FROM stdout REGEX "total (\\d)"\n'
+    )
+    zen("run", "odd.sh", cwd=tmp_path)
+    facts = zen(
+        "results", "odd", "--json", "--where", "select == 1 and Größe == 2", cwd=tmp_path
+    ).facts
+    assert len(facts["rows"]) == 4
+    shown = json.dumps(facts["columns"])
+    assert "select" in shown
+    assert "a" * 70 in shown
