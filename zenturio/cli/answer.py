@@ -159,10 +159,11 @@ def fit(
     from zenturio.query import fit as fit_one
     from zenturio.study.look import opened
 
-    kinds = _names(kind) or list(KINDS)
-    for each in kinds:
+    asked = _names(kind)
+    for each in asked:
         if each not in KINDS:
             raise InputError(f"--kind {each}", cure=did_you_mean(each, KINDS))
+    kinds = [each for each in KINDS if not asked or each in asked]
     with opened(db) as repository:
         table = frame(repository, study, where=_expression(where, "--where"))
     keys = _names(by)
