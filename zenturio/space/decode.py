@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from zenturio.errors import SpaceError, did_you_mean
 from zenturio.expression import Value, holds
+from zenturio.space.continuous import Continuous
 from zenturio.space.definition import Definition
 from zenturio.space.dependent import Dependent
 from zenturio.space.domain import Column, Domain, Elements
@@ -61,12 +63,17 @@ class Decoder:
         listed = codes.tolist()
         if self.parameters[name].when is None:
             return listed  # type: ignore[no-any-return]
+        if isinstance(self.parameters[name].domain, Continuous):
+            return [None if math.isnan(code) else code for code in listed]
         return [code - 1 if code else None for code in listed]
 
-    def codes(self, point: Point) -> dict[str, int]:
+    def codes(self, point: Point) -> dict[str, Any]:
         """The codes of the dimensions of a *point* of this space."""
-        codes = {}
+        codes: dict[str, Any] = {}
         for name, position in point.positions.items():
+            if isinstance(self.parameters[name].domain, Continuous):
+                codes[name] = math.nan if position is None else position
+                continue
             shift = 0 if self.parameters[name].when is None else 1
             codes[name] = 0 if position is None else int(position) + shift
         return codes

@@ -1,6 +1,7 @@
 """Many points at once: columns of codes, and the columns of values that they stand for.
 
 A code is a position; for a parameter with a WHEN it is the position plus 1, and 0 while inactive.
+The code of a continuous parameter is its value, or NaN while inactive.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from zenturio.expression import Expression, holds
+from zenturio.space.continuous import Continuous
 from zenturio.space.dependent import Dependent
 from zenturio.space.domain import Column, Elements
 from zenturio.space.parameter import Parameter
@@ -19,7 +21,7 @@ BLOCK = 1 << 15
 """Conditions are evaluated on so many rows at once: their columns stay in the cache."""
 
 
-class Rows(Mapping[str, Column]):
+class Rows:
     """The values of parameters in each row, computed when they are asked for."""
 
     def __init__(
@@ -39,15 +41,6 @@ class Rows(Mapping[str, Column]):
         if name not in self._known:
             self._known[name] = self._values(self.parameters[name])
         return self._known[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.parameters)
-
-    def __len__(self) -> int:
-        return len(self.parameters)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.parameters
 
     @property
     def positions(self) -> Mapping[str, Column]:
@@ -99,10 +92,6 @@ class Rows(Mapping[str, Column]):
         """With one more column of codes."""
         return Rows(self.parameters, {**self.codes, name: codes}, self.length, self._given)
 
-    def with_values(self, name: str, values: Column) -> Rows:
-        """With one more column, of values that have no codes."""
-        return Rows(self.parameters, self.codes, self.length, {**self._given, name: values})
-
     def _narrow(self, name: str) -> Column:
         """The values of a name for an expression, which takes any integers, the faster for it."""
         parameter = self.parameters[name]
@@ -123,6 +112,9 @@ class Rows(Mapping[str, Column]):
         codes = self.codes[parameter.name]
         if parameter.when is None:
             return self.elements(parameter, codes)
+        if isinstance(parameter.domain, Continuous):
+            active = ~np.isnan(codes)
+            return _spread(active, codes[active])
         active = codes != 0
         if active.all():
             return self.elements(parameter, codes - 1)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -61,6 +61,13 @@ class Lot:
 
     def draw(self, rng: random.Random) -> Iterator[dict[str, Value]]:
         """The values of the dimensions, for ever new."""
+        for rows in self.batches(rng):
+            columns = [rows[name].tolist() for name in self.part.names]
+            for values in zip(*columns, strict=True):
+                yield dict(zip(self.part.names, values, strict=True))
+
+    def batches(self, rng: random.Random) -> Iterator[Rows]:
+        """Valid combinations, many at once, for ever new."""
         tried = found = 0
         while True:
             rows = self._batch(rng)
@@ -73,9 +80,7 @@ class Lot:
                     " taken by chance, none is valid",
                     cure="constraints that are easier to meet, or that name fewer parameters",
                 )
-            columns = [rows[name].tolist() for name in self.part.names]
-            for values in zip(*columns, strict=True):
-                yield dict(zip(self.part.names, values, strict=True))
+            yield rows
 
     def _batch(self, rng: random.Random) -> Rows:
         """Combinations by chance that keep the conditions that were joined."""
@@ -95,8 +100,8 @@ class Lot:
         domain = parameter.domain
         assert domain is not None, "a dimension has a set"
         if isinstance(domain, Continuous):
-            drawn = [domain.draw(rng) if yes else None for yes in active.tolist()]
-            return rows.with_values(parameter.name, _column(drawn))
+            drawn = [domain.draw(rng) if yes else math.nan for yes in active.tolist()]
+            return rows.with_codes(parameter.name, np.array(drawn, dtype=np.float64))
         sizes = np.full(rows.length, domain.size if not isinstance(domain, Dependent) else 0)
         if isinstance(domain, Dependent):
             sizes[active] = rows.where(active).counts(domain)
@@ -146,12 +151,6 @@ class Lot:
         late = {each.name for each in self._late}
         early = [each for each in self.part.dimensions if each.name not in late]
         return parted(early, conditions, self.part.zips)
-
-
-def _column(values: Sequence[Any]) -> Column:
-    if None in values:
-        return np.array(values, dtype=np.object_)
-    return np.array(values, dtype=np.float64)
 
 
 def drawn(

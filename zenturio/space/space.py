@@ -99,6 +99,27 @@ class Space:
         """The independent factors, slowest first."""
         return self._product.components
 
+    @property
+    def factors(self) -> tuple[Component | Lot, ...]:
+        """The components; a lot in the place of each that is continuous or cannot be counted."""
+        return tuple(self._lots)
+
+    def decoded(self, codes: Mapping[str, Column], length: int) -> list[Point]:
+        """The points with these columns of *codes*, which keep all constraints.
+
+        The code of a dimension is the position of its value, plus 1 if it has a WHEN, and 0 while
+        it is inactive; that of a continuous one is the value, or NaN.
+        """
+        return list(self._decoder.points(codes, length))
+
+    def decoded_columns(self, codes: Mapping[str, Column], length: int) -> dict[str, Column]:
+        """The same as an array of values for each parameter."""
+        return self._decoder.columns(codes, length)
+
+    def codes(self, point: Mapping[str, Any]) -> dict[str, Any]:
+        """The code of each dimension at *point*; SpaceError if it is none of this space."""
+        return self._decoder.codes(self.find(point))
+
     def costs(self) -> list[tuple[Constraint, int]]:
         """How many points each constraint takes away from what those before it left.
 
