@@ -1,0 +1,44 @@
+"""docs/commands.md is what --help says; ZEN_UPDATE_GOLDENS=1 writes it anew."""
+
+import os
+from pathlib import Path
+
+from typer.main import get_command
+
+from zenturio.cli.main import app
+
+PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
+HEAD = """# The commands
+
+What `zen VERB --help` says, for reading at a stretch. `zenturio` is the same program as `zen`.
+"""
+
+
+def page():
+    parts = [HEAD]
+    for path, command in sorted(_commands(get_command(app), ())):
+        said = command.get_help(_context(command, path)).strip()
+        parts.append(f"## zen {' '.join(path)}\n\n```text\n{said}\n```\n")
+    return "\n".join(parts)
+
+
+def _commands(group, path):
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _commands(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+def _context(command, path):
+    context = type(command).context_class if hasattr(type(command), "context_class") else None
+    assert context is not None
+    return context(
+        command, info_name="zen " + " ".join(path), max_content_width=96, terminal_width=96
+    )
+
+
+def test_the_reference_is_what_help_says():
+    if os.environ.get("ZEN_UPDATE_GOLDENS"):
+        PAGE.write_text(page(), encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == page()
