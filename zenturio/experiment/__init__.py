@@ -5,27 +5,37 @@ experiment of a function, whichever of the two was asked for first.
 """
 
 import sys
+from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from zenturio.experiment.evidence import Evidence
-from zenturio.experiment.experiment import (
-    Artifact,
-    Build,
-    Experiment,
-    Filed,
-    Log,
-    Measure,
-    Missing,
-    Outcome,
-    Recipe,
-    Series,
-    Status,
-    Step,
-)
-from zenturio.experiment.function import Function
-from zenturio.experiment.generate import Generator
-from zenturio.experiment.measure import METRICS, Meter
+if TYPE_CHECKING:
+    from zenturio.experiment.evidence import Evidence
+    from zenturio.experiment.experiment import (
+        Artifact,
+        Build,
+        Experiment,
+        Filed,
+        Log,
+        Measure,
+        Missing,
+        Outcome,
+        Recipe,
+        Series,
+        Status,
+        Step,
+    )
+    from zenturio.experiment.function import Function
+    from zenturio.experiment.generate import Generator
+    from zenturio.experiment.measure import METRICS, Meter
+
+_HOMES = {
+    "evidence": ("Evidence",),
+    "function": ("Function",),
+    "generate": ("Generator",),
+    "measure": ("METRICS", "Meter"),
+}
+"""Where the names are that do not stand in ``experiment``."""
 
 __all__ = [
     "METRICS",
@@ -46,6 +56,16 @@ __all__ = [
     "Status",
     "Step",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Loads a module when something of it is asked for: most need only what is plain values."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = next((home for home, names in _HOMES.items() if name in names), "experiment")
+    found = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = found
+    return found
 
 
 class _Room(ModuleType):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from zenturio.annotate.model import Metric
-from zenturio.expression import Expression, Value
+if TYPE_CHECKING:
+    from zenturio.annotate.model import Metric
+    from zenturio.expression import Expression, Value
 
 Status = Literal["ok", "failed", "timeout", "cancelled"]
 

@@ -12,10 +12,12 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from enum import IntFlag
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zenturio.experiment.experiment import Measure, Missing, Series
-from zenturio.expression import Value
+
+if TYPE_CHECKING:
+    from zenturio.expression import Value
 
 JSON = None | bool | int | float | str | list["JSON"] | dict[str, "JSON"]
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from zenturio.experiment.experiment import Log, Measure, Outcome
-from zenturio.expression import Type, Value
+
+if TYPE_CHECKING:
+    from zenturio.expression import Type, Value
 
 State = Literal["waiting", "running", "ok", "failed", "timeout", "cancelled"]
 """Of an experiment: no outcome and nobody at it, claimed, or the status of its outcome."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from zenturio.experiment.experiment import Artifact, Log, Measure, Outcome
-from zenturio.expression import Value
 from zenturio.record.facts import (
     Attempt,
     AttemptState,
@@ -19,6 +19,9 @@ from zenturio.record.facts import (
     Study,
 )
 from zenturio.record.rules import Standing
+
+if TYPE_CHECKING:
+    from zenturio.expression import Value
 
 Try = tuple[int, int]
 """An attempt's number and its driver's."""

@@ -1,11 +1,16 @@
 """Which of a space's points are meant: all, the first ones, some drawn at random, or one."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from zenturio.errors import InputError
-from zenturio.space import Point, Space
+
+if TYPE_CHECKING:
+    from zenturio.space import Point, Space
 
 MANY = 1_000_000
 """Beyond so many points, whoever wants all of them is asked to say so."""

@@ -7,14 +7,15 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from zenturio.errors import InputError, NotFoundError
 from zenturio.experiment import Artifact, Measure, Missing, Series
-from zenturio.expression import Value
 from zenturio.record import Attempt, Lease, Record, Repository, State, Study
 from zenturio.record.open import open_repository
-from zenturio.study.refill import UnfilledError, files_of
+
+if TYPE_CHECKING:
+    from zenturio.expression import Value
 
 POLL = 0.5
 """Seconds between two looks at an experiment that still runs."""
@@ -151,6 +152,8 @@ class Difference:
 
 def difference(repository: Repository, one: Found, other: Found) -> Difference:
     """Where *one* and *other* differ: parameters, metrics, filled files."""
+    from zenturio.study.refill import UnfilledError, files_of  # noqa: PLC0415 - it loads NumPy
+
     note, files = "", {}
     try:
         before, after = (
