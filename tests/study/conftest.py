@@ -13,7 +13,7 @@ __all__ = ["postgres", "postgres_url"]
 @pytest.fixture(autouse=True)
 def never_a_hang():
     """A driver in this process that hangs shows where, and ends the tests."""
-    faulthandler.dump_traceback_later(300, exit=True)
+    faulthandler.dump_traceback_later(150, exit=True)
     yield
     faulthandler.cancel_dump_traceback_later()
 

@@ -2,10 +2,12 @@
 
 import random
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event, Thread
 
 from zenturio.experiment import Experiment, Outcome
+from zenturio.study import Summary
+from zenturio.study.run import Run
 from zenturio.testing.repository import outcome
 
 
@@ -120,3 +122,27 @@ class Held:
             future = self._waiting.pop(0)
             if future.set_running_or_notify_cancel():
                 self.begun[future.experiment.digest] = future
+
+
+class Drivers:
+    """Runs that are driven in threads; what a failed test leaves behind is stopped."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor()
+        self._driven: list[tuple[Run, Future[Summary]]] = []
+
+    def __enter__(self):
+        return self
+
+    def submit(self, run: Run) -> Future[Summary]:
+        """Drives it."""
+        done = self._pool.submit(run.drive)
+        self._driven.append((run, done))
+        return done
+
+    def __exit__(self, *_error):
+        for run, done in self._driven:
+            if not done.done():
+                run.stop()
+                run.stop()
+        self._pool.shutdown()

@@ -4,12 +4,11 @@ import math
 import signal
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 
-from study.places import Held, Scrambled, good
+from study.places import Drivers, Held, Scrambled, good
 from zenturio.annotate import Goal
 from zenturio.errors import ConflictError, Interrupted, PlaceError
 from zenturio.experiment import Step
@@ -172,12 +171,12 @@ def test_failures_are_grouped_by_their_cause_the_most_frequent_first(repository)
 def test_fail_fast_takes_nothing_more_and_records_what_runs(repository):
     given = experiments(10)
     place = Held(slots=2)
-    with ThreadPoolExecutor() as pool:
+    with Drivers() as pool:
         lease = repository.lease("s", Driver.here())
         driver = Run(
             "s", lease, repository, place, iter(given), 10, settings=Settings(fail_fast=True)
         )
-        done = pool.submit(driver.drive)
+        done = pool.submit(driver)
         eventually(lambda: len(place.begun) == 2)
         first, _ = place.begun
         place.begun.pop(first).set_result(outcome(given[0], "failed"))
@@ -217,8 +216,8 @@ def test_failed_ones_that_wait_again_since_a_run_was_stopped_are_still_failed_on
     given = half(repository)
     place = Held(slots=1)
     stopped = ready(repository, place, given, only=frozenset({"failed"}))
-    with ThreadPoolExecutor() as pool:
-        done = pool.submit(stopped.drive)
+    with Drivers() as pool:
+        done = pool.submit(stopped)
         eventually(lambda: place.begun)
         stopped.stop()
         place.end_all()
@@ -239,8 +238,8 @@ def test_a_stop_takes_back_what_waits_and_records_what_runs(repository):
     given = experiments(10)
     place = Held(slots=2)
     stopped = ready(repository, place, given)
-    with ThreadPoolExecutor() as pool:
-        done = pool.submit(stopped.drive)
+    with Drivers() as pool:
+        done = pool.submit(stopped)
         eventually(lambda: repository.counts("s")["running"] == 4)
         running = list(place.begun)
         stopped.stop()
@@ -257,8 +256,8 @@ def test_a_second_stop_kills_what_runs(repository):
     place = Held(slots=2)
     lease = repository.lease("s", Driver.here())
     stopped = Run("s", lease, repository, place, iter(given), 10)
-    with ThreadPoolExecutor() as pool:
-        done = pool.submit(stopped.drive)
+    with Drivers() as pool:
+        done = pool.submit(stopped)
         eventually(lambda: len(place.begun) == 2)
         killed = list(place.begun.values())
         stopped.stop()
@@ -275,8 +274,8 @@ def test_what_fails_while_a_run_is_stopped_has_its_retries_left(repository):
     given = experiments(1, steps=(Step("false", retry=1),))
     place = Held(slots=1)
     stopped = ready(repository, place, given)
-    with ThreadPoolExecutor() as pool:
-        done = pool.submit(stopped.drive)
+    with Drivers() as pool:
+        done = pool.submit(stopped)
         eventually(lambda: place.begun)
         stopped.stop()
         place.end(given[0].digest, outcome(given[0], "failed"))
@@ -318,9 +317,9 @@ def test_what_another_driver_holds_is_waited_for(repository):
     other = repository.lease("s", Driver.here())
     repository.add("s", given)
     held = repository.claim("s", other.number, [e.digest for e in given[:2]])
-    with ThreadPoolExecutor() as pool, Scrambled() as place:
+    with Drivers() as pool, Scrambled() as place:
         joined = ready(repository, place, given, join=True)
-        done = pool.submit(joined.drive)
+        done = pool.submit(joined)
         eventually(lambda: len(place.ran) == 2)
         time.sleep(0.1)
         assert not done.done()
@@ -339,9 +338,9 @@ def test_what_a_lost_driver_held_is_taken_over():
     other = repository.lease("s", Driver.here(), seconds=60)
     repository.add("s", given)
     repository.claim("s", other.number, [e.digest for e in given[:2]])
-    with ThreadPoolExecutor() as pool, Scrambled() as place:
+    with Drivers() as pool, Scrambled() as place:
         lease = repository.lease("s", Driver.here(), join=True, seconds=1e6)
-        done = pool.submit(Run("s", lease, repository, place, iter(given), 4).drive)
+        done = pool.submit(Run("s", lease, repository, place, iter(given), 4))
         eventually(lambda: len(place.ran) == 2)
         clock.now += 61
         summary = done.result(10)
@@ -366,9 +365,9 @@ def test_what_another_driver_took_while_it_failed_here_is_waited_for(repository)
             own = name == "record" or name.startswith("__")
             return object.__getattribute__(self, name) if own else getattr(repository, name)
 
-    with ThreadPoolExecutor() as pool, Scrambled(failing(1)) as place:
+    with Drivers() as pool, Scrambled(failing(1)) as place:
         lease = repository.lease("s", Driver.here(), join=True)
-        done = pool.submit(Run("s", lease, Quick(), place, iter(given), 1).drive)
+        done = pool.submit(Run("s", lease, Quick(), place, iter(given), 1))
         eventually(lambda: taken)
         time.sleep(0.05)
         assert not done.done()
@@ -383,9 +382,9 @@ def test_a_superseded_driver_ends_with_a_conflict_and_its_results_do_not_count()
     repository.open("s", DEFINITION)
     given = experiments(4)
     place = Held(slots=2)
-    with ThreadPoolExecutor() as pool:
+    with Drivers() as pool:
         lease = repository.lease("s", Driver.here(), seconds=0.3)
-        done = pool.submit(Run("s", lease, repository, place, iter(given), 4).drive)
+        done = pool.submit(Run("s", lease, repository, place, iter(given), 4))
         eventually(lambda: len(place.begun) == 2)
         late = list(place.begun)
         clock.now += 10
@@ -399,6 +398,29 @@ def test_a_superseded_driver_ends_with_a_conflict_and_its_results_do_not_count()
             done.result(10)
     assert states(repository, late[0]) == ["superseded", "ok"]
     assert states(repository, late[1]) == ["stale", "ok"]
+
+
+def test_a_result_that_came_too_late_is_not_counted():
+    """Before the heart has noticed: the lease is over, and another driver has the experiment."""
+    clock = Clock()
+    repository = Memory(clock)
+    repository.open("s", DEFINITION)
+    given = experiments(1)
+    place = Held(slots=1)
+    told = []
+    with Drivers() as pool:
+        lease = repository.lease("s", Driver.here(), seconds=60)
+        late = Run("s", lease, repository, place, iter(given), 1, listener=told.append)
+        done = pool.submit(late)
+        eventually(lambda: place.begun)
+        clock.now += 61
+        other = repository.lease("s", Driver.here())
+        repository.claim("s", other.number, [given[0].digest])
+        place.end(given[0].digest)
+        with pytest.raises(ConflictError):
+            done.result(10)
+    assert told
+    assert all(progress.ok == 0 for progress in told)
 
 
 def test_the_heart_beats_while_an_experiment_keeps_the_driver_busy(repository):
@@ -481,8 +503,8 @@ def test_what_ended_before_a_place_failed_is_recorded(repository, error, said):
 def test_what_still_runs_when_a_place_fails_is_killed_before_the_claims_go_back(repository):
     place = Held(slots=2)
     given = experiments(4)
-    with ThreadPoolExecutor() as pool:
-        done = pool.submit(ready(repository, place, given).drive)
+    with Drivers() as pool:
+        done = pool.submit(ready(repository, place, given))
         eventually(lambda: len(place.begun) == 2)
         _, other = place.begun.values()
         place.begun[given[0].digest].set_exception(PlaceError("gone"))

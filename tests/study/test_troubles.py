@@ -3,20 +3,21 @@
 import gc
 import time
 import tracemalloc
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import replace
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from study.places import Held, Scrambled, good
+from study.places import Drivers, Held, Scrambled, good
 from study.test_run import DEFINITION, eventually, experiments, often, repository
 from zenturio.errors import RecordError
 from zenturio.experiment import Log, Step
 from zenturio.record import Driver
 from zenturio.record.memory import Memory
-from zenturio.study import journal, run
+from zenturio.study import journal, run, supply
 from zenturio.study.run import Run
 from zenturio.testing.repository import experiment, outcome
 
@@ -79,10 +80,11 @@ def test_whatever_call_fails_each_point_has_one_result(troubles, slots, seed):
         return good(of)
 
     acknowledged = set()
-    with Scrambled(result, slots=slots + 1, seed=seed) as place:
+    small = mock.patch.object(supply, "BATCH", 4)
+    with small, Scrambled(result, slots=slots + 1, seed=seed) as place:
         for _ in range(len(troubles) + 1):
             try:
-                drive(troubled, place, planned)
+                assert drive(troubled, place, planned).unfinished == 0
                 break
             except RecordError:
                 found = repository.find([e.digest for e in planned]).keys()
@@ -102,8 +104,8 @@ def test_no_outcome_is_lost_while_the_repository_is_away_for_a_while(repository)
     planned = experiments(6)
     place = Held(slots=3)
     lease = repository.lease("s", Driver.here())
-    with ThreadPoolExecutor() as pool:
-        done = pool.submit(Run("s", lease, troubled, place, iter(planned), 6).drive)
+    with Drivers() as pool:
+        done = pool.submit(Run("s", lease, troubled, place, iter(planned), 6))
         eventually(lambda: len(place.begun) == 3)
         away[0] = True
         for digest in list(place.begun)[:2]:
