@@ -475,3 +475,11 @@ def test_names_are_data(write):
 def test_more_points_than_anybody_can_count_are_counted(write):
     write(a_txt="".join(f"# ZEN$ PARAM p{i} = {{ 1:100 }}\n" for i in range(100)))
     assert scan("a.txt").space.size == 10**200
+
+
+def test_what_zenignore_names_is_no_part_of_the_application(tmp_path):
+    for name in ("a.sh", "b.svg", "sub/x.svg", "sub/keep", "out/y", "sub/out/z"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("#ZEN$ PARAM n = { 1, 2 }\n" if name == "a.sh" else "")
+    (tmp_path / ".zenignore").write_text("# pictures\n*.svg\n\n./out/\n")
+    assert [file.path for file in scan(tmp_path).files] == ["a.sh", "sub/keep", "sub/out/z"]

@@ -58,7 +58,7 @@ def test_another_metric_is_extracted_and_runs_nothing(ran):
 def test_another_program_keeps_the_old_results_apart(ran):
     ran.write_text(SMALL.replace("n * 10", "n * 20"))
     told = zen("run", ran.name, cwd=ran.parent)
-    assert "its results are study small@1 now" in told.out
+    assert "another one (small.py changed): what was before is study small@1 now" in told.out
     assert max(row[-1] for row in rows(ran.parent, "--metric", "total")["rows"]) == 80
     compared = zen("compare", "small@1", "small", "--metric", "total", "--json", cwd=ran.parent)
     ratios = {row[compared.facts["columns"].index("ratio")] for row in compared.facts["rows"]}

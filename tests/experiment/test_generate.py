@@ -90,7 +90,7 @@ def test_directives_that_come_or_go_leave_experiments_what_they_were(generator):
 def test_another_program_is_another_version(generator, old, new, same):
     before, _ = generator()
     after, _ = generator(PROGRAM.replace(old, new))
-    assert (after.version == before.version) == same
+    assert (after.program == before.program) == same
 
 
 def test_the_files_of_metrics_are_kept(generator):

@@ -18,6 +18,9 @@ STUDY = "study.zen"
 SIDE = ".zen"
 """NAME.zen holds the directives of NAME."""
 
+IGNORE = ".zenignore"
+"""A file in a named folder: a pattern on each line, of what is no part of the application."""
+
 _LEFT_OUT = frozenset({"__pycache__"})
 
 
@@ -53,7 +56,9 @@ def find_files(paths: Sequence[str | Path], complaints: Complaints) -> Found:
     for path in named:
         prefix = os.path.relpath(_absolute(path), _absolute(root)).replace(os.sep, "/")
         if path.is_dir():
-            walk.folder(path, "" if prefix == "." else prefix + "/", (os.path.realpath(path),))
+            below = "" if prefix == "." else prefix + "/"
+            walk.ignored = _ignored(path, below, complaints)
+            walk.folder(path, below, (os.path.realpath(path),))
         else:
             walk.named(path, prefix)
     found.files = _once(found.files)
@@ -120,12 +125,26 @@ def is_side(name: str) -> bool:
     return name.endswith(SIDE)
 
 
-@dataclass(frozen=True)
+def _ignored(folder: Path, below: str, complaints: Complaints) -> tuple[str, ...]:
+    """The patterns of the folder's ``.zenignore``: a name in any folder, a path from this one."""
+    path = folder / IGNORE
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    except (OSError, UnicodeDecodeError) as error:
+        complaints.errors.append(Complaint(f"{path} cannot be read: {error}"))
+        return ()
+    patterns = (line.strip().rstrip("/") for line in lines if not line.lstrip().startswith("#"))
+    anchored = f"./{below}"
+    return tuple(anchored + p.removeprefix("./") if "/" in p else p for p in patterns if p)
+
+
+@dataclass
 class _Walk:
     found: Found
     complaints: Complaints
     inside: str
     """The real path that no symbolic link may lead out of."""
+    ignored: tuple[str, ...] = ()
 
     def named(self, path: Path, name: str) -> None:
         """A file that was named itself, with what lies beside it."""
@@ -154,6 +173,8 @@ class _Walk:
                 self.entry(entry, folder / entry.name, prefix + entry.name, above)
 
     def entry(self, entry: os.DirEntry[str], path: Path, name: str, above: tuple[str, ...]) -> None:
+        if any(match_glob(pattern, name) for pattern in self.ignored):
+            return
         if not _is_text(name):
             message = f"{path!a}: the name is not UTF-8"
             self.complaints.errors.append(Complaint(message, cure="rename the file"))

@@ -98,7 +98,8 @@ def _plan(plan: "Plan") -> str:
     if plan.looked_at < plan.experiments:
         known = f"{plan.known:,} of the first {plan.looked_at:,} known"
     before = (
-        f"the program is another one than before: its results are study {plan.archived} now\n"
+        f"the program is another one ({_few(plan.archived.changes)}): "
+        f"what was before is study {plan.archived.name} now\n"
         if plan.archived
         else ""
     )
@@ -107,6 +108,11 @@ def _plan(plan: "Plan") -> str:
         f"{output.count(plan.experiments)} experiments, {known}"
         + (f"; {plan.slots} at a time" if plan.slots else "")
     )
+
+
+def _few(words: tuple[str, ...], most: int = 4) -> str:
+    more = [f"{len(words) - most} more"] if len(words) > most else []
+    return ", ".join([*words[:most], *more])
 
 
 def _print_summary(summary: "Summary", paths: list[str]) -> None:

@@ -35,6 +35,7 @@ LARGE = 2**20
 """Files beyond so many bytes are named by their original, not carried along."""
 
 _STREAMS = ("stdout", "stderr", "")
+_SHORT = 16
 
 
 class Generator:
@@ -64,16 +65,17 @@ class Generator:
         )
 
     @property
-    def version(self) -> str:
-        """Of the program: what stays the same for every point, in files and commands.
+    def program(self) -> dict[str, str]:
+        """What stays the same for every point: a digest of each file, and of the commands.
 
-        Other sets, constraints and metrics make no other version.
+        Other sets, constraints and metrics make no other program.
         """
-        parts = [part for path, text in self._filler.skeletons for part in (path.encode(), text)]
-        parts += sorted(self._records)
-        commands = (self._application.builds, self._application.runs)
-        parts += [each.text.text.encode() for some in commands for each in some]
-        return framed_digest(parts)
+        found = {path: framed_digest([text])[:_SHORT] for path, text in self._filler.skeletons}
+        unchanged = zip(self._unchanged, self._records, strict=True)
+        found |= {filed.path: framed_digest([record])[:_SHORT] for filed, record in unchanged}
+        for word, commands in (("BUILD", self._makes), ("RUN", self._runs)):
+            found[word] = framed_digest([each.text.encode() for each in commands])[:_SHORT]
+        return found
 
     def experiments(self, point: Point) -> tuple[Experiment, ...]:
         """The experiments of *point*, in the order of their repeats; a seed is among the values."""
@@ -139,7 +141,7 @@ class _Writer:
 
     def __init__(self, command: Command, names: Iterable[str]) -> None:
         self._command = command
-        text = command.text.text
+        self.text = text = command.text.text
         self.names = [name for name in names if "{" + name + "}" in text]
         self._plain = "{" not in text
         self._known: dict[tuple[str, ...], str] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from zenturio.annotate import Application, Metric
@@ -10,38 +11,54 @@ from zenturio.annotate.model import MEASURED
 from zenturio.errors import NotFoundError
 from zenturio.experiment.provenance import provenance
 from zenturio.expression import Type
-from zenturio.record import Definition, Field, Repository, Study
+from zenturio.record import Definition, Field, Repository
 from zenturio.space import Parameter, Space
 
-VERSION = "version"
-"""The note that says which program a study is of."""
+PROGRAM = "program"
+"""The note that says which program a study is of: a digest of each of its parts."""
 
 
-def open_version(repository: Repository, study: str, definition: Definition) -> str:
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """A study of another version of the program: what it is called now, and what changed since."""
+
+    name: str
+    changes: tuple[str, ...]
+
+
+def open_version(repository: Repository, study: str, definition: Definition) -> Archived | None:
     """Open *study*; if another version of its program was run under the name, that is archived.
 
-    So the results of two programs never stand in one table. The answer is the archived study's
-    name.
+    So the results of two programs never stand in one table.
     """
-    archived = _archived(repository, study, definition.notes[VERSION])
+    archived = _archived(repository, study, definition.notes[PROGRAM])
     repository.open(study, definition)
-    if archived is None:
-        return ""
-    repository.note(study, "version", f"another version of the program; before: {archived.name}")
-    return archived.name
+    if archived is not None:
+        changes = ", ".join(archived.changes)
+        repository.note(study, "version", f"{changes}; what was is study {archived.name}")
+    return archived
 
 
-def _archived(repository: Repository, name: str, version: str) -> Study | None:
-    """The study as it is called now, if it had the name and another version."""
+def _archived(repository: Repository, name: str, program: Mapping[str, str]) -> Archived | None:
     try:
         found = repository.study(name)
-        before = repository.definition(name).notes.get(VERSION)
+        before = repository.definition(name).notes.get(PROGRAM)
     except NotFoundError:
         return None
-    return None if before == version else repository.archive(found)
+    if before is None or before == program:
+        return None
+    archived = repository.archive(found)
+    return None if archived is None else Archived(archived.name, _changes(before, program))
 
 
-def define(application: Application, experiments: int, version: str) -> Definition:
+def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
+    words = [f"{part} is new" for part in after if part not in before]
+    words += [f"{part} is gone" for part in before if part not in after]
+    words += [f"{part} changed" for part in after if before.get(part, after[part]) != after[part]]
+    return tuple(words)
+
+
+def define(application: Application, experiments: int, program: Mapping[str, str]) -> Definition:
     """The definition of the study of *application*: so many *experiments* of one program."""
     return Definition(
         parameters=fields_of(application.space),
@@ -52,7 +69,7 @@ def define(application: Application, experiments: int, version: str) -> Definiti
         ),
         provenance=provenance(application.root),
         sources=_sources(application),
-        notes={**_notes(application), "experiments": experiments, VERSION: version},
+        notes={**_notes(application), "experiments": experiments, PROGRAM: dict(program)},
     )
 
 

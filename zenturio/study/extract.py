@@ -12,7 +12,7 @@ from zenturio.errors import InputError
 from zenturio.experiment import Artifact, Evidence, Measure, Meter, Missing, Outcome, Recipe
 from zenturio.record import Definition, Record, Repository
 from zenturio.record.facts import RECORDED
-from zenturio.study.define import VERSION, define, way_of
+from zenturio.study.define import PROGRAM, define, way_of
 
 BATCH = 500
 
@@ -49,8 +49,8 @@ def extract(
         )
     application = scan(named, overrides=before.notes.get("overrides", ()))
     again = _Again(before, application.metrics)
-    planned, version = before.notes.get("experiments", 0), before.notes.get(VERSION, "")
-    definition = define(application, int(planned), str(version))
+    planned, program = before.notes.get("experiments", 0), before.notes.get(PROGRAM, {})
+    definition = define(application, int(planned), program)
     repository.open(study, definition)
     done = missing = 0
     records = repository.records(study, states=RECORDED)

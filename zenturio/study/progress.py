@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from time import monotonic
 
 from zenturio.expression import Value
+from zenturio.study.define import Archived
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +24,8 @@ class Plan:
     looked_at: int
     """As many as fit into one batch: all of them, if it equals ``experiments``."""
     slots: int
-    archived: str = ""
-    """What the study is called now that another version of the program was run under the name."""
+    archived: Archived | None = None
+    """The study of another version of the program that had the name before."""
 
 
 @dataclass(frozen=True, slots=True)

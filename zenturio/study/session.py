@@ -15,7 +15,7 @@ from zenturio.failpoints import Failpoint
 from zenturio.record import Lease, Repository
 from zenturio.record.driver import Driver
 from zenturio.study.choose import Chosen
-from zenturio.study.define import define, open_version
+from zenturio.study.define import Archived, define, open_version
 from zenturio.study.progress import Plan, Progress, Summary
 from zenturio.study.run import Run, Settings
 from zenturio.study.supply import BATCH, Only, experiments_of
@@ -73,7 +73,7 @@ class Session:
         """Run what has no outcome yet; *planned* hears first what that will be."""
         self.check()
         generator = Generator(self.application)
-        definition = define(self.application, self.experiments, generator.version)
+        definition = define(self.application, self.experiments, generator.program)
         archived = open_version(self.repository, self.study, definition)
         OPENED()
         with self._lease() as lease:
@@ -112,7 +112,9 @@ class Session:
         repository.leave(lease)
         LEFT()
 
-    def plan(self, looked_at: int, known: int, slots: int, archived: str = "") -> Plan:
+    def plan(
+        self, looked_at: int, known: int, slots: int, archived: Archived | None = None
+    ) -> Plan:
         """What is going to be done, when *known* of the first *looked_at* have an outcome."""
         return Plan(
             self.study,
