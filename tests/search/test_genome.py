@@ -1,0 +1,112 @@
+"""Any genes can be repaired, and stand for a valid point; every point has genes."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import zenturio as zen
+from space.random_spaces import spaces
+from zenturio.errors import SpaceError
+from zenturio.search import factors
+from zenturio.search.genome import Genome
+
+
+def genome_of(space):
+    try:
+        return Genome(space, seed=5)
+    except SpaceError:
+        assert space.size == 0
+        return None
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(spaces(), st.integers(0, 99))
+def test_whatever_genes_become_they_are_repaired_to_a_valid_point(space, seed):
+    genome = genome_of(space)
+    if genome is None:
+        return
+    wild = np.random.default_rng(seed).integers(-2, 9, size=(20, genome.length))
+    genes = genome.repaired(wild)
+    assert all(space.contains(point) for point in genome.points(genes))
+    assert np.array_equal(genome.repaired(genes), genes)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(spaces())
+def test_every_point_has_genes_of_its_own(space):
+    genome = genome_of(space)
+    if genome is None:
+        return
+    assert genome.count == space.size
+    genes = genome.numbered(np.arange(space.size))
+    assert set(genome.points(genes)) == set(space)
+    assert [genome.row(point).tolist() for point in genome.points(genes)] == genes.tolist()
+    columns = genome.columns(genes)
+    assert {name: column.tolist() for name, column in columns.items()} == {
+        name: [point[name] for point in genome.points(genes)] for name in columns
+    }
+
+
+def test_genes_of_numbers_count_by_value():
+    genome = Genome(zen.Space(n=[8, 1, 4]))
+    assert [point["n"] for point in genome.points(np.array([[0], [1], [2]]))] == [1, 4, 8]
+    constrained = Genome(zen.Space(n=[8, 1, 4], m=[2, 1]).where("n + m != 5"))
+    points = constrained.points(constrained.numbered(np.arange(5)))
+    assert [tuple(point.values()) for point in points] == [(1, 1), (1, 2), (4, 2), (8, 1), (8, 2)]
+
+
+def test_repairing_takes_the_nearest_that_is_valid():
+    genome = Genome(zen.Space(n=zen.span(0, 9), m=zen.span(0, 9)).where("n % 3 == 0", "n < m"))
+    wishes = np.array([[4, 4], [5, 2], [9, 9], [0, 0]])
+    assert genome.repaired(wishes).tolist() == [[3, 4], [6, 7], [6, 9], [0, 1]]
+
+
+def test_a_parameter_that_others_settle_has_no_gene():
+    space = zen.Space(a=[1, 2, 3], b=[4, 5, 6], c=[7, 8]).together("a", "b")
+    assert Genome(space).names == ("a", "c")
+
+
+def test_continuous_sets_are_reached_everywhere():
+    space = zen.Space(x=zen.uniform(-1, 3), y=zen.loguniform(1e-3, 10))
+    genome = Genome(space)
+    ends = genome.points(np.array([[0, 0], [factors.FINE, factors.FINE]]))
+    assert [tuple(point.values()) for point in ends] == [(-1, 1e-3), (3, 10)]
+    middle = genome.points(np.array([[factors.FINE // 2, factors.FINE // 2]]))[0]
+    assert middle["x"] == 1
+    assert middle["y"] == pytest.approx(0.1)
+    assert genome.row({"x": 1.0, "y": 0.1}) == pytest.approx([factors.FINE / 2] * 2)
+
+
+def test_continuous_sets_that_constraints_bind_are_drawn():
+    space = zen.Space(x=zen.uniform(0, 1), n=[1, 2, 3], k=["a", "b"]).where("x * n < 1")
+    genome = Genome(space, seed=3)
+    genes = genome.drawn(np.random.default_rng(1), 50)
+    points = genome.points(genes)
+    assert all(space.contains(point) for point in points)
+    assert points == Genome(space, seed=3).points(genes)
+    assert points != Genome(space, seed=4).points(genes)
+    assert genome.row(points[7]).tolist() == genes[7].tolist()
+
+
+def test_an_inactive_continuous_parameter_has_no_value():
+    space = zen.Space(x=zen.parameter(zen.uniform(-2, 1), when="n > 1"), n=[1, 2])
+    genome = Genome(space)
+    points = genome.points(genome.drawn(np.random.default_rng(1), 40))
+    assert {(point["x"] is None, point["n"]) for point in points} == {(True, 1), (False, 2)}
+
+
+def test_a_part_that_is_too_large_is_drawn(monkeypatch):
+    monkeypatch.setattr(factors, "HELD", 10)
+    space = zen.Space(n=zen.span(0, 9), m=zen.span(0, 9)).where("n < m")
+    genome = Genome(space)
+    assert genome.count is None
+    points = genome.points(genome.drawn(np.random.default_rng(1), 40))
+    assert all(space.contains(point) for point in points)
+
+
+def test_a_space_without_a_point_is_refused():
+    with pytest.raises(SpaceError):
+        Genome(zen.Space(n=[1, 2]).where("n > 2"))
+    with pytest.raises(SpaceError):
+        Genome(zen.Space(n=[1, 2]).where("1 > 2"))

@@ -1,0 +1,239 @@
+"""What a pilot promises: order, budgets, stops, and that what is known is not tried again."""
+
+import math
+import random
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import zenturio as zen
+from zenturio.errors import InputError
+from zenturio.search import (
+    Budget,
+    Goals,
+    Pilot,
+    Stops,
+    Task,
+    Trial,
+    drive,
+    fly,
+    make,
+    read_budget,
+    read_stops,
+)
+
+SPACE = zen.Space(n=zen.span(1, 40), k=["a", "b", "c"])
+
+
+def cost(point):
+    return (float((point["n"] * 7 + ord(point["k"])) % 41),)
+
+
+def piloted(engine="random", budget=None, stops=(), seed=1, goals="minimize", **more):
+    goals = Goals(goals)
+    search = make(engine, Task(SPACE, goals, seed)) if isinstance(engine, str) else engine
+    return Pilot(search, goals, read_budget(budget), read_stops(stops), **more)
+
+
+class Touchy:
+    """An engine that minds when it is told: its next points depend on the last trial."""
+
+    def __init__(self):
+        self.state = 1
+
+    def ask(self, limit):
+        self.state = self.state * 31 % 997
+        return [SPACE.point((self.state + at) % SPACE.size) for at in range(limit)]
+
+    def tell(self, trials):
+        for number, trial in enumerate(trials):
+            self.state = (self.state * 17 + number + int(trial.scores[0])) % 997
+
+
+def scrambled(pilot, slots, seed):
+    """Drive with *slots* at a time, any of which may be ready first."""
+    chance, away = random.Random(seed), []
+    while not pilot.over:
+        away += pilot.take(slots - len(away))
+        if away:
+            number, point = away.pop(chance.randrange(len(away)))
+            pilot.land(number, cost(point))
+    return pilot.trials
+
+
+@given(st.integers(1, 9), st.integers(0, 99), st.sampled_from(["random", "touchy"]))
+def test_the_trials_are_the_same_whatever_is_ready_first(slots, seed, engine):
+    engine = Touchy if engine == "touchy" else lambda: "random"
+    expected = list(drive(piloted(engine(), budget=60), cost))
+    assert scrambled(piloted(engine(), budget=60), slots, seed) == expected
+
+
+@given(st.integers(1, 200), st.integers(1, 9))
+def test_the_budget_is_spent_exactly(budget, slots):
+    trials = scrambled(piloted(budget=budget), slots, 1)
+    assert len(trials) == min(budget, SPACE.size)
+
+
+def test_what_is_known_is_told_and_not_tried():
+    whole = list(drive(piloted(budget=50), cost))
+    known = {trial.point: trial.scores for trial in whole[:30]}
+    tried = []
+    pilot = piloted(budget=50, recall=lambda points: [known.get(point) for point in points])
+    assert list(drive(pilot, lambda point: tried.append(point) or cost(point))) == whole
+    assert tried == [trial.point for trial in whole[30:]]
+    assert pilot.recalled == 30
+
+
+def test_a_search_of_which_all_is_known_takes_nothing():
+    whole = list(drive(piloted(budget=50), cost))
+    pilot = piloted(budget=50, recall=lambda points: [cost(point) for point in points])
+    assert pilot.take(3) == []
+    assert pilot.trials == whole
+    assert pilot.over
+
+
+def test_the_best_is_never_a_failure():
+    scores = {1: (), 2: (None,), 3: (math.nan,), 4: (-math.inf,), 5: (3.0,), 6: (4.0,)}
+    pilot = piloted("exhaustive", budget=18)
+    trials = list(drive(pilot, lambda point: scores[point["n"]]))
+    assert pilot.best.scores == (3.0,)
+    assert Goals().best(trials) == pilot.best
+    assert Goals().best(trials[:12]) is None
+
+
+def test_maximising_finds_the_largest():
+    pilot = piloted(goals="maximize")
+    list(drive(pilot, cost))
+    assert pilot.best.scores == (40.0,)
+
+
+def test_of_equal_trials_the_first_is_the_best():
+    pilot = piloted("exhaustive")
+    list(drive(pilot, lambda _point: (1.0,)))
+    assert pilot.best is pilot.trials[0]
+
+
+@pytest.mark.parametrize(("goals", "target"), [("minimize", 3), ("maximize", 38)])
+def test_a_target_that_is_reached_ends_the_search(goals, target):
+    pilot = piloted(goals=goals, stops=f"target={target}")
+    trials = scrambled(pilot, 7, 3)
+    good = Goals(goals)
+    assert pilot.ended == "target"
+    assert good.losses(trials[-1].scores) <= good.losses((target,))
+    assert all(good.losses(trial.scores) > good.losses((target,)) for trial in trials[:-1])
+
+
+@given(st.integers(1, 40), st.integers(1, 9))
+def test_stalling_ends_the_search_after_so_many_trials_without_improvement(patience, slots):
+    pilot = piloted(stops=f"stall={patience}")
+    trials = scrambled(pilot, slots, 3)
+    scores = [trial.scores[0] for trial in trials]
+    last = scores.index(min(scores))
+    assert pilot.ended == "exhausted" or len(trials) == last + 1 + patience
+
+
+def test_stalling_may_be_a_share_of_the_budget():
+    pilot = piloted(budget=100, stops="stall=7%")
+    list(drive(pilot, lambda _point: (1.0,)))
+    assert len(pilot.trials) == 8
+
+
+def test_a_share_of_no_budget_is_refused():
+    with pytest.raises(InputError, match="no budget of trials"):
+        piloted(stops="stall=7%")
+
+
+def test_time_ends_the_asking_and_what_is_away_still_counts():
+    pilot = piloted(budget="0.05s")
+    taken = pilot.take(3)
+    time.sleep(0.06)
+    assert pilot.take(1) == []
+    assert not pilot.over
+    for number, point in taken:
+        pilot.land(number, cost(point))
+    assert (pilot.over, pilot.ended, len(pilot.trials)) == (True, "time", 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "budget"),
+    [
+        ("500", Budget(500)),
+        ("10min", Budget(None, 600)),
+        ("500, 1.5h", Budget(500, 5400)),
+        (None, Budget()),
+        (7, Budget(7)),
+    ],
+)
+def test_budgets_are_read(text, budget):
+    assert read_budget(text) == budget
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "ten", "5 parsecs", "", "1e3"])
+def test_what_is_no_budget_is_refused(text):
+    with pytest.raises(InputError, match="is no budget"):
+        read_budget(text)
+
+
+def test_stops_are_read():
+    assert read_stops(["target=-1.5", "stall=100"]) == Stops(-1.5, 100)
+    assert read_stops("stall=20%,target=1e3") == Stops(1000.0, None, 20.0)
+
+
+@pytest.mark.parametrize("text", ["stall", "stall=0", "stall=1.5", "stall=-3%", "target=x"])
+def test_what_is_no_rule_is_refused(text):
+    with pytest.raises(InputError, match="write"):
+        read_stops(text)
+
+
+def test_a_rule_that_is_nearly_right_is_corrected():
+    with pytest.raises(InputError, match="did you mean 'target'"):
+        read_stops("tagret=1")
+
+
+def test_a_front_has_no_trial_that_another_covers():
+    goals = Goals(["minimize", "maximize"])
+    pairs = [(3, 3), (1, 1), (2, 5), (2, 4), (1, 1), (math.nan, 9), (4, 5)]
+    trials = [Trial(SPACE.point(at), pair) for at, pair in enumerate(pairs)]
+    assert goals.front(trials) == [trials[1], trials[2]]
+
+
+def test_goals_that_are_nearly_right_are_corrected():
+    with pytest.raises(InputError, match="did you mean 'maximize'"):
+        Goals("maximise")
+
+
+def test_slots_are_kept_busy_where_experiments_take_unequal_times():
+    busy, lock = [], threading.Lock()
+
+    def slow(point):
+        began = time.monotonic()
+        time.sleep(0.002 if point["n"] % 4 else 0.02)
+        with lock:
+            busy.append(time.monotonic() - began)
+        return cost(point)
+
+    with ThreadPoolExecutor(4) as pool:
+        began = time.monotonic()
+        pilot = piloted(budget=100)
+        trials = list(fly(pilot, lambda point: pool.submit(slow, point), 4))
+        passed = time.monotonic() - began
+    assert trials == list(drive(piloted(budget=100), cost))
+    assert 1 - sum(busy) / (4 * passed) < 0.5
+
+
+def test_a_future_that_fails_ends_the_search_with_its_error():
+    away = []
+
+    def submit(_point):
+        away.append(Future())
+        if len(away) == 3:
+            away[1].set_exception(OSError("gone"))
+        return away[-1]
+
+    with pytest.raises(OSError, match="gone"):
+        list(fly(piloted(), submit, 3))
+    assert [future.cancelled() for future in away] == [True, False, True]

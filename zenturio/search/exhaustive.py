@@ -1,0 +1,35 @@
+"""Every point, in the order of the space."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+from zenturio.errors import InputError
+from zenturio.search.objective import Trial
+from zenturio.search.search import Task
+from zenturio.search.settings import NoSettings
+from zenturio.space import Point
+
+
+class Exhaustive:
+    """Every point of the space, one after the other: for small spaces, and to be sure."""
+
+    Settings = NoSettings
+    steady = True
+    several = True
+
+    def __init__(self, task: Task, settings: NoSettings) -> None:
+        del settings
+        if not task.space.finite:
+            raise InputError(
+                "a continuous space has no end",
+                cure="take n points of it with LIN or LOG, or another engine: random, sobol, ga",
+            )
+        self._points = iter(task.space)
+
+    def ask(self, limit: int) -> Sequence[Point]:
+        return list(islice(self._points, limit))
+
+    def tell(self, trials: Iterable[Trial]) -> None:
+        """There is nothing to learn."""

@@ -1,0 +1,101 @@
+"""When a search ends: its budget of trials and of time, and rules that end it earlier."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from zenturio.errors import InputError, did_you_mean
+
+_UNITS = {"s": 1, "sec": 1, "min": 60, "m": 60, "h": 3600, "d": 86400}
+_TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)")
+_RULES = ("target", "stall")
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How much may be spent: so many trials, and so many seconds."""
+
+    trials: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stops:
+    """Rules that end a search before its budget does."""
+
+    target: float | None = None
+    """The first goal is at least as good as this."""
+    stall: int | None = None
+    """So many trials, one after the other, were no improvement."""
+    share: float | None = None
+    """As ``stall``, in hundredths of the budget's trials."""
+
+    def patience(self, budget: Budget) -> int | None:
+        """How many trials without improvement are borne."""
+        if self.share is None:
+            return self.stall
+        if budget.trials is None:
+            raise InputError(
+                "a share of the budget ends the search, but it has no budget of trials",
+                cure="--budget 500, or a number: stall=100",
+            )
+        share = max(1, round(budget.trials * self.share / 100))
+        return share if self.stall is None else min(share, self.stall)
+
+
+def read_budget(text: str | int | Budget | None) -> Budget:
+    """The budget that ``500``, ``10min`` or ``500,10min`` says."""
+    if isinstance(text, Budget):
+        return text
+    budget = Budget()
+    for part in () if text is None else str(text).split(","):
+        word = part.strip().lower()
+        if word.isdecimal() and int(word) > 0:
+            budget = replace(budget, trials=int(word))
+        elif (found := _TIME.fullmatch(word)) and found[2] in _UNITS and float(found[1]) > 0:
+            budget = replace(budget, seconds=float(found[1]) * _UNITS[found[2]])
+        else:
+            raise InputError(
+                f"{part.strip()!r} is no budget",
+                cure="write a number of trials, a time, or both: 500, 10min, or 500,10min",
+            )
+    return budget
+
+
+def read_stops(texts: Iterable[str] | str | Stops) -> Stops:
+    """The rules that ``target=12.5``, ``stall=100`` or ``stall=20%`` say, all together."""
+    if isinstance(texts, Stops):
+        return texts
+    stops = Stops()
+    parts = [part for text in ([texts] if isinstance(texts, str) else texts) for part in _cut(text)]
+    for name, value in parts:
+        if name not in _RULES:
+            raise InputError(
+                f"--stop {name}: there is no such rule", cure=did_you_mean(name, _RULES)
+            )
+        number = _number(value.removesuffix("%"))
+        if name == "target" and number is not None and not value.endswith("%"):
+            stops = replace(stops, target=number)
+        elif name == "stall" and number is not None and number > 0 and value.endswith("%"):
+            stops = replace(stops, share=number)
+        elif name == "stall" and number is not None and number >= 1 and number == int(number):
+            stops = replace(stops, stall=int(number))
+        else:
+            cure = "stall=100, or stall=20%" if name == "stall" else "target=12.5"
+            raise InputError(f"--stop {name}={value} is no rule", cure=f"write {cure}")
+    return stops
+
+
+def _cut(text: str) -> list[tuple[str, str]]:
+    pairs = [part.partition("=") for part in text.split(",") if part.strip()]
+    return [(name.strip().lower(), value.strip()) for name, _, value in pairs]
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if abs(number) < float("inf") else None
