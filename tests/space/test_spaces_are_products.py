@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from space.naive import Naive
 from space.random_spaces import spaces
-from zenturio.space import Space, blocks, component, diagram, join
+from zenturio.space import Space, component, diagram, join
 
 SMALL = {
     join: {"PIECE": 5, "WIDEST": 2, "LARGEST": 12},
     diagram: {"EDGES": 9},
-    blocks: {"VISITED": 60},
+    component: {"AT_ONCE": 60, "FEW": 4},
 }
 
 
@@ -25,7 +25,7 @@ def joined_in(way):
     """As one table; in pieces of a few rows; again and again, in blocks; or as a diagram."""
     limits = {} if way == "whole" else dict(SMALL)
     if way in ("again", "diagram"):
-        limits[component] = {"HELD": 0}
+        limits[component] = {**SMALL[component], "HELD": 0}
     if way == "diagram":
         del limits[diagram]
     with ExitStack() as stack:

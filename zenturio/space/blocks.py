@@ -14,10 +14,7 @@ from zenturio.space.dependent import Dependent
 from zenturio.space.diagram import EDGES, Diagram
 from zenturio.space.join import Join, Progress
 from zenturio.space.rows import Rows
-from zenturio.space.table import Overfull, Table, stacked
-
-VISITED = 1 << 25
-"""A table is made at once if that takes no more codes than these, those dropped on the way too."""
+from zenturio.space.table import Overfull
 
 _FEWEST, _MANY = 2, 64
 
@@ -46,10 +43,6 @@ class Blocks:
         self._counts: dict[Block, int] = {}
         self._diagram = lru_cache(maxsize=8)(self._made)
 
-    def table(self) -> Table:
-        """All points, if they can be had at once; else Overfull."""
-        return stacked(self.part.names, list(self.join.walk({}, Progress(VISITED))))
-
     @property
     def diagram(self) -> Diagram | None:
         """The diagram of all points, if it is not too large."""
@@ -70,7 +63,7 @@ class Blocks:
                 self._counts[block] = sum(self._count(child, progress) for child in children)
             else:
                 self._counts[block] = diagram.size
-                progress.add(EDGES, 1)
+                progress.rows += EDGES
                 progress.share += block.share
                 self._refuse_hopeless(progress)
         return self._counts[block]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from operator import attrgetter
 from typing import Protocol
 
 import numpy as np
@@ -12,15 +14,19 @@ from zenturio.space.blocks import Blocks
 from zenturio.space.components import Part
 from zenturio.space.domain import Column
 from zenturio.space.join import Progress
-from zenturio.space.table import Overfull, Table, stacked
+from zenturio.space.table import Table, stacked
 
 HELD = 1 << 29
 """A table of at most so many bytes is kept in memory; more is joined again block by block."""
+
+AT_ONCE = 1 << 23
+"""A table is made at once if that takes no more codes than these, those dropped on the way too."""
 
 FEW = 4096
 """Up to so many combinations are looked up one by one, not made a table of all for."""
 
 _INT64 = 1 << 63
+_LENGTH = attrgetter("length")
 _STEP = 1 << 16
 
 
@@ -48,8 +54,8 @@ class Component(Protocol):
         """The number of the combination with *codes*; ``None`` if it is not valid."""
         ...
 
-    def tables(self) -> Iterator[tuple[Column, ...]]:
-        """The columns of codes of all combinations, in order, in pieces."""
+    def tables(self) -> Iterator[Table]:
+        """All combinations, in order, in tables."""
         ...
 
 
@@ -74,10 +80,10 @@ class Line:
         (code,) = codes.values()
         return code
 
-    def tables(self) -> Iterator[tuple[Column, ...]]:
+    def tables(self) -> Iterator[Table]:
         for start in range(0, self.size, _STEP):
             stop = min(start + _STEP, self.size)
-            yield self.codes(range(start, stop))
+            yield Table(self.part.names, self.codes(range(start, stop)), stop - start)
 
 
 class Joined:
@@ -86,6 +92,7 @@ class Joined:
     def __init__(self, part: Part) -> None:
         self.part = part
         self._blocks = Blocks(part)
+        self._begin()
 
     @cached_property
     def size(self) -> int:
@@ -127,20 +134,17 @@ class Joined:
         held = self.__dict__.get("_table", self._whole)
         return self._blocks.find(codes) if held is None else held.find(codes)
 
-    def tables(self) -> Iterator[tuple[Column, ...]]:
+    def tables(self) -> Iterator[Table]:
         held = self.__dict__.get("_table", self._whole)
         if held is not None:
-            yield held.columns
+            yield held
         else:
-            yield from (table.columns for table in self._blocks.join.walk({}, Progress()))
+            yield from filter(_LENGTH, self._blocks.join.walk({}, Progress()))
 
     @cached_property
     def _whole(self) -> Table | None:
-        """All combinations, if they can be joined at once."""
-        try:
-            return self._blocks.table()
-        except Overfull:
-            return None
+        """All combinations, if they are had with little work."""
+        return self._joined(AT_ONCE)
 
     @cached_property
     def _table(self) -> Table | None:
@@ -148,18 +152,42 @@ class Joined:
         if self._whole is not None:
             return self._whole
         diagram = self._blocks.diagram
-        if diagram is not None and diagram.size * len(self.part.names) > HELD:
+        small = diagram is None or diagram.size * len(self.part.names) <= HELD
+        table = self._joined(math.inf) if small else None
+        self._walked.clear()
+        return table
+
+    def _begin(self) -> None:
+        """Begins to join all combinations; what is joined is kept from one look to the next."""
+        self._progress = Progress()
+        self._walk = self._blocks.join.walk({}, self._progress)
+        self._walked: list[Table] = []
+
+    def _joined(self, most: float) -> Table | None:
+        """All combinations, unless that takes more codes than *most*, or they cannot be held."""
+        try:
+            complete = self._go_on(most)
+        except BaseException:
+            self._begin()  # a walk that was broken off would seem to be at its end
+            raise
+        if not complete:
             return None
-        tables: list[Table] = []
-        held, progress = 0, Progress()
-        for table in self._blocks.join.walk({}, progress):
-            tables.append(table)
+        table = stacked(self.part.names, self._walked)
+        self._walked = []
+        return table
+
+    def _go_on(self, most: float) -> bool:
+        progress = self._progress
+        held = sum(table.length * table.width for table in self._walked)
+        for table in self._walk:
+            if table.length:
+                self._walked.append(table)
             held += table.length * table.width
-            if held > HELD or progress.is_hopeless:
-                return None
+            if progress.codes > most or held > HELD or progress.is_hopeless:
+                return False
             if held > HELD // 16 and held > 4 * HELD * progress.share:
-                return None
-        return stacked(self.part.names, tables)
+                return False
+        return True
 
 
 class Piece:
@@ -167,20 +195,19 @@ class Piece:
 
     known = True
 
-    def __init__(self, part: Part, columns: tuple[Column, ...]) -> None:
+    def __init__(self, part: Part, table: Table) -> None:
         self.part = part
-        self.columns = columns
-        self.size = len(columns[0])
+        self.table = table
+        self.size = table.length
 
     def codes(self, rows: Sequence[int] | Column) -> tuple[Column, ...]:
-        at = np.asarray(rows, dtype=np.intp)
-        return tuple(column[at] for column in self.columns)
+        return self.table.take(np.asarray(rows, dtype=np.intp)).columns
 
     def find(self, codes: dict[str, int]) -> int | None:
-        return Table(self.part.names, self.columns, self.size).find(codes)
+        return self.table.find(codes)
 
-    def tables(self) -> Iterator[tuple[Column, ...]]:
-        yield self.columns
+    def tables(self) -> Iterator[Table]:
+        yield self.table
 
 
 def component(part: Part) -> Component:

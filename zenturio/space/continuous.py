@@ -36,6 +36,11 @@ class Continuous:
                 f"LOGUNIFORM cannot begin at {self.low:g}", cure="let both bounds be positive"
             )
 
+    def __str__(self) -> str:
+        """The set as a directive writes it."""
+        name = "LOGUNIFORM" if self.log else "UNIFORM"
+        return f"{name}({text_of(self.low)}, {text_of(self.high)})"
+
     @property
     def type(self) -> Type:
         return "real"

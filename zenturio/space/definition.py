@@ -79,9 +79,11 @@ def define(parameters: Sequence[Parameter], constraints: Sequence[Constraint]) -
     ordered = _in_order(parameters)
     complaints: list[Complaint] = []
     types: dict[str, Type | None] = {}
-    checked = {}
+    checked: dict[str, Parameter] = {}
     for parameter in ordered:
         try:
+            for expression in _expressions(parameter):
+                _check_positions(expression, checked)
             checked[parameter.name] = _checked(parameter, types)
         except InputError as error:
             complaints += [_placed(each, parameter.place) for each in error.complaints]
@@ -161,6 +163,25 @@ def _checked(parameter: Parameter, types: dict[str, Type | None]) -> Parameter:
     return replace(parameter, domain=domain)
 
 
+def _expressions(parameter: Parameter) -> tuple[Expression, ...]:
+    bounds = parameter.domain.bounds if isinstance(parameter.domain, Dependent) else ()
+    found = (parameter.when, parameter.derived, *bounds)
+    return tuple(each for each in found if each is not None)
+
+
+def _check_positions(expression: Expression, parameters: dict[str, Parameter]) -> None:
+    """Whether ``index(name)`` asks for what has positions; other names are checked by type."""
+    for name in expression.indexed & parameters.keys():
+        domain = parameters[name].domain
+        if domain is None or isinstance(domain, Continuous):
+            kind = "derived" if domain is None else "continuous"
+            raise SpaceError(
+                f"{name!r} is {kind}, so its values have no positions",
+                place=expression.passage.place(0, len(expression.passage.text)),
+                cure=f"use {name} itself, or the index of what it is computed from",
+            )
+
+
 def _check_truth(expression: Expression, types: dict[str, Type | None]) -> None:
     found = expression.check(types)
     if found not in ("bool", None):
@@ -176,6 +197,7 @@ def _check_constraint(
 ) -> None:
     if isinstance(constraint, Expression):
         _check_truth(constraint, types)
+        _check_positions(constraint, parameters)
         return
     sizes = {}
     for name in constraint.names:

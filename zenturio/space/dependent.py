@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 import numpy as np
 
@@ -19,9 +19,13 @@ from zenturio.space.ranges import arithmetic, geometric_texts, number
 Bound = Expression | str
 """An expression, or the text of a number."""
 
-Columns = Mapping[str, Column]
-
 _SAFE = 1 << 53
+
+
+class Columns(Protocol):
+    """A column for each name."""
+
+    def __getitem__(self, name: str, /) -> Column: ...
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,16 @@ class Dependent:
         begins = (bound for bound in (self.first, self.stride) if isinstance(bound, str))
         if any(kind_of(bound) == "real" for bound in begins):
             object.__setattr__(self, "type", "real")
+
+    def __str__(self) -> str:
+        """The range as a directive writes it."""
+        first, last, stride = (
+            bound.text if isinstance(bound, Expression) else bound
+            for bound in (self.first, self.last, self.stride)
+        )
+        if self.geometric:
+            return f"{first}:{last}:*{stride}"
+        return f"{first}:{last}" if stride == "1" else f"{first}:{last}:{stride}"
 
     @property
     def bounds(self) -> tuple[Expression, ...]:

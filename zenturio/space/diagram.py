@@ -92,7 +92,9 @@ class Free:
 
     def follow(self, state: int, code: int) -> tuple[int, int] | None:
         place = self.choices.rank(state, code)
-        return None if place is None else (int(self.children[state]), place * self.below[state])
+        if place is None:
+            return None
+        return int(self.children[state]), place * int(self.below[state])
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from zenturio.space.diagram import Diagram
 from zenturio.space.facts import Facts
 from zenturio.space.growth import Growing, Growth, Windows
 from zenturio.space.plan import Bind, Plan, as_declared, sequential, thrifty
-from zenturio.space.table import UNIT, Overfull, Table
+from zenturio.space.table import UNIT, Table, stacked
 
 PIECE = 1 << 19
 """A table that would grow beyond so many rows is worked on in parts, one after the other."""
@@ -22,11 +22,8 @@ WIDEST = 1 << 18
 LARGEST = 1 << 23
 """A table that cannot be made in parts, because columns are still to come between, has no more."""
 
-ENOUGH = 1 << 26
-"""After so many rows it is judged how many there will be."""
-
-MOST = 1 << 37
-"""A part that would take more rows than this is not worked through: hours, not minutes."""
+TRIALS = ((1 << 20, 1 << 40), (1 << 26, 1 << 37))
+"""After so many rows, a part that would take more than so many in all is given up: hours."""
 
 
 class Unwieldy(Exception):
@@ -34,10 +31,9 @@ class Unwieldy(Exception):
 
 
 class Progress:
-    """How much work a join has done, and which share of the whole product that was."""
+    """How much work has been done, and which share of the whole product that was."""
 
-    def __init__(self, limit: int | None = None) -> None:
-        self.limit = limit
+    def __init__(self) -> None:
         self.rows = 0
         self.codes = 0
         self.share = 0.0
@@ -45,14 +41,7 @@ class Progress:
     @property
     def is_hopeless(self) -> bool:
         """Whether, for all that was done, too little was achieved ever to come to an end."""
-        return self.rows > ENOUGH and self.rows > MOST * self.share
-
-    def add(self, rows: int, columns: int) -> None:
-        """Notes *rows* more; Overfull if there is a limit and their codes go beyond it."""
-        self.rows += rows
-        self.codes += rows * columns
-        if self.limit is not None and self.codes > self.limit:
-            raise Overfull(self.rows)
+        return any(self.rows > rows and self.rows > most * self.share for rows, most in TRIALS)
 
 
 class Join:
@@ -62,16 +51,18 @@ class Join:
         self.part = part
 
     def walk(self, windows: Windows, progress: Progress) -> Iterator[Table]:
-        """The points inside *windows* as tables: sorted, and one behind the other."""
+        """The points inside *windows* as tables: sorted, and one behind the other.
+
+        Between them come empty ones, after each bit of work: so a walk can be given up in time.
+        """
         given, complete = 0, False
         while not complete:
             plan, passed = self._plan, 0
             try:
                 for table in self._run(UNIT, 0, Growing(self.part, plan, windows), progress):
                     start, passed = max(given - passed, 0), passed + table.length
-                    if start < table.length:
-                        given = passed
-                        yield table.cut(start, table.length)
+                    given = max(given, passed)
+                    yield table.cut(min(start, table.length), table.length)
                 complete = True
             except (InputError, Unwieldy) as error:
                 self._demote(plan, error)
@@ -82,6 +73,10 @@ class Join:
             return Diagram(Growing(self.part, self._sequential, windows))
         except InputError:
             return Diagram(Growing(self.part, self._declared, windows))
+
+    @cached_property
+    def _nothing(self) -> Table:
+        return stacked(self.part.names, [])
 
     @cached_property
     def _plan(self) -> Plan:
@@ -132,7 +127,9 @@ class Join:
                         yield from self._run(part, number, inside, progress, own)
                     return
                 table = growth.grown()
-                progress.add(table.length, len(table.names))
+                progress.rows += table.length
+                progress.codes += table.length * len(table.names)
+                yield self._nothing
             else:
                 table = table.kept(growing.kept(table, step.rule))
             number += 1

@@ -71,8 +71,8 @@ class Product:
             yield from self._count_through()
             return
         head, rest = self.components[0], Product(self.components[1:])
-        for columns in head.tables():
-            piece = Piece(head.part, columns)
+        for table in head.tables():
+            piece = Piece(head.part, table)
             if unknown == [0]:
                 yield from Product((piece, *rest.components)).walk()
                 continue

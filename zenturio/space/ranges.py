@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -107,9 +108,9 @@ class Arithmetic:
 
     def position(self, value: Value) -> int:
         fitted = fit(value, self.type)
-        if isinstance(fitted, int | float) and math.isfinite(fitted):
-            scaled = Decimal(fitted) * 10**self.numeral.places
-            near = round((int(scaled.to_integral_value()) - self.first) / Decimal(self.stride))
+        if isinstance(fitted, int) or (isinstance(fitted, float) and math.isfinite(fitted)):
+            scaled = round(Fraction(fitted) * 10**self.numeral.places)
+            near: int = (scaled - self.first) // self.stride
             if 0 <= near < self.size and self.value(near) == fitted:
                 return near
         raise SpaceError(

@@ -11,7 +11,6 @@ import numpy as np
 
 from zenturio.errors import SpaceError
 from zenturio.expression import Value
-from zenturio.space.blocks import Blocks
 from zenturio.space.component import Component, component
 from zenturio.space.components import Part, parted
 from zenturio.space.continuous import Continuous
@@ -21,12 +20,11 @@ from zenturio.space.domain import Column
 from zenturio.space.parameter import Parameter
 from zenturio.space.product import Product
 from zenturio.space.rows import Rows
-from zenturio.space.table import Overfull
 
 BATCH = 1024
 """Combinations that are tried at once."""
 
-TRIES = 1 << 22
+TRIES = 1 << 20
 """After so many combinations without a valid one, sampling gives up."""
 
 
@@ -136,11 +134,8 @@ class Lot:
             whole = next(
                 part for part in self._parts((*inner, condition)) if condition in part.conditions
             )
-            try:
-                Blocks(whole).table()
-            except Overfull:
-                continue
-            inner = (*inner, condition)
+            if component(whole).known:
+                inner = (*inner, condition)
         return inner
 
     @cached_property

@@ -252,7 +252,11 @@ class Space:
 def _parameter(name: str, values: Parameter | Values) -> Parameter:
     if isinstance(values, Parameter):
         return replace(values, name=name)
-    return Parameter(name, domain_of(values))
+    try:
+        return Parameter(name, domain_of(values))
+    except SpaceError as error:
+        (complaint,) = error.complaints
+        raise SpaceError(f"{name}: {complaint.message}", cure=complaint.cure) from None
 
 
 def _lot(factor: Component) -> Component | Lot:

@@ -1,0 +1,429 @@
+"""What a space says of itself, and what it refuses."""
+
+import itertools
+import math
+import pickle
+import subprocess
+import sys
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import zenturio as zen
+from zenturio.errors import ExpressionError, NotFoundError, Passage, Place, SpaceError
+from zenturio.expression import parse
+from zenturio.space import (
+    Dependent,
+    Parameter,
+    Point,
+    Zip,
+    component,
+    concatenation,
+    diagram,
+    elements,
+    join,
+)
+
+
+def matrix():
+    sets = {"n": zen.geometric(128, 1024), "threads": [1, 2, 4]}
+    return zen.Space(**sets).where("n * threads <= 2048")
+
+
+def test_the_first_example():
+    space = matrix()
+    assert (space.size, space.cartesian, space.finite) == (11, 12, True)
+    assert space[-1] == space.point(10) != space.point(9)
+    assert dict(space[-1]) == {"n": 1024, "threads": 2}
+    assert [dict(point) for point in space[9:]] == [
+        {"n": 1024, "threads": 1},
+        {"n": 1024, "threads": 2},
+    ]
+    assert repr(space.point(0)) == "Point(n=128, threads=1)"
+    assert repr(space) == "<Space of n, threads with 1 constraints>"
+    assert [dimension.name for dimension in space.dimensions] == ["n", "threads"]
+
+
+def test_importing_the_package_loads_no_room():
+    code = (
+        "import sys, zenturio; assert not {'numpy', 'pandas', 'zenturio.space'} & sys.modules.keys();"
+        "assert {'Space', 'geometric'} <= set(dir(zenturio)); zenturio.Space; assert 'numpy' in sys.modules;"
+        "assert 'pandas' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_every_public_name_can_be_reached():
+    import zenturio.space
+
+    for module in (zen, zenturio.space):
+        assert all(getattr(module, name) is not None for name in module.__all__)
+    with pytest.raises(AttributeError, match="nothing"):
+        zen.nothing  # noqa: B018
+
+
+def test_points_of_any_space_are_equal_by_what_is_chosen():
+    one = zen.Space(a=[1, 2], b=["x"], c=zen.derived("a * 2")).point(0)
+    other = zen.Space(b=["w", "x"], a=zen.span(1, 9)).find({"a": 1, "b": "x"})
+    assert one == other
+    assert hash(one) == hash(other)
+    assert one != zen.Space(a=[1.0, 0.5], b=["x"]).point(0)
+    assert one != zen.Space(a=[True], b=["x"]).point(0)
+    assert one != zen.Space(a=[1]).point(0)
+    assert one != "a point"
+    assert pickle.loads(pickle.dumps(one)) == one
+
+
+def test_a_point_is_a_mapping_with_texts_and_positions():
+    space = zen.Space(
+        n=zen.span("1", "3"),
+        m=zen.parameter(["a", "b"], when="n > 1", default="none"),
+        k=zen.span(1, "n"),
+        d=zen.derived("n * k / 2"),
+    )
+    first, last = space.point(0), space.point(space.size - 1)
+    assert dict(first) == {"n": 1, "m": None, "k": 1, "d": 0.5}
+    assert first.texts == {"n": "1", "m": "none", "k": "1", "d": "0.5"}
+    assert first.positions == {"n": 0, "m": None, "k": 0}
+    assert last.texts == {"n": "3", "m": "b", "k": "3", "d": "4.5"}
+    assert last.positions == {"n": 2, "m": 1, "k": 2}
+    assert (len(first), "d" in first, list(first)) == (4, True, ["n", "m", "k", "d"])
+    with pytest.raises(NotFoundError, match="'kk'"):
+        first.text("kk")
+
+
+def test_texts_in_a_dependent_range_keep_zeros_and_decimals():
+    space = zen.Space(n=[2], a=Dependent("001", parse("n")), b=Dependent("0.5", parse("n"), "0.5"))
+    assert [point.text("a") for point in space[::4]] == ["001", "002"]
+    assert [point.text("b") for point in space[:4]] == ["0.5", "1.0", "1.5", "2.0"]
+    assert [point["b"] for point in space[:4]] == [0.5, 1.0, 1.5, 2.0]
+
+
+def test_whole_bounds_count_as_integers_and_an_empty_range_has_no_points():
+    space = zen.Space(n=[1, 2, 5], m=zen.span(1, "n / 2"))
+    assert [tuple(point.values()) for point in space] == [(2, 1), (5, 1), (5, 2)]
+    assert space.columns()["m"].dtype == np.int64
+    assert zen.Space(n=[2, 4], m=zen.span("n / 2", 2)).size == 3
+
+
+def test_a_fractional_start_is_an_error_with_its_cure():
+    with pytest.raises(SpaceError, match=r"begins at n/2, which is 1.5[\s\S]*write //"):
+        _ = zen.Space(n=[3], m=zen.span("n/2", 5)).size
+
+
+def test_a_bound_that_is_null_is_an_error_with_its_cure():
+    space = zen.Space(n=[1, 2], m=zen.parameter([1, 2], when="n > 1"), k=zen.span(1, "m"))
+    with pytest.raises(SpaceError, match=r"the bound m is NULL[\s\S]*the same WHEN"):
+        _ = space.size
+
+
+def test_a_stride_that_becomes_zero_is_an_error():
+    with pytest.raises(SpaceError, match="stride is zero"):
+        _ = zen.Space(n=[0, 1], m=zen.span(1, 4, "n")).size
+
+
+def test_dependent_ranges_of_integers_too_large_for_machines():
+    space = zen.Space(n=[10**30], m=zen.span("n", "n + 2"))
+    assert [point["m"] for point in space] == [10**30, 10**30 + 1, 10**30 + 2]
+    assert space.index({"n": 10**30, "m": 10**30 + 1}) == 1
+
+
+def test_a_range_before_its_bounds_are_known_has_nothing():
+    domain = Dependent("1", "n / 2")
+    calls = [
+        lambda: domain.size,
+        domain.values,
+        domain.texts,
+        lambda: domain.text(0),
+        lambda: domain.value(0),
+        lambda: domain.position(1),
+        lambda: domain.at(np.arange(1)),
+    ]
+    for call in calls:
+        with pytest.raises(SpaceError, match="before its bounds n / 2 are known"):
+            call()
+
+
+def test_a_constraint_before_another_guards_it():
+    sets = {"n": [0, 1, 2], "m": [0, 1, 5], "k": [1, 2]}
+    guarded = zen.Space(**sets).where("n + m > 1 and m != 0 and n != 0", "k + 10 // n + 10 % m > 1")
+    assert guarded.size == 8
+    bare = zen.Space(**sets).where("k + 10 // n + 10 % m > 1")
+    with pytest.raises(ExpressionError, match="zero"):
+        _ = bare.size
+    with pytest.raises(ExpressionError, match="zero"):
+        list(bare)
+
+
+def test_a_derived_value_is_computed_where_there_are_points():
+    space = zen.Space(n=[1, 2], d=zen.derived("10 // (n - 1)"))
+    with pytest.raises(ExpressionError, match="zero"):
+        space.columns()
+    assert dict(space.where("n > 1").point(0)) == {"n": 2, "d": 10}
+
+
+def test_derived_names_are_written_out_in_constraints_conditions_and_bounds():
+    space = zen.Space(
+        a=[1, 2, 3],
+        b=zen.derived("a * 2"),
+        c=zen.derived("b + 1"),
+        d=zen.span(1, "b // 2"),
+        e=zen.parameter([7, 8], when="c > 4"),
+    ).where("c + d > 4")
+    assert [tuple(point.values()) for point in space] == [
+        (2, 4, 5, 1, 7),
+        (2, 4, 5, 1, 8),
+        (2, 4, 5, 2, 7),
+        (2, 4, 5, 2, 8),
+        *((3, 6, 7, d, e) for d in (1, 2, 3) for e in (7, 8)),
+    ]
+
+
+def test_parameters_run_together_in_every_way_that_is_said():
+    sets = {"a": [1, 2, 3], "b": ["x", "y", "z"], "c": [7, 8, 9], "d": [0, 1]}
+    space = zen.Space(**sets).together("c", "a").where(Zip(("a", "b")))
+    assert [tuple(point.values()) for point in space] == [
+        (a, b, c, d) for a, b, c in [(1, "x", 7), (2, "y", 8), (3, "z", 9)] for d in (0, 1)
+    ]
+    assert space.costs() == [(Zip(("c", "a")), 36), (Zip(("a", "b")), 12)]
+    assert [dict(p) for p in space.neighbours(space.point(2))] == [
+        {"a": 1, "b": "x", "c": 7, "d": 0},
+        {"a": 3, "b": "z", "c": 9, "d": 0},
+        {"a": 2, "b": "y", "c": 8, "d": 1},
+    ]
+
+
+def test_neighbours_go_by_value_one_step_or_to_any_other_name():
+    space = zen.Space(n=[4, 1, 2], c=["x", "y", "z"], r=range(10_000))
+    point = space.find({"n": 2, "c": "y", "r": 9_999})
+    found = [tuple(p.values()) for p in space.neighbours(point)]
+    assert found == [
+        (1, "y", 9_999),
+        (4, "y", 9_999),
+        (2, "x", 9_999),
+        (2, "z", 9_999),
+        (2, "y", 9_998),
+    ]
+
+
+SPACES_THAT_CANNOT_BE = [
+    (lambda: zen.Space(n=[1]).where("m > 1"), "unknown name 'm'"),
+    (lambda: zen.Space(n=[1]).where("n + 1"), "n \\+ 1 is int"),
+    (lambda: zen.Space(n=["a"]).where("n > 1"), "str"),
+    (lambda: zen.Space(n=[1], d=zen.derived("n")).where("index(d) > 1"), "'d' is derived"),
+    (lambda: zen.Space(x=zen.uniform(0, 1)).where("index(x) > 1"), "'x' is continuous"),
+    (lambda: zen.Space(a=["x"], b=zen.span(1, "a")), "the bound a is no number"),
+    (lambda: zen.Space(a=[1, 2], b=[1]).together("a", "b"), "a has 2 and b has 1"),
+    (lambda: zen.Space(a=[1, 2]).together("a", "bb"), "no parameter is named 'bb'"),
+    (lambda: zen.Space(a=[1], b=zen.span(1, "a")).together("a", "b"), "no fixed length"),
+    (lambda: zen.Space(a=[1]).together("a"), "are several"),
+    (lambda: zen.Space(a=zen.derived("b"), b=zen.derived("a")), "a -> b -> a"),
+    (
+        lambda: zen.Space(a=zen.span(1, "b"), b=zen.span(1, "c"), c=zen.span(1, "a")),
+        "a -> b -> c -> a",
+    ),
+    (lambda: zen.Space(a=zen.parameter([1], when="a > 0")), "a -> a"),
+    (lambda: zen.Space(a=zen.parameter([1], when="1 + 1")), "1 \\+ 1 is int"),
+    (lambda: zen.Space([Parameter("a", elements(["1"]))], a=[1]), "'a' is there twice"),
+    (lambda: zen.Space([zen.parameter([1])]), "has no name"),
+    (lambda: Parameter("a"), "needs a set"),
+    (lambda: Parameter("a", elements(["1"]), derived=parse("1")), "one of the two"),
+    (lambda: Parameter("a", when=parse("true"), derived=parse("1")), "cannot have a WHEN"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(SPACES_THAT_CANNOT_BE)))
+def test_a_space_that_cannot_be_says_why(number):
+    make, message = SPACES_THAT_CANNOT_BE[number]
+    with pytest.raises((SpaceError, ExpressionError), match=message):
+        make()
+
+
+def test_all_complaints_of_a_space_come_together_with_their_places():
+    place = Place("f.c", 3, 7, "//ZEN$ ASSIGN n = {1} WHEN 2", 1)
+    passage = Passage("zz > 1", ((0, Place("f.c", 9, 1, "zz > 1")),))
+    bad = Parameter("n", Dependent("1", parse("word")), place=place)
+    with pytest.raises(SpaceError) as caught:
+        zen.Space([bad], [parse(passage), Zip(("n", "k"), place)], word=["x"])
+    messages = [str(complaint.place) for complaint in caught.value.complaints]
+    assert len(messages) == 3
+    assert "f.c:9:1" in messages
+    assert "f.c:3:7" in messages
+
+
+NOT_POINTS = [
+    ({"n": 128}, "threads has no value"),
+    ({"n": 128, "threads": 3}, "threads: '3' is not in the set"),
+    ({"n": 1024, "threads": 4}, r"the constraint n \* threads <= 2048 does not hold"),
+    ({"n": 128, "threads": 1, "m": 1}, "no parameter is named 'm'"),
+    ({"n": 128, "threads": None}, "threads has no value"),
+]
+
+
+@pytest.mark.parametrize(("values", "message"), NOT_POINTS)
+def test_what_is_no_point_says_why(values, message):
+    assert not matrix().contains(values)
+    with pytest.raises(SpaceError, match=message):
+        matrix().index(values)
+
+
+def test_values_of_inactive_and_derived_parameters_must_be_right():
+    space = zen.Space(n=[1, 2], m=zen.parameter([5], when="n > 1"), d=zen.derived("n + 1"))
+    assert space.contains({"n": 1})
+    assert space.contains({"n": 1, "m": None, "d": 2})
+    assert not space.contains({"n": 1, "m": 5})
+    assert not space.contains({"n": 1, "d": 3})
+
+
+def test_a_number_beyond_the_points_is_an_index_error():
+    for number in (11, -12):
+        with pytest.raises(IndexError, match="the space has 11"):
+            matrix().point(number)
+
+
+def test_a_space_of_nothing_has_one_point_and_a_false_constant_takes_all():
+    assert [dict(point) for point in zen.Space()] == [{}]
+    assert [dict(point) for point in zen.Space(d=zen.derived("1 + 1"))] == [{"d": 2}]
+    empty = zen.Space(a=[1, 2], constraints=["1 > 2"])
+    assert (empty.size, list(empty), empty[:], empty[::2]) == (0, [], [], [])
+    assert [cost for _, cost in empty.costs()] == [2]
+    assert zen.Space(a=[1, 2], constraints=["2 > 1"]).size == 2
+
+
+def test_replacing_and_adding_make_new_spaces():
+    space = matrix()
+    wider = space.replace(Parameter("threads", elements(["1", "2", "4", "8"])))
+    assert (space.size, wider.size, wider.cartesian) == (11, 13, 16)
+    assert space.where("n > 128", "threads == 1").size == 3
+    assert len(space.constraints) == 1
+
+
+def test_names_of_any_kind_are_data():
+    names = ["select", "Größe", "x" * 70, "block-size", "None", "self", "parameters"]
+    space = zen.Space([Parameter(name, elements(["1", "2"])) for name in names])
+    space = space.where("select + Größe == `block-size`", f"{'x' * 70} < self")
+    assert space.size == 1 * 1 * 4
+    assert set(space.frame()) == set(names)
+
+
+def test_columns_and_frames_hold_values_of_their_types():
+    space = zen.Space(
+        i=[1, 2],
+        r=[0.5],
+        s=["a"],
+        b=[True],
+        w=zen.parameter([3], when="i > 1"),
+        d=zen.derived("i / 2"),
+    )
+    columns = space.columns()
+    assert {name: column.dtype.kind for name, column in columns.items()} == dict(
+        zip("irsbwd", "ifObOf", strict=True)
+    )
+    assert columns["w"].tolist() == [None, 3]
+    frame = space.frame(1)
+    assert list(frame) == ["i", "r", "s", "b", "w", "d"]
+    assert frame.to_dict("records") == [{"i": 2, "r": 0.5, "s": "a", "b": True, "w": 3, "d": 1.0}]
+    with pytest.raises(SpaceError, match="ask for a slice"):
+        zen.Space(n=range(10**12)).columns()
+
+
+def test_a_table_keeps_narrow_codes():
+    space = zen.Space(a=range(300), b=range(200), c=["x", "y"]).where(
+        "a * b < 40000", "a != b or c == 'x'"
+    )
+    (only,) = space.components
+    assert [column.dtype for column in only.codes(range(space.size))] == [
+        np.uint16,
+        np.uint8,
+        np.uint8,
+    ]
+
+
+def test_components_are_independent():
+    space = zen.Space(a=[1, 2], b=[1, 2], c=[1, 2], d=zen.span(1, "b"), e=[1, 2]).where("a <= c")
+    assert [each.part.names for each in space.components] == [("a", "c"), ("b", "d"), ("e",)]
+    assert [each.size for each in space.components] == [3, 3, 2]
+    order = [tuple(point.values()) for point in space]
+    expected = itertools.product([(1, 1), (1, 2), (2, 2)], [(1, 1), (2, 1), (2, 2)], [1, 2])
+    assert order == [(a, b, c, d, e) for (a, c), (b, d), e in expected]
+
+
+def test_the_published_spaces_have_their_sizes():
+    memory = (
+        "(block_size_x*tile_size_x + temporal_tiling_factor*2)"
+        " * (block_size_y*tile_size_y + temporal_tiling_factor*2) * (2+sh_power) * 4"
+    )
+    hotspot = zen.Space(
+        block_size_x=[1, 2, 4, 8, 16, *range(32, 1025, 32)],
+        block_size_y=zen.geometric(1, 32),
+        tile_size_x=zen.span(1, 10),
+        tile_size_y=zen.span(1, 10),
+        temporal_tiling_factor=zen.span(1, 10),
+        loop_unroll_factor_t=zen.span(1, 10),
+        sh_power=[0, 1],
+        blocks_per_sm=zen.span(0, 4),
+        s=zen.derived(memory),
+    ).where(
+        "32 <= block_size_x * block_size_y <= 1024",
+        "temporal_tiling_factor % loop_unroll_factor_t == 0",
+        "s <= 49152",
+        "blocks_per_sm == 0 or s * blocks_per_sm <= 102400",
+    )
+    assert (hotspot.cartesian, hotspot.size) == (22_200_000, 349_853)
+    assert sum(cost for _, cost in hotspot.costs()) == 22_200_000 - 349_853
+    frame = hotspot.columns()
+    kept = (frame["s"] <= 49152) & (frame["s"] * frame["blocks_per_sm"] <= 102400)
+    assert kept.all()
+    order = np.lexsort([frame[each.name] for each in reversed(hotspot.dimensions)])
+    assert (order == np.arange(hotspot.size)).all()
+
+
+def test_a_plan_that_grows_too_wide_is_followed_in_order():
+    sets = {name: range(12) for name in "abcde"}
+    space = zen.Space(**sets).where("c * d * e < 30", "a + b + e == 7", "b != d")
+    sizes = {"PIECE": 64, "LARGEST": 100, "WIDEST": 1 << 18}
+    with mock.patch.multiple(join, **sizes), mock.patch.object(component, "HELD", 1 << 29):
+        careful = [tuple(point.values()) for point in space.where("true")]
+    expected = [
+        (a, b, c, d, e)
+        for a, b, c, d, e in itertools.product(range(12), repeat=5)
+        if c * d * e < 30 and a + b + e == 7 and b != d
+    ]
+    assert careful == expected == [tuple(point.values()) for point in space]
+
+
+def test_points_are_made_in_blocks_that_agree_with_single_ones():
+    space = matrix()
+    assert list(space) == [space.point(i) for i in range(11)]
+    assert isinstance(space.point(0), Point)
+    assert math.prod(len(each.domain.texts()) for each in space.dimensions) == space.cartesian
+
+
+def test_several_parts_that_are_not_joined_at_once_are_walked_together():
+    sets = {name: range(4) for name in "abcdef"}
+    space = zen.Space(**sets).where("a < b", "d != e", "a != 2")
+    with mock.patch.object(component, "AT_ONCE", 10), mock.patch.object(join, "PIECE", 5):
+        walked = [tuple(point.values()) for point in space.where("true")]
+    product = itertools.product(range(4), repeat=6)
+    kept = [p for p in product if p[0] < p[1] and p[3] != p[4] and p[0] != 2]
+    assert walked == kept == [tuple(point.values()) for point in space]
+
+
+def test_a_vast_concatenation_is_a_dimension_like_any_other():
+    hosts = concatenation(["node", zen.span(1, 10**12), "-", elements(["a", "b"])])
+    space = zen.Space(host=hosts, n=[1, 2]).where("n == 1 or len(host) > 7")
+    with (
+        mock.patch.object(join, "TRIALS", ((1 << 10, 1 << 30),)),
+        mock.patch.object(diagram, "EDGES", 1 << 14),
+        mock.patch.object(join, "WIDEST", 1 << 14),
+        pytest.raises(SpaceError, match="too many to be counted"),
+    ):
+        _ = space.size
+    plain = zen.Space(host=hosts, n=[1, 2])
+    assert plain.columns(4, 6)["host"].tolist() == ["node2-a", "node2-a"]
+    assert plain.index({"host": "node2-b", "n": 2}) == 7
+    numbered = concatenation(["1", zen.span("00000", "99999"), zen.span("00", "99")])
+    (last,) = zen.Space(n=numbered)[-1:]
+    assert (last["n"], last.text("n")) == (19999999, "19999999")
+    assert [p["n"] for p in zen.Space(n=numbered).neighbours(last)] == [19999998]
