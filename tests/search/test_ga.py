@@ -1,0 +1,184 @@
+"""The genetic algorithm does what its slow twin does, in every setting, compiled or asked."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numba import njit
+
+import zenturio as zen
+from search import naive_ga
+from zenturio.search import Goals, Pilot, Task, drive
+from zenturio.search.ga import Ga, GaSettings
+from zenturio.search.kernels.breeding import Rules
+from zenturio.search.kernels.chance import below, draw, stream, unit
+from zenturio.search.kernels.evolving import Limits, evolve
+from zenturio.search.kernels.selecting import fitness_of
+
+chosen = st.fixed_dictionaries(
+    {
+        "population": st.integers(2, 12),
+        "generations": st.integers(1, 12),
+        "selection": st.sampled_from(["remainder", "roulette", "tournament", "rank", "steady"]),
+        "crossover": st.sampled_from(["single", "two", "uniform"]),
+        "crossover_rate": st.sampled_from([0.0, 0.5, 0.9, 1.0]),
+        "mutation": st.sampled_from(["random", "step"]),
+        "mutation_rate": st.sampled_from([0.0, 0.01, 0.3, 1.0]),
+        "reach": st.sampled_from([0.0, 0.2, 1.0]),
+        "scaling": st.sampled_from([1.0, 1.5, 2.0, 4.0]),
+        "elite": st.integers(0, 4),
+        "tournament": st.integers(1, 4),
+        "parents": st.sampled_from([0.1, 0.5, 1.0]),
+        "steady": st.sampled_from([20.0, 100.0]),
+    }
+)
+shapes = st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=1, max_size=70)
+
+
+@njit("float64(int64[::1])")
+def rugged(genes):
+    total = 0.0
+    for i in range(len(genes)):
+        total += (genes[i] * 7 + i * 3) % 5
+    if total % 9 == 0:
+        return np.nan
+    return total
+
+
+def space_of(shape):
+    sets = {
+        f"x{at}": list(range(size)) if ordered else [f"v{i}" for i in range(size)]
+        for at, (size, ordered) in enumerate(shape)
+    }
+    return zen.Space(**sets)
+
+
+def asked(space, given_settings, seed, goals):
+    """The trials of the engine, as rows of genes."""
+    engine = Ga(Task(space, goals, seed), GaSettings(**given_settings))
+    pilot = Pilot(engine, goals)
+    genome = engine.genome
+    return (
+        genome,
+        engine,
+        [
+            tuple(genome.row(trial.point).tolist())
+            for trial in drive(pilot, lambda point: (float(rugged(genome.row(point))),))
+        ],
+    )
+
+
+@settings(deadline=None, max_examples=150)
+@given(shapes, chosen, st.integers(0, 2**64 - 1))
+def test_the_engine_tries_what_its_twin_does_each_point_once(shape, s, seed):
+    genome, engine, tried = asked(space_of(shape), s, seed, Goals())
+    first = Ga(engine.task, engine.settings).first().tolist()
+    _, met = naive_ga.search(lambda genes: rugged(np.array(genes)), first, *_shape(genome), s, seed)
+    assert list(dict.fromkeys(met))[: len(tried)] == tried
+    if genome.count > len(tried):
+        assert set(met) == set(tried)
+
+
+@settings(deadline=None, max_examples=150)
+@given(shapes, chosen, st.integers(0, 2**64 - 1), st.sampled_from([1.0, -1.0]))
+def test_a_whole_search_in_the_kernel_is_that_of_the_twin(shape, s, seed, sign):
+    engine = Ga(Task(space_of(shape), Goals(), seed), GaSettings(**s))
+    genome, first = engine.genome, engine.first()
+    history, met = naive_ga.search(
+        lambda genes: rugged(np.array(genes)), first.tolist(), *_shape(genome), s, seed, sign
+    )
+    limits = Limits(s["generations"], engine.patience, 10**9, -math.inf)
+    found, marks, told, count, ended = evolve(
+        rugged, sign, first, genome.sizes, genome.ordered, engine.rules(), limits, stream(seed)
+    )
+    assert told[:, 0].tolist() == history
+    assert ended == "exhausted"
+    assert len(set(met)) <= count <= len(met)
+    best = math.inf
+    improvements = []
+    for genes in dict.fromkeys(met):
+        loss = sign * rugged(np.array(genes))
+        if loss < best:
+            best = loss
+            improvements.append((genes, loss))
+    assert [(tuple(row.tolist()), mark[1]) for row, mark in zip(found, marks, strict=True)] == (
+        improvements
+    )
+
+
+def _shape(genome):
+    return genome.sizes.tolist(), genome.ordered.tolist()
+
+
+@given(st.integers(0, 2**64 - 1), st.integers(1, 2**53))
+def test_chance_is_that_of_the_twin(seed, size):
+    state, twin = stream(seed), naive_ga.Chance(seed)
+    assert int(draw(state)) == twin.bits()
+    assert unit(state) == twin.unit()
+    assert below(state, size) == twin.below(size)
+
+
+def test_chance_is_splitmix():
+    """The first numbers that the published program makes of the seed 1234567."""
+    state = stream(1234567)
+    assert [int(draw(state)) for _ in range(3)] == [
+        6457827717110365317,
+        3203168211198807973,
+        9817491932198370423,
+    ]
+
+
+@given(
+    st.lists(st.integers(0, 50).map(float), min_size=2, max_size=9),
+    st.sampled_from([1.5, 2.0, 3.0]),
+)
+def test_scaling_keeps_the_mean_and_bounds_the_best(losses, factor):
+    raw = [60 - loss for loss in losses]
+    fitness = fitness_of(np.array(losses), 60.0, factor)
+    assert fitness.min() >= 0
+    assert fitness.mean() == pytest.approx(np.mean(raw))
+    assert fitness.max() <= factor * np.mean(raw) * (1 + 1e-9)
+    assert (
+        np.argsort(-fitness, kind="stable").tolist() == np.argsort(losses, kind="stable").tolist()
+    )
+
+
+def test_a_kernel_spends_its_budget_exactly_and_stops_at_its_target():
+    rng = np.random.default_rng(1)
+    sizes, ordered = np.full(20, 9), np.ones(20, dtype=np.bool_)
+    rules = Rules(0, 0, 0, 3, 1, 0.5, 0.9, 0.05, 0.1, 2.0)
+    first = rng.integers(9, size=(30, 20))
+    for budget in (1, 29, 30, 31, 500):
+        limits = Limits(500, 500, budget, -1.0)
+        *_, count, ended = evolve(
+            rugged, 1.0, first.copy(), sizes, ordered, rules, limits, stream(1)
+        )
+        assert (count, ended) == (budget, "budget")
+    limits = Limits(500, 500, 10**6, 20.0)
+    _, marks, _, count, ended = evolve(
+        rugged, 1.0, first.copy(), sizes, ordered, rules, limits, stream(1)
+    )
+    assert (marks[-1, 0], ended) == (count, "target")
+    assert marks[-1, 1] <= 20 < marks[-2, 1]
+
+
+def test_small_budgets_have_small_generations():
+    space = zen.Space(x=range(1000))
+    sizes = [Ga(Task(space, budget=budget), GaSettings()).population for budget in (50, 500, None)]
+    assert sizes == [20, 50, 150]
+    assert Ga(Task(space, budget=50), GaSettings(population=7)).population == 7
+
+
+def test_the_settings_of_the_paper_can_be_written():
+    paper = GaSettings(150, 500, mutation_rate=0.001)
+    assert dataclasses.asdict(paper) | {
+        "selection": "remainder",
+        "crossover": "single",
+        "crossover_rate": 0.9,
+        "scaling": 2.0,
+        "elite": 1,
+        "steady": 20.0,
+    } == dataclasses.asdict(paper)

@@ -1,0 +1,121 @@
+"""The generational genetic algorithm of ZENTURIO (Prodan and Fahringer 2005), and its variants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from zenturio.search.factors import Ints
+from zenturio.search.search import Task
+from zenturio.search.settings import setting
+from zenturio.search.walker import Walk, Walker
+
+if TYPE_CHECKING:
+    from zenturio.search.kernels.breeding import Rules
+
+Selection = Literal["remainder", "roulette", "tournament", "rank", "steady"]
+Crossover = Literal["single", "two", "uniform"]
+Mutation = Literal["random", "step"]
+
+_SELECTIONS = ("remainder", "roulette", "tournament", "rank", "steady")
+_CROSSOVERS = ("single", "two", "uniform")
+_MUTATIONS = ("random", "step")
+
+FEWEST, MOST = 20, 150
+
+
+@dataclass(frozen=True)
+class GaSettings:
+    """How generations follow each other; as they stand, what the paper recommends."""
+
+    population: int | None = setting(
+        None, "individuals in a generation; auto: 150, fewer for small budgets", low=2
+    )
+    generations: int = setting(500, "generations at the most, the first one included", low=1)
+    selection: Selection = setting("remainder", "how parents are chosen by their fitness")
+    crossover: Crossover = setting("single", "how two parents exchange genes")
+    crossover_rate: float = setting(0.9, "chance that two parents exchange genes", low=0, high=1)
+    mutation: Mutation = setting("random", "what a gene mutates to; step: up or down, if ordered")
+    mutation_rate: float | None = setting(
+        None, "chance that a gene mutates; auto: 0.001, more for few genes", low=0, high=1
+    )
+    reach: float = setting(0.1, "largest step of a mutation, as a share of the set", low=0, high=1)
+    scaling: float = setting(2.0, "fitness of the best, as a multiple of the mean; 1: off", low=1)
+    elite: int = setting(1, "best individuals that live on unchanged", low=0)
+    tournament: int = setting(3, "individuals in a tournament", low=1)
+    parents: float = setting(0.5, "share that has children, if selection=steady", low=0, high=1)
+    steady: float = setting(
+        20.0, "ends after so many % of the generations without improvement", low=0, high=100
+    )
+
+
+class Ga(Walker):
+    """Generations of points that inherit from good ones: for large spaces of any kind."""
+
+    Settings: ClassVar[type[GaSettings]] = GaSettings
+
+    def __init__(self, task: Task, settings: GaSettings) -> None:
+        super().__init__(task, settings)
+        self._settings = settings
+
+    @property
+    def population(self) -> int:
+        """How many individuals a generation has; at least ten of them fit into the budget."""
+        if self._settings.population is not None:
+            return self._settings.population
+        budget = self.task.budget
+        return MOST if budget is None else min(max(budget // 10, FEWEST), MOST)
+
+    @property
+    def patience(self) -> int:
+        """How many generations without improvement are borne."""
+        return max(1, round(self._settings.generations * self._settings.steady / 100))
+
+    def first(self) -> Ints:
+        """The first generation."""
+        return self.genome.drawn(self.rng, self.population)
+
+    def rules(self) -> Rules:
+        """The settings as the kernels want them."""
+        from zenturio.search.kernels.breeding import Rules  # noqa: PLC0415 - needs Numba
+
+        chosen = self._settings
+        rate = chosen.mutation_rate
+        if rate is None:
+            rate = max(0.001, 1 / (4 * max(self.genome.length, 1)))
+        return Rules(
+            _SELECTIONS.index(chosen.selection),
+            _CROSSOVERS.index(chosen.crossover),
+            _MUTATIONS.index(chosen.mutation),
+            chosen.tournament,
+            chosen.elite,
+            chosen.parents,
+            chosen.crossover_rate,
+            rate,
+            chosen.reach,
+            chosen.scaling,
+        )
+
+    def walk(self) -> Walk:
+        from zenturio.search.kernels.breeding import breed  # noqa: PLC0415 - needs Numba
+        from zenturio.search.kernels.chance import stream  # noqa: PLC0415
+
+        state, rules = stream(self.task.seed), self.rules()
+        genome = self.genome
+        genes = self.first()
+        best, worst, last = np.inf, -np.inf, 0
+        for generation in range(self._settings.generations):
+            losses = np.ascontiguousarray((yield genes)[:, 0])
+            worst = max(worst, losses[losses < np.inf].max(initial=-np.inf))
+            if losses.min() < best:
+                best, last = losses.min(), generation
+            if generation - last >= self.patience:
+                return
+            children = np.empty_like(genes)
+            parents = np.zeros((len(genes), 2), dtype=np.int64)
+            breed(
+                genes, losses, worst, genome.sizes, genome.ordered, rules, state, children, parents
+            )
+            genes = genome.repaired(children)
