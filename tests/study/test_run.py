@@ -18,6 +18,7 @@ from zenturio.record.memory import Memory
 from zenturio.study import Settings, run, supply
 from zenturio.study.run import Run
 from zenturio.study.signals import stopping
+from zenturio.study.source import Walk
 from zenturio.testing.repository import experiment, outcome
 
 DEFINITION = Definition((Field("n", "int"),), (Field("value"),))
@@ -44,7 +45,7 @@ def experiments(count, **more):
 def ready(repository, place, given, *, join=False, **options):
     lease = repository.lease("s", Driver.here(), join=join)
     options = {"total": len(given), **options}
-    return Run("s", lease, repository, place, iter(given), **options)
+    return Run("s", lease, repository, place, Walk(iter(given), options.pop("total")), **options)
 
 
 def drive(repository, place, given, **options):
@@ -52,7 +53,9 @@ def drive(repository, place, given, **options):
     lease = repository.lease("s", Driver.here(), join=options.pop("join", False))
     try:
         options = {"total": len(given), **options}
-        return Run("s", lease, repository, place, iter(given), **options).drive()
+        return Run(
+            "s", lease, repository, place, Walk(iter(given), options.pop("total")), **options
+        ).drive()
     finally:
         repository.leave(lease)
 
@@ -174,7 +177,7 @@ def test_fail_fast_takes_nothing_more_and_records_what_runs(repository):
     with Drivers() as pool:
         lease = repository.lease("s", Driver.here())
         driver = Run(
-            "s", lease, repository, place, iter(given), 10, settings=Settings(fail_fast=True)
+            "s", lease, repository, place, Walk(iter(given), 10), settings=Settings(fail_fast=True)
         )
         done = pool.submit(driver)
         eventually(lambda: len(place.begun) == 2)
@@ -255,7 +258,7 @@ def test_a_second_stop_kills_what_runs(repository):
     given = experiments(10)
     place = Held(slots=2)
     lease = repository.lease("s", Driver.here())
-    stopped = Run("s", lease, repository, place, iter(given), 10)
+    stopped = Run("s", lease, repository, place, Walk(iter(given), 10))
     with Drivers() as pool:
         done = pool.submit(stopped)
         eventually(lambda: len(place.begun) == 2)
@@ -312,7 +315,9 @@ class Clock:
         return self.now
 
 
-def test_what_another_driver_holds_is_waited_for(repository):
+@pytest.mark.parametrize("batch", [1, 2048])
+def test_what_another_driver_holds_is_waited_for(repository, monkeypatch, batch):
+    monkeypatch.setattr(supply, "BATCH", batch)
     given = experiments(4)
     other = repository.lease("s", Driver.here())
     repository.add("s", given)
@@ -340,7 +345,7 @@ def test_what_a_lost_driver_held_is_taken_over():
     repository.claim("s", other.number, [e.digest for e in given[:2]])
     with Drivers() as pool, Scrambled() as place:
         lease = repository.lease("s", Driver.here(), join=True, seconds=1e6)
-        done = pool.submit(Run("s", lease, repository, place, iter(given), 4))
+        done = pool.submit(Run("s", lease, repository, place, Walk(iter(given), 4)))
         eventually(lambda: len(place.ran) == 2)
         clock.now += 61
         summary = done.result(10)
@@ -367,7 +372,7 @@ def test_what_another_driver_took_while_it_failed_here_is_waited_for(repository)
 
     with Drivers() as pool, Scrambled(failing(1)) as place:
         lease = repository.lease("s", Driver.here(), join=True)
-        done = pool.submit(Run("s", lease, Quick(), place, iter(given), 1))
+        done = pool.submit(Run("s", lease, Quick(), place, Walk(iter(given), 1)))
         eventually(lambda: taken)
         time.sleep(0.05)
         assert not done.done()
@@ -384,7 +389,7 @@ def test_a_superseded_driver_ends_with_a_conflict_and_its_results_do_not_count()
     place = Held(slots=2)
     with Drivers() as pool:
         lease = repository.lease("s", Driver.here(), seconds=0.3)
-        done = pool.submit(Run("s", lease, repository, place, iter(given), 4))
+        done = pool.submit(Run("s", lease, repository, place, Walk(iter(given), 4)))
         eventually(lambda: len(place.begun) == 2)
         late = list(place.begun)
         clock.now += 10
@@ -410,7 +415,7 @@ def test_a_result_that_came_too_late_is_not_counted():
     told = []
     with Drivers() as pool:
         lease = repository.lease("s", Driver.here(), seconds=60)
-        late = Run("s", lease, repository, place, iter(given), 1, listener=told.append)
+        late = Run("s", lease, repository, place, Walk(iter(given), 1), listener=told.append)
         done = pool.submit(late)
         eventually(lambda: place.begun)
         clock.now += 61
@@ -447,7 +452,7 @@ def test_the_heart_beats_while_an_experiment_keeps_the_driver_busy(repository):
 
     timer = threading.Timer(0.45, ask)
     timer.start()
-    Run("s", lease, repository, Busy(), iter(experiments(1)), 1).drive()
+    Run("s", lease, repository, Busy(), Walk(iter(experiments(1)), 1)).drive()
     timer.join()
     assert asked
 
@@ -576,5 +581,5 @@ def test_making_experiments_does_not_keep_what_ended_from_being_recorded(reposit
 
     with Scrambled() as place:
         lease = repository.lease("s", Driver.here())
-        assert Run("s", lease, repository, place, slowly(), 6).drive().ok == 6
+        assert Run("s", lease, repository, place, Walk(slowly(), 6)).drive().ok == 6
     assert seen[-1] >= 2

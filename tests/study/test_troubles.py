@@ -19,6 +19,7 @@ from zenturio.record import Driver
 from zenturio.record.memory import Memory
 from zenturio.study import journal, run, supply
 from zenturio.study.run import Run
+from zenturio.study.source import Walk
 from zenturio.testing.repository import experiment, outcome
 
 __all__ = ["often", "repository"]
@@ -55,7 +56,7 @@ class Troubled:
 def drive(repository, place, planned):
     lease = repository.lease("s", Driver.here())
     try:
-        return Run("s", lease, repository, place, iter(planned), len(planned)).drive()
+        return Run("s", lease, repository, place, Walk(iter(planned), len(planned))).drive()
     finally:
         repository.leave(lease)
 
@@ -105,7 +106,7 @@ def test_no_outcome_is_lost_while_the_repository_is_away_for_a_while(repository)
     place = Held(slots=3)
     lease = repository.lease("s", Driver.here())
     with Drivers() as pool:
-        done = pool.submit(Run("s", lease, troubled, place, iter(planned), 6))
+        done = pool.submit(Run("s", lease, troubled, place, Walk(iter(planned), 6)))
         eventually(lambda: len(place.begun) == 3)
         away[0] = True
         for digest in list(place.begun)[:2]:
@@ -219,7 +220,7 @@ def test_a_long_study_of_cheap_experiments_needs_no_more_memory_than_a_short_one
 
     tracemalloc.start(1)
     try:
-        driver = Run("s", Lease(), Forgetful(), Instant(), endless(20_000), 20_000)
+        driver = Run("s", Lease(), Forgetful(), Instant(), Walk(endless(20_000), 20_000))
         summary = driver.drive()
     finally:
         tracemalloc.stop()
@@ -255,7 +256,7 @@ def test_experiments_that_others_hold_are_not_heaped_up(repository, monkeypatch)
         most[0] = max(most[0], driver._supply.elsewhere)
 
     with Scrambled() as place:
-        driver = Run("s", lease, repository, place, iter(planned), 1500, listener=watch)
+        driver = Run("s", lease, repository, place, Walk(iter(planned), 1500), listener=watch)
         monkeypatch.setattr(run, "ELSEWHERE", 0.0)
         summary = driver.drive()
     assert summary.ok + summary.known == 1500

@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from zenturio.cli import answer, language, look, run, upkeep
+from zenturio.cli import answer, language, look, run, search, upkeep
 from zenturio.errors import ZenError
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app = typer.Typer(
 language.add_to(app)
 run.add_to(app)
 look.add_to(app)
+search.add_to(app)
 answer.add_to(app)
 upkeep.add_to(app)
 

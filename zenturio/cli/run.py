@@ -9,6 +9,7 @@ from zenturio.cli.language import Json, Overrides, Paths
 
 if TYPE_CHECKING:
     from zenturio.study import Plan, Summary
+    from zenturio.study.source import Hunt
 
 Database = Annotated[
     str | None,
@@ -32,7 +33,23 @@ def run(
     param: Overrides = None,
     limit: Annotated[int | None, typer.Option(min=0, help="Only the first N points.")] = None,
     sample: Annotated[int | None, typer.Option(min=0, help="N points drawn at random.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of --sample.")] = 0,
+    search: Annotated[
+        str, typer.Option(metavar="ENGINE", help="Search instead of running all: zen engines.")
+    ] = "",
+    budget: Annotated[
+        str, typer.Option(metavar="N|10min", help="What a search may spend: points, time, both.")
+    ] = "",
+    stop: Annotated[
+        list[str] | None, typer.Option(metavar="RULE", help="target=12.5, stall=100, stall=20%.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the engine."),
+    ] = None,
+    objective: Annotated[
+        str, typer.Option(metavar="'MINIMIZE expr'", help="The goal, if not the file's.")
+    ] = "",
+    seed: Annotated[int, typer.Option(help="Seed of --sample and --search.")] = 0,
     only: Annotated[
         str,
         typer.Option(metavar="failed,missing", help="Run again what failed, run what is missing."),
@@ -52,10 +69,13 @@ def run(
 
     What has an outcome already is not run again: to resume, give the same command again.
 
-    Examples: zen run matmul.c; zen run . -j 4 --only failed; zen run model.py --sample 100
+    Examples: zen run matmul.c; zen run . -j 4 --only failed; zen run model.py --search ga
+    --budget 500
     """
     from zenturio.annotate import scan
+    from zenturio.annotate.goals import read_goals
     from zenturio.cli.live import Live
+    from zenturio.errors import InputError
     from zenturio.study import Here, Settings, choose, choose_keep, choose_only, plan_here, run_here
 
     here = Here(jobs, choose_keep(keep), pin)
@@ -64,7 +84,10 @@ def run(
     if not json:
         for warning in application.warnings:
             typer.echo(str(warning), err=True)
-    points = choose(application.space, limit=limit, sample=sample, seed=seed)
+    hunt = _hunt(search, settings or [], budget, stop or [], seed)
+    if hunt is not None and (limit, sample) != (None, None):
+        raise InputError("--search asks for points itself", cure="say how many: --budget 100")
+    points = choose(application.space, limit=0 if hunt else limit, sample=sample, seed=seed)
     if dry_run:
         plan = plan_here(application, points, db=db, name=name or "")
         output.facts(_plan_facts(plan)) if json else typer.echo(_plan(plan))
@@ -80,6 +103,8 @@ def run(
             only=wanted,
             join=join,
             settings=Settings(fail_fast),
+            hunt=hunt,
+            wanted=read_goals(objective, application) if objective else (),
             planned=lambda plan: None if json else typer.echo(_plan(plan)),
             listener=live,
         )
@@ -90,6 +115,29 @@ def run(
         raise typer.Exit(130)
     if summary.failures:
         raise typer.Exit(3)
+
+
+def _hunt(
+    engine: str, settings: list[str], budget: str, stop: list[str], seed: int
+) -> "Hunt | None":
+    """The search that the options describe; none if there is no --search."""
+    from zenturio.errors import InputError
+
+    if not engine:
+        for option, given in (("--budget", budget), ("--stop", stop), ("--set", settings)):
+            if given:
+                raise InputError(f"{option} belongs to a search", cure="name one: --search ga")
+        return None
+    from zenturio.search import read_budget, read_stops
+    from zenturio.study.source import Hunt
+
+    pairs = {}
+    for setting in settings:
+        name, sign, value = setting.partition("=")
+        if not sign:
+            raise InputError(f"--set {setting}", cure="write NAME=VALUE, such as population=150")
+        pairs[name.strip()] = value.strip()
+    return Hunt(engine, pairs, read_budget(budget or None), read_stops(stop), seed)
 
 
 def _plan(plan: "Plan") -> str:

@@ -7,7 +7,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import get_args
 
-from zenturio.annotate import Application
+from zenturio.annotate import Application, Goal
 from zenturio.errors import InputError, did_you_mean
 from zenturio.execute import Local
 from zenturio.execute.workspace import Keep
@@ -17,6 +17,7 @@ from zenturio.study.choose import Chosen
 from zenturio.study.progress import Plan, Progress, Summary
 from zenturio.study.run import PLAIN, Settings
 from zenturio.study.session import Session
+from zenturio.study.source import Hunt
 from zenturio.study.supply import Only
 
 
@@ -42,12 +43,18 @@ def run_here(
     only: frozenset[Only] = frozenset({"missing"}),
     join: bool = False,
     settings: Settings = PLAIN,
+    hunt: Hunt | None = None,
+    wanted: tuple[Goal, ...] = (),
     planned: Callable[[Plan], None] = lambda _plan: None,
     listener: Callable[[Progress], None] = lambda _progress: None,
 ) -> Summary:
-    """Run *points* of *application* on this machine, and remember them in *db*."""
+    """Run *points* of *application* on this machine, and remember them in *db*.
+
+    With *hunt* those points are run that a search asks for; *wanted* are its goals, if they are
+    not the application's.
+    """
     with _opened(db) as repository:
-        session = Session(application, points, repository, name, only, join, settings)
+        session = Session(application, points, repository, name, only, join, settings, hunt, wanted)
         session.check()
         folder = project_folder() / FOLDER
         with Local(folder, here.jobs, keep=here.keep, pin=here.pin) as place:

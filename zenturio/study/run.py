@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
@@ -17,6 +17,7 @@ from zenturio.study.heart import Heart
 from zenturio.study.journal import GROUP, WAIT, Journal
 from zenturio.study.progress import Progress, Summary
 from zenturio.study.signals import stopping
+from zenturio.study.source import Source
 from zenturio.study.supply import BATCH, Only, Supply
 from zenturio.study.tally import Tally
 
@@ -55,8 +56,7 @@ class Run:
         lease: Lease,
         repository: Repository,
         executor: Executor,
-        experiments: Iterator[Experiment],
-        total: int,
+        source: Source,
         *,
         only: frozenset[Only] = frozenset({"missing"}),
         goals: tuple[Goal, ...] = (),
@@ -65,14 +65,13 @@ class Run:
     ) -> None:
         self._study = study
         self._slots = executor.slots
+        self._source = source
         self._fail_fast = settings.fail_fast
         self._listener = listener
         self._heart = Heart(repository, lease)
-        self._tally = Tally(study, total, executor.slots, goals)
+        self._tally = Tally(study, executor.slots, goals)
         self._flight = Flight(executor)
-        self._supply = Supply(
-            study, lease.number, repository, experiments, only, self._tally.recalled
-        )
+        self._supply = Supply(study, lease.number, repository, source, only, self._tally.recalled)
         self._journal = Journal(
             study,
             lease.number,
@@ -104,7 +103,8 @@ class Run:
                 raise
         interrupted = self._stops > 0 and not self._failed_fast
         self._tell()
-        return self._tally.summary(monotonic() - began, interrupted=interrupted)
+        seconds = monotonic() - began
+        return self._tally.summary(self._source.total, seconds, interrupted=interrupted)
 
     def stop(self) -> None:
         """Take nothing more; asked again, kill what runs."""
@@ -183,13 +183,15 @@ class Run:
     def _accepted(self, experiment: Experiment, outcome: Outcome) -> None:
         self._supply.release(experiment)
         self._tally.ended(experiment, outcome)
+        self._source.land(experiment, outcome)
         if outcome.status != "ok" and self._fail_fast and not self._stops:
             self._failed_fast = True
             self.stop()
 
     def _tell(self) -> None:
         try:
-            self._listener(self._tally.progress(len(self._flight), self._supply.skipped))
+            running, skipped = len(self._flight), self._supply.skipped
+            self._listener(self._tally.progress(self._source.total, running, skipped))
         except OSError:
             # Who looked on has gone, with their terminal or their pipe; the study goes on.
             self._listener = lambda _progress: None

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 
-from zenturio.annotate import Application
+from zenturio.annotate import Application, Goal
 from zenturio.errors import InputError, RecordError
 from zenturio.execute import Executor
 from zenturio.experiment import Generator
@@ -18,7 +18,8 @@ from zenturio.study.choose import Chosen
 from zenturio.study.define import Archived, define, open_version
 from zenturio.study.progress import Plan, Progress, Summary
 from zenturio.study.run import Run, Settings
-from zenturio.study.supply import BATCH, Only, experiments_of
+from zenturio.study.source import Hunt, Searching, Source, Walk
+from zenturio.study.supply import BATCH, Only
 
 OPENED = Failpoint("study.opened")
 LEASED = Failpoint("study.leased")
@@ -37,14 +38,27 @@ class Session:
     only: frozenset[Only] = frozenset({"missing"})
     join: bool = False
     settings: Settings = field(default_factory=Settings)
+    hunt: Hunt | None = None
+    """How points are searched for; all of *points*, if they are not."""
+    wanted: tuple[Goal, ...] = ()
+    """Goals that are given instead of the application's."""
+
+    @property
+    def goals(self) -> tuple[Goal, ...]:
+        return self.wanted or self.application.goals
 
     @property
     def study(self) -> str:
         return self.name or self.application.name
 
     @property
+    def planned(self) -> int:
+        """How many points there are to be, as far as it can be known."""
+        return self.hunt.planned(self.points.space) if self.hunt else self.points.count
+
+    @property
     def experiments(self) -> int:
-        return self.points.count * self.application.repeat.count
+        return self.planned * self.application.repeat.count
 
     def check(self) -> None:
         """InputError where there is nothing that could be run."""
@@ -52,12 +66,17 @@ class Session:
             raise InputError(
                 f"{self.study} says nowhere what to run", cure='write ZEN$ RUN "./program"'
             )
+        if self.hunt is None:
+            return
+        if self.join:
+            raise InputError("a search has one driver", cure="--join without --search")
+        self.hunt.pilot(self.application.space, self.goals)
 
     def foresee(self) -> Plan:
         """What a run would do; nothing is written, and nothing is run."""
         self.check()
         generator = Generator(self.application)
-        experiments = experiments_of(self.points, generator.experiments)
+        experiments = iter(Walk.of(self.points, generator.experiments, self.experiments))
         known = looked_at = 0
         while batch := [each.digest for each in islice(experiments, BATCH)]:
             looked_at += len(batch)
@@ -82,10 +101,9 @@ class Session:
                 lease,
                 self.repository,
                 executor,
-                experiments_of(self.points, generator.experiments),
-                self.experiments,
+                self._source(generator),
                 only=self.only,
-                goals=self.application.goals,
+                goals=self.goals,
                 settings=self.settings,
                 listener=listener,
             )
@@ -94,6 +112,14 @@ class Session:
             summary = run.drive()
             DRIVEN()
             return summary
+
+    def _source(self, generator: Generator) -> Source:
+        """The points in their order, or those that a search asks for."""
+        if self.hunt is None:
+            return Walk.of(self.points, generator.experiments, self.experiments)
+        space, goals = self.application.space, self.goals
+        pilot = self.hunt.pilot(space, goals)
+        return Searching(pilot, goals, generator.experiments, self.experiments)
 
     @contextmanager
     def _lease(self) -> Iterator[Lease]:
@@ -118,7 +144,7 @@ class Session:
         """What is going to be done, when *known* of the first *looked_at* have an outcome."""
         return Plan(
             self.study,
-            self.points.count,
+            self.planned,
             self.application.repeat.count,
             self.experiments,
             known,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Literal
@@ -12,7 +12,7 @@ from zenturio.errors import PlaceError
 from zenturio.experiment import Experiment, Outcome
 from zenturio.failpoints import Failpoint
 from zenturio.record import Repository
-from zenturio.space import Point
+from zenturio.study.source import Source
 
 Only = Literal["failed", "missing"]
 
@@ -52,10 +52,10 @@ class Supply:
     study: str
     driver: int
     repository: Repository
-    experiments: Iterator[Experiment]
+    source: Source
     only: frozenset[Only] = frozenset({"missing"})
     recalled: Callable[[Experiment, Outcome], None] = lambda _e, _o: None
-    """Hears of each experiment that has an outcome already."""
+    """Hears of each experiment that has an outcome already; so does the source."""
     skipped: int = 0
     """Those that were left out, for they are not in the state that *only* names."""
     _made: list[Experiment] = field(default_factory=list)
@@ -142,7 +142,7 @@ class Supply:
         held = 0
         seen: set[int] = set()
         end = monotonic() + SPELL
-        for experiment in self.experiments:
+        for experiment in self.source:
             self._made.append(experiment)
             for filed in experiment.files:
                 if filed.content is not None and id(filed.content) not in seen:
@@ -150,7 +150,7 @@ class Supply:
                     held += len(filed.content)
             if len(self._made) >= BATCH or held > HELD or monotonic() > end:
                 return
-        self._over = True
+        self._over = self.source.over
 
     def _claimed(self, asked: Mapping[str, Experiment], tries: Mapping[str, int]) -> list[Ready]:
         """Those that we may run; the others are left to who has them."""
@@ -183,6 +183,7 @@ class Supply:
             if experiment.digest in wanted:
                 self._unclaimed.append(experiment)
             elif outcome is not None:
+                self.source.land(experiment, outcome)
                 self.recalled(experiment, outcome)
             else:
                 self.skipped += 1
@@ -203,11 +204,3 @@ class Supply:
     def _has_failed(self, digest: str) -> bool:
         attempts = self.repository.attempts(digest)
         return any(attempt.state in ("failed", "timeout") for attempt in attempts)
-
-
-def experiments_of(
-    points: Iterable[Point], make: Callable[[Point], Iterable[Experiment]]
-) -> Iterator[Experiment]:
-    """The experiments of *points*, one after the other, each made when it is asked for."""
-    for point in points:
-        yield from make(point)

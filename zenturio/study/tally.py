@@ -15,9 +15,8 @@ from zenturio.study.progress import Failures, Meter, Progress, Summary
 class Tally:
     """Counts each experiment of a study once."""
 
-    def __init__(self, study: str, total: int, slots: int, goals: tuple[Goal, ...]) -> None:
+    def __init__(self, study: str, slots: int, goals: tuple[Goal, ...]) -> None:
         self._study = study
-        self._total = total
         self._slots = slots
         self._meter = Meter()
         self._best = Best(goals)
@@ -47,12 +46,12 @@ class Tally:
             self.failed += 1
         self._learn(experiment, outcome)
 
-    def progress(self, running: int, skipped: int) -> Progress:
-        """Where the run stands, with so many *running* and *skipped*."""
-        left = self._total - self.known - self.ok - self.failed - skipped
+    def progress(self, total: int, running: int, skipped: int) -> Progress:
+        """Where the run of *total* stands, with so many *running* and *skipped*."""
+        left = total - self.known - self.ok - self.failed - skipped
         rate = self._meter.rate
         return Progress(
-            self._total,
+            total,
             self.known,
             self.ok,
             self.failed,
@@ -64,15 +63,15 @@ class Tally:
             self._best.found.value if self._best.found else None,
         )
 
-    def summary(self, seconds: float, *, interrupted: bool) -> Summary:
+    def summary(self, total: int, seconds: float, *, interrupted: bool) -> Summary:
         """How the run ended."""
         return Summary(
             self._study,
-            self._total,
+            total,
             self.known,
             self.ok,
             self.failed,
-            self._total - self.known - self.ok - self.failed,
+            total - self.known - self.ok - self.failed,
             seconds,
             interrupted=interrupted,
             failures=tuple(sorted(self._failures.values(), key=lambda f: -f.count)),

@@ -1,0 +1,140 @@
+"""Searches of annotated programs, as somebody types them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.cli.conftest import zen
+
+PROGRAM = """\
+x = 0
+y = 0
+#ZEN$ ASSIGN x = { 0:40 }
+#ZEN$ ASSIGN y = { 0:40 }
+#ZEN$ CONSTRAINT VALUE x + y <= 60
+#ZEN$ RUN "python3 hill.py"
+#ZEN$ METRIC height FROM stdout REGEX "height (\\S+)"
+#ZEN$ OBJECTIVE MAXIMIZE height
+print("height", 1000 - (x - 31) ** 2 - (y - 7) ** 2)
+"""
+
+
+@pytest.fixture
+def hill(tmp_path):
+    (tmp_path / "hill.py").write_text(PROGRAM)
+    return tmp_path
+
+
+def trials(folder):
+    facts = zen(
+        "sql", 'SELECT "index", height FROM study_hill_all ORDER BY 1', "--json", cwd=folder
+    ).facts
+    return [tuple(row) for row in facts["rows"]]
+
+
+def test_a_search_spends_its_budget_and_names_the_best(hill):
+    told = zen(
+        "run", "hill.py", "--search", "random", "--budget", 30, "--seed", 5, "--json", cwd=hill
+    )
+    assert (told.facts["total"], told.facts["ok"], told.facts["unfinished"]) == (30, 30, 0)
+    found = zen("best", "hill", "-n", 3, "--json", cwd=hill).facts
+    heights = [each["scores"]["height"] for each in found]
+    assert heights == sorted((height for _, height in trials(hill)), reverse=True)[:3]
+    assert told.facts["best"]["value"] == heights[0]
+
+
+def test_the_same_seed_tries_the_same_points_and_recalls_them(hill):
+    command = ("run", "hill.py", "--search", "random", "--budget", 20, "--json")
+    zen(*command, "--seed", 1, cwd=hill)
+    before = trials(hill)
+    again = zen(*command, "--seed", 1, cwd=hill).facts
+    assert (again["known"], again["ok"]) == (20, 0)
+    assert trials(hill) == before
+    zen(*command, "--seed", 2, cwd=hill)
+    assert len(trials(hill)) > 30
+
+
+def test_a_search_that_was_killed_goes_on_to_the_same_trials(hill, tmp_path_factory):
+    text = PROGRAM.replace("print(", "import time; time.sleep(0.03); print(")
+    (hill / "hill.py").write_text(text)
+    command = ["run", "hill.py", "--search", "random", "--budget", "40", "--seed", "9"]
+    program = [sys.executable, "-c", "from zenturio.cli import main; main()", *command]
+    with subprocess.Popen(
+        program, cwd=hill, stdout=subprocess.DEVNULL, start_new_session=True
+    ) as driver:
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            told = zen("status", "hill", "--json", cwd=hill, code=None)
+            if told.code == 0 and told.facts["ok"] > 3:
+                break
+        os.kill(driver.pid, signal.SIGKILL)
+    zen(*command, cwd=hill)
+    whole = tmp_path_factory.mktemp("unharmed")
+    (whole / "hill.py").write_text(text)
+    zen(*command, cwd=whole)
+    assert trials(hill) == trials(whole)
+    assert len(trials(hill)) == 40
+
+
+def test_a_rule_stops_a_search_early(hill):
+    told = zen(
+        "run", "hill.py", "--search", "exhaustive", "--budget", 500, "--stop", "target=600",
+        "--json", cwd=hill,
+    )  # fmt: skip
+    assert told.facts["best"]["value"] >= 600
+    assert told.facts["ok"] < 500
+    assert told.facts["unfinished"] == 0
+
+
+def test_another_objective_can_be_given(hill):
+    told = zen(
+        "run", "hill.py", "--search", "exhaustive", "--budget", 10, "--objective",
+        "MINIMIZE height + x", "--json", cwd=hill,
+    )  # fmt: skip
+    assert told.facts["best"]["goal"] == "height + x"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--search", "randm"), "did you mean 'random'"),
+        (("--budget", "10"), "belongs to a search"),
+        (("--search", "random", "--budget", "ten"), "no budget"),
+        (("--search", "random", "--set", "colour=red"), "no setting"),
+        (("--search", "random", "--stop", "later"), "--stop"),
+        (("--search", "random", "--budget", "5", "--limit", "5"), "--search"),
+        (("--search", "random", "--budget", "5", "--join"), "one driver"),
+        (("--search", "random", "--objective", "MINIMIZE heigt"), "did you mean 'height'"),
+    ],
+)
+def test_wrong_searches_say_what_would_be_right(hill, options, words):
+    assert words in zen("run", "hill.py", *options, cwd=hill, code=2).err
+
+
+def test_a_search_needs_an_objective(hill):
+    (hill / "hill.py").write_text(PROGRAM.replace("#ZEN$ OBJECTIVE MAXIMIZE height\n", ""))
+    told = zen("run", "hill.py", "--search", "random", "--budget", 5, cwd=hill, code=2)
+    assert "OBJECTIVE" in told.err
+
+
+def test_engines_are_listed_with_their_settings(hill):
+    listed = {each["name"]: each for each in zen("engines", "--json", cwd=hill).facts}
+    assert {"exhaustive", "random", "ga"} <= set(listed)
+    for name, each in listed.items():
+        assert each["about"], name
+        assert all(setting["help"] for setting in each["settings"]), name
+    assert "population" in zen("engines", "ga", cwd=hill).out
+
+
+def test_failed_points_are_never_the_best(hill):
+    text = PROGRAM.replace("print(", "if x > 20: raise SystemExit(1)\nprint(")
+    (hill / "hill.py").write_text(text)
+    told = zen(
+        "run", "hill.py", "--search", "random", "--budget", 40, "--json", cwd=hill, code=3
+    ).facts
+    assert told["failed"] > 0
+    assert told["best"]["at"]["x"] <= 20

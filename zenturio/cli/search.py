@@ -1,0 +1,93 @@
+"""The verbs of searching: engines, best."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from zenturio.cli import output
+from zenturio.cli.language import Json
+from zenturio.cli.run import Database
+
+if TYPE_CHECKING:
+    from zenturio.search import Setting
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the verbs of this file into *app*."""
+    app.command()(engines)
+    app.command()(best)
+
+
+def engines(
+    engine: Annotated[str | None, typer.Argument(help="One of them, with its settings.")] = None,
+    json: Json = False,
+) -> None:
+    """List the search engines and their settings.
+
+    Examples: zen engines; zen engines ga
+    """
+    from dataclasses import asdict
+
+    from zenturio.search import describe, names
+
+    found = [describe(name) for name in ([engine] if engine else names())]
+    if json:
+        output.facts([asdict(each) for each in found])
+    elif engine is None:
+        rows = [(e.name, "several" if e.several else "one", e.about) for e in found]
+        output.table(("engine", "goals", "what it does"), rows)
+        typer.echo("\nsettings of one: zen engines NAME; a search: zen run FILE --search NAME")
+    else:
+        typer.echo(f"{found[0].name}: {found[0].about}\n")
+        settings = found[0].settings
+        output.table(
+            ("setting", "type", "default", "what it is"),
+            [(s.name, _kind(s), output.number(s.default), s.help) for s in settings],
+        )
+
+
+def best(
+    study: Annotated[str, typer.Argument(help="The study.")],
+    count: Annotated[int, typer.Option("-n", min=1, help="How many points.")] = 1,
+    objective: Annotated[
+        str, typer.Option(metavar="'MINIMIZE expr'", help="The goal, if not the study's.")
+    ] = "",
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Show the best points of a study: repeats count as their mean; of several goals, the front.
+
+    Example: zen best matmul -n 5
+    """
+    from zenturio.study.best import best as best_of
+    from zenturio.study.look import opened
+
+    with opened(db) as repository:
+        found = best_of(repository, study, count, objective)
+    if json:
+        output.facts(
+            [
+                {"parameters": dict(each.values), "scores": dict(each.scores), "runs": each.runs}
+                for each in found.points
+            ]
+        )
+        return
+    names = list(found.points[0].values) if found.points else []
+    goals = list(found.points[0].scores) if found.points else []
+    rows: list[list[Any]] = [
+        [*map(output.number, p.values.values()), *map(output.number, p.scores.values()), p.runs]
+        for p in found.points
+    ]
+    output.table((*names, *goals, "runs"), rows)
+    typer.echo(f"\n{len(found.points):,} of {found.of:,} points: {found.words}")
+
+
+def _kind(setting: "Setting") -> str:
+    if setting.choices:
+        return "|".join(setting.choices)
+    limits = [
+        f"{word} {at:g}"
+        for word, at in (("from", setting.low), ("to", setting.high))
+        if at is not None
+    ]
+    return " ".join([setting.type, *limits])

@@ -1,0 +1,262 @@
+"""What is shown of a space: its parameters, what each constraint costs, sizes, a few points."""
+
+import time
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from zenturio.cli import output
+from zenturio.cli.patience import TimeIsUp, within
+
+if TYPE_CHECKING:
+    from zenturio.annotate import Application
+    from zenturio.space import Domain, Parameter, Point, Space
+
+LISTED = 1000
+"""Values of a parameter that are listed as JSON at most; its size is always exact."""
+
+DRAWING = 5.0
+"""Seconds that three points by chance may take."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What can be counted of a space; where it cannot, why."""
+
+    cartesian: int | None
+    size: int | None
+    costs: tuple[int | None, ...]
+    why: str = ""
+
+
+class _Count:
+    """Counts spaces until its time is over, and remembers why it could not."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.end = time.monotonic() + seconds
+        self.reasons: dict[str, None] = {}
+
+    def size(self, space: "Space") -> int | None:
+        """How many points there are, if that is known in time; a mistake is an error."""
+        from zenturio.errors import SpaceError
+
+        try:
+            with within(self.end - time.monotonic()):
+                return space.size
+        except TimeIsUp:
+            self.reasons[f"not counted within {self.seconds:g} s; --within waits longer"] = None
+        except SpaceError as error:
+            if space.finite and any(complaint.place for complaint in error.complaints):
+                raise
+            self.reasons[str(error)] = None
+        return None
+
+
+def size(space: "Space", seconds: float) -> int | None:
+    """How many points there are, if they can be counted in so many *seconds*."""
+    return _Count(seconds).size(space)
+
+
+def sizes(space: "Space", seconds: float) -> Sizes:
+    """Count what can be counted in so many *seconds*; a mistake in the space is an error."""
+    from zenturio.space import Space
+
+    # The whole is asked for first: what each constraint takes away is the last thing to wait for.
+    count = _Count(seconds)
+    cartesian = count.size(Space(space.parameters))
+    whole = count.size(space)
+    why = "\n".join(count.reasons)
+    parts = (space.constraints[:number] for number in range(1, len(space.constraints)))
+    left = [cartesian, *(count.size(Space(space.parameters, part)) for part in parts), whole]
+    costs = tuple(
+        before - after if before is not None and after is not None else None
+        for before, after in pairwise(left)
+    )
+    return Sizes(cartesian, whole, costs[: len(space.constraints)], why)
+
+
+def points(application: "Application", size: int | None) -> str:
+    """``12 points, 36 experiments``."""
+    if size is None:
+        return "points that are not counted"
+    times = application.repeat.count
+    runs = f", {output.count(size * times)} experiments" if times > 1 else ""
+    return f"{output.count(size)} point{'' if size == 1 else 's'}{runs}"
+
+
+def facts(application: "Application", seconds: float) -> dict[str, Any]:
+    """All of it as JSON has it."""
+    from zenturio.space import Zip
+
+    found = application.space
+    known = sizes(found, seconds)
+    drawn, unlucky = _samples(found, known)
+    return {
+        "study": application.name,
+        "parameters": [_parameter(each, domain) for each, domain in _domains(found)],
+        "derived": [
+            {"name": each.name, "kind": each.kind, "unit": each.unit, "formula": each.derived.text}
+            for each in found.parameters
+            if each.derived is not None
+        ],
+        "cartesian": known.cartesian,
+        "size": known.size,
+        "unknown": "\n".join(filter(None, (known.why, unlucky))) or None,
+        "repeat": application.repeat.count,
+        "constraints": [
+            {
+                "text": each.text,
+                "kind": "index" if isinstance(each, Zip) else "value",
+                "removes": cost,
+            }
+            for each, cost in zip(found.constraints, known.costs, strict=True)
+        ],
+        "metrics": [
+            {
+                "name": each.name,
+                "unit": each.unit,
+                "source": each.source or None,
+                "formula": each.formula.text if each.formula else None,
+                "optional": each.optional,
+            }
+            for each in application.metrics
+        ],
+        "objectives": [
+            {"direction": goal.direction, "expression": goal.expression.text}
+            for goal in application.goals
+        ],
+        "samples": [dict(point) for point in drawn],
+    }
+
+
+def _parameter(parameter: "Parameter", domain: "Domain") -> dict[str, Any]:
+    size = _count(domain)
+    return {
+        "name": parameter.name,
+        "kind": parameter.kind,
+        "type": domain.type,
+        "unit": parameter.unit,
+        "size": size,
+        "values": [domain.value(i) for i in range(min(size or 0, LISTED))],
+        "range": str(domain) if size is None else None,
+        "when": parameter.when.text if parameter.when else None,
+    }
+
+
+def _count(domain: "Domain") -> int | None:
+    """How many elements a set has; none where that is no number, or depends on the point."""
+    from zenturio.space import Continuous, Dependent
+
+    return None if isinstance(domain, Continuous | Dependent) else domain.size
+
+
+def _domains(space: "Space") -> list[tuple["Parameter", "Domain"]]:
+    return [(each, each.domain) for each in space.dimensions if each.domain is not None]
+
+
+def _samples(space: "Space", known: Sizes) -> "tuple[list[Point], str]":
+    """Three points in their order, or why there are none."""
+    from zenturio.errors import SpaceError
+
+    count = 3 if known.size is None else min(3, known.size)
+    try:
+        with within(DRAWING):
+            drawn = space.sample(count, 0)
+            return (drawn if known.size is None else sorted(drawn, key=space.index)), ""
+    except TimeIsUp:
+        return [], f"no points were drawn by chance within {DRAWING:g} s"
+    except SpaceError as error:
+        if known.size is not None:
+            raise
+        return [], str(error)
+
+
+def show(application: "Application", seconds: float) -> None:
+    """All of it as a person reads it."""
+    found = application.space
+    known = sizes(found, seconds)
+    rows: list[tuple[str, str, str, str]] = [
+        (each.name, each.kind, _shown_size(domain), _shown(domain, each))
+        for each, domain in _domains(found)
+    ]
+    rows += [
+        (each.name, "derived", "", f":= {each.derived.text}")
+        for each in found.parameters
+        if each.derived is not None
+    ]
+    output.table(("parameter", "kind", "size", "values"), rows, right="llr")
+    if found.constraints:
+        typer.echo()
+        texts = [_short(each.text) for each in found.constraints]
+        costs = ["?" if cost is None else output.count(cost) for cost in known.costs]
+        output.table(("constraint", "takes away"), zip(texts, costs, strict=True), right="lr")
+    typer.echo()
+    before = ""
+    if known.cartesian is not None and (found.constraints or known.size is None):
+        before = f"{output.count(known.cartesian)} combinations, "
+    typer.echo(before + points(application, known.size))
+    if known.why:
+        typer.echo(known.why)
+    _show_questions(application)
+    _show_samples(found, known)
+
+
+def _show_questions(application: "Application") -> None:
+    """What is measured, and what is wanted."""
+    for metric in application.metrics:
+        unit = f" [{metric.unit}]" if metric.unit else ""
+        formula = f":= {metric.formula.text}" if metric.formula else f"from {metric.source}"
+        typer.echo(f"metric {metric.name}{unit} {formula}")
+    for goal in application.goals:
+        typer.echo(f"objective: {goal.direction} {goal.expression.text}")
+
+
+def _show_samples(space: "Space", known: Sizes) -> None:
+    drawn, unlucky = _samples(space, known)
+    if unlucky:
+        typer.echo(f"\n{unlucky}")
+    elif drawn:
+        typer.echo(f"\n{len(drawn)} of them:" if known.size != len(drawn) else "\nall of them:")
+    for point in drawn:
+        number = f"#{space.index(point)}  " if known.size is not None else ""
+        typer.echo(f"  {number}" + "  ".join(f"{name}={_text(point, name)}" for name in point))
+
+
+def _shown_size(domain: "Domain") -> str:
+    size = _count(domain)
+    return "-" if size is None else output.count(size)
+
+
+def _shown(domain: "Domain", parameter: "Parameter", width: int = 60) -> str:
+    """The first elements, as many as a line holds, and the last; the unit; the condition."""
+    behind = f" {parameter.unit}" if parameter.unit else ""
+    if parameter.when is not None:
+        behind += f" when {parameter.when.text}"
+    size = _count(domain)
+    if size is None:
+        return f"{domain}{behind}"
+    shown: list[str] = []
+    for i in range(min(size, 12)):
+        if sum(map(len, shown)) + 2 * len(shown) > width:
+            break
+        shown.append(_element(domain.text(i)))
+    if len(shown) < size:
+        shown += ["...", _element(domain.text(size - 1))]
+    return ", ".join(shown) + behind
+
+
+def _text(point: "Point", name: str) -> str:
+    return "-" if point[name] is None else _element(point.text(name))
+
+
+def _element(text: str, longest: int = 60) -> str:
+    """A text that can be told from its neighbours: quoted if it is empty or holds a comma."""
+    text = _short(text, longest)
+    return f'"{text}"' if not text or "," in text or text != text.strip() else text
+
+
+def _short(text: str, longest: int = 80) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 4]} ..."

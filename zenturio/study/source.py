@@ -1,0 +1,166 @@
+"""Where the experiments of a run come from: points in their order, or a search that learns."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from zenturio.annotate import Goal
+from zenturio.errors import InputError
+from zenturio.experiment import Experiment, Outcome
+from zenturio.search import Budget, Goals, Pilot, Stops, Task, make
+from zenturio.space import Point, Space
+from zenturio.study.goal import score
+
+Make = Callable[[Point], Iterable[Experiment]]
+
+ROOM = 64
+"""Points that a search is asked for at a time."""
+
+
+class Source(Protocol):
+    """Hands out experiments, and hears what became of them."""
+
+    def __iter__(self) -> Iterator[Experiment]:
+        """Those that can be had now; asked again, those that came since."""
+        ...
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more comes when what is out has landed."""
+        ...
+
+    @property
+    def total(self) -> int:
+        """How many there are in all, as far as it can be known now."""
+        ...
+
+    def land(self, experiment: Experiment, outcome: Outcome) -> None:
+        """One of them has its outcome for good."""
+        ...
+
+
+class Walk:
+    """Experiments in a given order, each made when it is asked for."""
+
+    over = True
+
+    def __init__(self, experiments: Iterator[Experiment], total: int) -> None:
+        self.total = total
+        self._experiments = experiments
+
+    @staticmethod
+    def of(points: Iterable[Point], make: Make, total: int) -> Walk:
+        """The experiments of *points*, one after the other."""
+        return Walk((each for point in points for each in make(point)), total)
+
+    def __iter__(self) -> Iterator[Experiment]:
+        return self._experiments
+
+    def land(self, experiment: Experiment, outcome: Outcome) -> None:
+        """A walk learns nothing on its way."""
+
+
+@dataclass(frozen=True)
+class Hunt:
+    """How points are searched for: which engine, set how, and when it ends."""
+
+    engine: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    budget: Budget = field(default_factory=Budget)
+    stops: Stops = field(default_factory=Stops)
+    seed: int = 0
+
+    def pilot(self, space: Space, goals: Sequence[Goal]) -> Pilot:
+        """The search on its way; InputError if it is not one for this engine or space."""
+        if not goals:
+            raise InputError(
+                "a search needs an objective",
+                cure="write ZEN$ OBJECTIVE MAXIMIZE metric, or --objective 'MINIMIZE wtime'",
+            )
+        wanted = Goals(tuple(goal.direction for goal in goals))
+        task = Task(space, wanted, self.seed, self.budget.trials)
+        return Pilot(make(self.engine, task, self.settings), wanted, self.budget, self.stops)
+
+    def planned(self, space: Space) -> int:
+        """How many points it may come to; 0 where nobody knows."""
+        size = space.size if space.finite else None
+        known = [count for count in (self.budget.trials, size) if count is not None]
+        return min(known, default=0)
+
+
+@dataclass
+class _Away:
+    """A point that was asked for, and the scores of its repeats so far."""
+
+    numbers: list[int]
+    left: int
+    scores: list[tuple[float | None, ...]] = field(default_factory=list)
+
+
+class Searching:
+    """The experiments that a search asks for; each point's repeats count as their mean."""
+
+    def __init__(self, pilot: Pilot, goals: Sequence[Goal], make: Make, planned: int) -> None:
+        self.pilot = pilot
+        self._goals = tuple(goals)
+        self._make = make
+        self._planned = planned
+        self._made = 0
+        self._ready: deque[Experiment] = deque()
+        self._away: dict[Point, _Away] = {}
+        self._points: dict[str, Point] = {}
+
+    def __iter__(self) -> Iterator[Experiment]:
+        while self._ready or self._ask():
+            yield self._ready.popleft()
+
+    @property
+    def over(self) -> bool:
+        return self.pilot.over and not self._ready
+
+    @property
+    def total(self) -> int:
+        return self._made if self.pilot.ended else max(self._planned, self._made)
+
+    def land(self, experiment: Experiment, outcome: Outcome) -> None:
+        point = self._points.pop(experiment.digest, None)
+        if point is None:
+            return
+        away = self._away[point]
+        away.left -= 1
+        if outcome.status == "ok":
+            values = experiment.values
+            away.scores.append(
+                tuple(score(goal.expression, values, outcome) for goal in self._goals)
+            )
+        if not away.left:
+            del self._away[point]
+            scores = _mean(away.scores)
+            for number in away.numbers:
+                self.pilot.land(number, scores)
+
+    def _ask(self) -> bool:
+        """Whether the search had something new."""
+        for number, point in self.pilot.take(ROOM):
+            if point in self._away:
+                self._away[point].numbers.append(number)
+                continue
+            experiments = tuple(self._make(point))
+            self._away[point] = _Away([number], len(experiments))
+            self._points |= {each.digest: point for each in experiments}
+            self._ready += experiments
+            self._made += len(experiments)
+        return bool(self._ready)
+
+
+def _mean(scores: Sequence[tuple[float | None, ...]]) -> tuple[float | None, ...]:
+    """Of the repeats that succeeded, for each goal; nothing if none did."""
+    means: list[float | None] = []
+    for column in zip(*scores, strict=True):
+        known = [value for value in column if value is not None]
+        means.append(math.fsum(known) / len(known) if known else None)
+    return tuple(means)
