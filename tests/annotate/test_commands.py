@@ -164,3 +164,24 @@ def test_any_command_is_filled_or_refused_and_without_values_only_loses_doubled_
         fill_command(text, {"n": "$(id)"})
     if "{{" not in re.sub(r"\\.", "", text):
         assert fill_command(text, {}) == text
+
+
+@pytest.mark.parametrize(
+    "piece", ["{", "{{", "${", "`{", "'{", '"{', "$({", "$(case {", "$[{", "{n", "<<{"]
+)
+def test_a_command_full_of_open_braces_is_read_in_one_walk(piece):
+    # Where each brace looked for its partner anew, some of these took minutes.
+    command = piece * (100_000 // len(piece))
+    assert fill_command(command, {"n": "1"}) == command
+
+
+@given(st.text(alphabet="{}nm ", max_size=30))
+def test_a_name_stands_where_the_next_brace_closes_it(text):
+    naive, at = "", 0
+    text = text.replace("{{", "{").replace("}}", "}")
+    while at < len(text):
+        end = text.find("}", at)
+        name = text[at + 1 : end] if text[at] == "{" and end > 0 else ""
+        naive += {"n": "1", "n m": "2"}.get(name, text[at])
+        at += len(name) + 2 if name in ("n", "n m") else 1
+    assert fill_command(text, {"n": "1", "n m": "2"}) == naive

@@ -10,6 +10,7 @@ shell's own and stay; ``{{`` and ``}}`` are braces. Where no quoting would be sa
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from zenturio.errors import AnnotationError, Passage
 # Without "=", which makes an assignment of a first word, and "~" and braces, which expand.
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,-]+", re.ASCII)
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?", re.ASCII)
+_CASE = re.compile(r"case\b")
 _VARIABLE = re.compile(r"\$(?:\w*|[@*#?$!-])\Z", re.ASCII)
 _RESERVED = frozenset(
     {"if", "then", "else", "elif", "fi", "do", "done", "case", "esac", "while"}
@@ -50,6 +52,9 @@ class _Filling:
         self.out: list[str] = []
         self.levels = [_Level("bare")]
         self.braces = 0
+        self.names = _names(command.text, texts)
+        self.ordered = sorted(self.names)
+        self.last_doubled = command.text.rfind("}}")
 
     def run(self) -> str:
         while self.at < len(self.text):
@@ -75,7 +80,7 @@ class _Filling:
         """A value, a doubled brace or ``${...}`` if one begins here."""
         if self._starts("${"):
             self._take(self._end_of_expansion() - self.at)
-        elif self._starts("{{") and "}}" in self.text[self.at :]:
+        elif self._starts("{{") and self.last_doubled >= self.at:
             self.braces += 1
             self._write("{", 2)
         elif self._starts("}}") and self.braces:
@@ -91,14 +96,9 @@ class _Filling:
         self.out.append(text)
         self.at += width
 
-    def _name(self, at: int | None = None) -> str:
-        """The parameter whose ``{name}`` stands at *at*, or nothing."""
-        at = self.at if at is None else at
-        if not self.text.startswith("{", at):
-            return ""
-        end = self.text.find("}", at)
-        name = self.text[at + 1 : end] if end > 0 else ""
-        return name if name in self.texts else ""
+    def _name(self) -> str:
+        """The parameter whose ``{name}`` stands here, or nothing."""
+        return self.names.get(self.at, "")
 
     def _end_of_expansion(self) -> int:
         """Behind ``${...}``; shells differ in what quotes within it mean to what follows."""
@@ -200,7 +200,7 @@ class _Filling:
     def _is_case(self) -> bool:
         """Whether the ``)`` of a pattern will look like the end of ``$(``."""
         inside = self.levels[-1].kind == "substitution" and self._begins_word()
-        return inside and re.match(r"case\b", self.text[self.at :]) is not None
+        return inside and _CASE.match(self.text, self.at) is not None
 
     def _refuse_behind(self, start: int, where: str, cure: str = "set a variable before") -> None:
         """Refuse values from *start* on: what the shell makes of their place is not certain."""
@@ -220,11 +220,11 @@ class _Filling:
         self._take(end + 1 - self.at)
 
     def _next_name(self, start: int) -> int | None:
-        places = (i for i in range(start, len(self.text)) if self.text[i] == "{")
-        return next((i for i in places if self._name(i)), None)
+        behind = bisect_left(self.ordered, start)
+        return self.ordered[behind] if behind < len(self.ordered) else None
 
     def _refused(self, at: int, where: str, cure: str) -> AnnotationError:
-        name = self._name(at)
+        name = self.names[at]
         place = self.command.place(at, at + len(name) + 2)
         return AnnotationError(f"{{{name}}} cannot be quoted in {where}", place=place, cure=cure)
 
@@ -255,6 +255,22 @@ class _Filling:
 
     def _begins_word(self) -> bool:
         return self.at == 0 or self.text[self.at - 1] in _WORD_END
+
+
+def _names(text: str, known: Mapping[str, str]) -> dict[int, str]:
+    """Where a ``{name}`` stands, and which; in one walk, however many braces there are."""
+    found: dict[int, str] = {}
+    start, end = text.find("{"), -1
+    longest = max(map(len, known), default=0) if start >= 0 else 0
+    while start >= 0:
+        if end < start:
+            end = text.find("}", start)
+        if end < 0:
+            break
+        if end - start <= longest + 1 and text[start + 1 : end] in known:
+            found[start] = text[start + 1 : end]
+        start = text.find("{", start + 1)
+    return found
 
 
 def _single_quoted(text: str) -> str:

@@ -9,7 +9,7 @@ from typing import get_args
 from zenturio.annotate.clauses import Clauses, expression_end
 from zenturio.annotate.complaints import Complaints
 from zenturio.annotate.model import Match
-from zenturio.annotate.set_syntax import read_elements
+from zenturio.annotate.set_syntax import NUMBER, read_elements
 from zenturio.annotate.statements import Declaration, Way
 from zenturio.annotate.text_syntax import read_text
 from zenturio.annotate.tokens import tokens, unclosed, unquote
@@ -68,7 +68,10 @@ def _known(keyword: str, sign: str, body: Passage, at: int) -> tuple[str, ...]:
 
 
 def read_target(body: Passage, start: int, keyword: str) -> tuple[Passage, int]:
-    """The target: a bare word, or quoted where it holds anything but letters, digits and _."""
+    """The target: a bare word, or quoted where it holds anything but letters, digits and _.
+
+    A number that SUBSTITUTE replaces is bare as well: ``0.8``, ``1e-3``.
+    """
     token = next(tokens(body.text, start), None)
     if token is None or token.text in ("=", ":="):
         raise AnnotationError(
@@ -87,8 +90,9 @@ def read_target(body: Passage, start: int, keyword: str) -> tuple[Passage, int]:
         raise unclosed(body, token)
     found = _BARE.match(body.text, token.start)
     end = found.end() if found else token.end
-    if re.fullmatch(r"\w+", body.text[token.start : end]) is None:
-        bare = body.text[token.start : end]
+    bare = body.text[token.start : end]
+    number = keyword == "SUBSTITUTE" and NUMBER.fullmatch(bare)
+    if not number and re.fullmatch(r"\w+", bare) is None:
         raise AnnotationError(
             f"{bare} has to be quoted",
             place=body.place(token.start, end),

@@ -10,6 +10,7 @@ from zenturio.annotate.complaints import Complaints
 from zenturio.annotate.declarations import declaration
 from zenturio.annotate.measures import check_inside, measured, probed
 from zenturio.annotate.model import Direction, Goal
+from zenturio.annotate.set_syntax import NUMBER
 from zenturio.annotate.statements import (
     Aim,
     Build,
@@ -190,6 +191,9 @@ def _end(body: Passage, token: Token) -> Statement:
     region = bool(rest) and rest[0].upper() == "CR"
     names = rest[1:] if region else rest
     place = body.place(token.start, len(body.text.rstrip()))
+    number = body.cut(token.end, len(body.text)).strip()
+    if NUMBER.fullmatch(number.text):
+        return End(number, region, place)
     if len(names) > 1 or any(name.kind == "sign" for name in names):
         behind = names[0] if names[0].kind == "sign" else names[1]
         raise AnnotationError(

@@ -17,6 +17,8 @@ from zenturio.annotate.source import without_end
 from zenturio.errors import Complaint, did_you_mean
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eEdDqQ][+-]?\d+)?")
+_WORD = re.compile(r"\w")
+_NO_WORD_BEFORE, _NO_WORD_BEHIND = r"(?<!\w)", r"(?!\w)"
 _MANY = 2000
 
 
@@ -126,20 +128,26 @@ def _literal(text: str, holes: list[Hole]) -> Iterator[Occurrence]:
         position = start + 1
         for target in {text[start : start + length] for length in lengths}:
             for hole in at.get(target, ()):
-                if hole.match == "text" or word(target).match(text, start):
+                if hole.match == "text" or stands_alone(target, text, start):
                     yield Occurrence(start, start + len(target), hole)
 
 
-@cache
-def word(target: str) -> re.Pattern[str]:
-    """Matches *target* where it is no part of a longer word or number.
+def stands_alone(target: str, text: str, start: int) -> bool:
+    """Whether the *target* at *start* is no part of a longer word or number.
 
     A boundary is asked for only where the target begins or ends with a letter, digit or _. A number
     is not found inside ``100.5``, ``1e100``, ``1e-100`` or ``x100``, but is in ``1..100``,
     ``.eq.100`` and ``100.times``.
     """
-    before = r"(?<!\w)" if re.match(r"\w", target) else ""
-    behind = r"(?!\w)" if re.search(r"\w\Z", target) else ""
+    before, behind = _boundaries(target)
+    return bool(before.match(text, start) and behind.match(text, start + len(target)))
+
+
+@cache
+def _boundaries(target: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """What must stand before and behind *target*: few patterns serve all targets."""
+    before = _NO_WORD_BEFORE if _WORD.match(target) else ""
+    behind = _NO_WORD_BEHIND if target and _WORD.match(target[-1]) else ""
     if _NUMBER.fullmatch(target):
         before = r"(?<!\w)(?<!(?<![.A-Za-z])\.)"
         if target[0] in "+-":
@@ -147,7 +155,7 @@ def word(target: str) -> re.Pattern[str]:
         elif target[0].isdigit():
             before += r"(?<![\d.][eEdDqQ][+-])"
         behind = r"(?!\w)(?!\.(?!\.|[A-Za-z]{2}))"
-    return re.compile(before + re.escape(target) + behind)
+    return re.compile(before), re.compile(behind)
 
 
 def _regex(annotated: Annotated, hole: Hole) -> Iterator[Occurrence]:
@@ -186,10 +194,10 @@ def _cures(hole: Hole, file: Annotated) -> Iterator[str]:
         line = layout.line_of(found.start())
         if not layout.is_open(line):
             hidden_lines.append(line)
-        elif hole.match == "word" and not word(hole.target).match(text, found.start()):
+        elif hole.match == "word" and not stands_alone(hole.target, text, found.start()):
             yield f"it is part of a longer word in line {line + 1}: MATCH TEXT finds it there"
         elif not scope.first <= line < scope.last:
-            yield f"it stands in line {line + 1}, but the scope is {_scope(scope)}"
+            yield f"it stands in line {line + 1}, but {_scope(scope)}"
         else:
             yield f"in line {line + 1} it is part of a longer target"
     own = hole.place.line - 1 if hole.place.file == str(file.source.path) else -1
@@ -199,7 +207,11 @@ def _cures(hole: Hole, file: Annotated) -> Iterator[str]:
 
 
 def _scope(hole: Hole) -> str:
-    return f"lines {hole.first + 1} to {hole.last}"
+    if hole.last <= hole.first:
+        return "the scope begins below the directive, where nothing follows"
+    if hole.last == hole.first + 1:
+        return f"the scope is line {hole.last}"
+    return f"the scope is lines {hole.first + 1} to {hole.last}"
 
 
 def _near(hole: Hole, file: Annotated) -> str:

@@ -28,6 +28,7 @@ class Targets:
     assignments: dict[str, list[Assignment]] = field(default_factory=lambda: defaultdict(list))
     environment: dict[str, str] = field(default_factory=dict)
     _variables: dict[str, Passage] = field(default_factory=dict)
+    _taken: dict[tuple[object, ...], Hole] = field(default_factory=dict)
 
     def add(self, document: Document) -> None:
         """Take up every declaration of a file."""
@@ -99,15 +100,14 @@ class Targets:
 
     def check_twice(self, file: Document, hole: Hole) -> None:
         """Two parameters for one target in the same lines are one too many."""
-        for other in self.holes[file.name]:
-            same_lines = (other.first, other.last) == (hole.first, hole.last)
-            same_target = (other.target, other.match) == (hole.target, hole.match)
-            if same_target and same_lines and other.parameter != hole.parameter:
-                raise AnnotationError(
-                    f"{hole.target} is already replaced in the same lines, at {other.place}",
-                    place=hole.place,
-                    cure="leave one of them, or give each a scope with BEGIN and END",
-                )
+        same = (file.name, hole.target, hole.match, hole.first, hole.last)
+        other = self._taken.setdefault(same, hole)
+        if other.parameter != hole.parameter:
+            raise AnnotationError(
+                f"{hole.target} is already replaced in the same lines, at {other.place}",
+                place=hole.place,
+                cure="leave one of them, or give each a scope with BEGIN and END",
+            )
 
     def files_of(self, document: Document, declaration: Declaration) -> list[Document]:
         """The text files whose lines are in the scope of a SUBSTITUTE."""
