@@ -183,12 +183,12 @@ class Assembly:
         self, dimensions: Mapping[str, Parameter], metrics: Mapping[str, Metric], repeat: Repeat
     ) -> Names:
         """What expressions may name, with types that are known without looking at any."""
-        doubtful = {word for document in self.documents for word in document.failed}
         declarations = list(self.each(Declaration))
         unlisted = (Continuous, Dependent, type(None))
         names = Names(self.complaints, seed=repeat.seed)
-        names.doubtful = doubtful | {d.name.text for d in declarations if not d.same}
-        names.doubtful -= {repeat.seed or ""}
+        words = {word for document in self.documents for word in document.failed}
+        names.words = words - {repeat.seed}
+        names.declared = {d.name.text for d in declarations if not d.same} - {repeat.seed}
         names.metrics = {name: _TYPES[name] for name in MEASURED} | dict.fromkeys(metrics)
         names.lists = {name for name, metric in metrics.items() if metric.take == "all"}
         called = {d.target.text: (d.same or d.name).text for d in declarations}
@@ -226,7 +226,7 @@ class Assembly:
         found = []
         for waits in self.each(Waits):
             for each in waits.on:
-                if each.text not in names.parameters and each.text not in names.doubtful:
+                if not names.may_be(each.text):
                     place = each.place(0, len(each.text))
                     cure = did_you_mean(each.text, names.parameters)
                     self.complaints.error(f"no parameter is named {each.text}", place, cure)
@@ -272,7 +272,7 @@ class Assembly:
             elif text in dimensions:
                 domain = dimensions[text].domain
                 sizes[text] = domain.size if domain else 0
-            elif text not in names.doubtful:
+            elif not names.may_be(text):
                 cure = did_you_mean(text, dimensions)
                 self.complaints.error(f"no parameter is named {text}", place, cure)
             else:

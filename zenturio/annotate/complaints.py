@@ -26,9 +26,9 @@ class Complaints:
         return Gathering(self)
 
     def close(self) -> None:
-        """Raise all errors as one, if there are any."""
+        """Raise all errors as one, if there are any; a warning beside them may say why."""
         if self.errors:
-            raise AnnotationError.all(self.errors)
+            raise AnnotationError.all([*self.errors, *self.warnings])
 
 
 @dataclass(frozen=True, slots=True)

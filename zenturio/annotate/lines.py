@@ -21,6 +21,7 @@ from zenturio.errors import Complaint, Passage, Place
 MARK = "ZEN$"
 GOES_ON = "ZEN$&"
 _WHOLE_LINE = "a directive is a line of its own"
+_WITHIN = "nothing stands behind {0}; within a value, write its first sign as \\xHH"
 
 KEYWORDS = frozenset(
     {"SUBSTITUTE", "ASSIGN", "ENV", "PARAM", "CONSTRAINT", "BUILD", "RUN", "REQUIRE", "RANK"}
@@ -159,7 +160,8 @@ class _Search:
                 self._error(number, text, head, f"the comment is not closed in this line: {closer}")
                 return None
             if text[closed + len(closer) :].strip():
-                self._error(number, text, head, f"the comment ends before the line does: {closer}")
+                message = f"the comment ends before the line does: {closer}"
+                self._error(number, text, head, message, _WITHIN.format(closer))
                 return None
             end = closed
         body = text[start:end]
@@ -181,7 +183,9 @@ class _Search:
         span = self.spans.at(self.starts[number] + at)
         place = self._place(number, text, at, len(MARK))
         if span and (not span.comment or span.start < self.starts[number]):
-            self._warn(place, f"{MARK} {self._within(span, number)} is no directive", _WHOLE_LINE)
+            begins_before = span.start < self.starts[number]
+            cure = "move it out of there" if begins_before else _WHOLE_LINE
+            self._warn(place, f"{MARK} {self._within(span, number)} is no directive", cure)
         elif head and (span or not self.dialect.verbatim):
             between = head["rest"][: max(at - head.start("rest"), 0)]
             if not re.search(r"\w", between):
@@ -214,9 +218,11 @@ class _Search:
     def _place(self, number: int, text: str, at: int, width: int) -> Place:
         return Place(self.file, number + 1, at + 1, text, width)
 
-    def _error(self, number: int, text: str, head: re.Match[str], message: str) -> None:
+    def _error(
+        self, number: int, text: str, head: re.Match[str], message: str, cure: str = _WHOLE_LINE
+    ) -> None:
         place = self._place(number, text, head.start("rest"), len(MARK))
-        self.complaints.append(Complaint(message, place, _WHOLE_LINE))
+        self.complaints.append(Complaint(message, place, cure))
 
     def _warn(self, place: Place, message: str, cure: str = "") -> None:
         self.complaints.append(Complaint(message, place, cure, "warning"))

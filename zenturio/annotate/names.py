@@ -25,14 +25,17 @@ class Names:
     renamed: dict[str, str] = field(default_factory=dict)
     """Targets whose parameters have other names."""
     seed: str | None = None
-    doubtful: set[str] = field(default_factory=set)
-    """Words of directives that cannot be read: they may be names."""
+    declared: set[str] = field(default_factory=set)
+    """Names of declarations, right or wrong."""
+    words: set[str] = field(default_factory=set)
+    """Words of directives that cannot be read: they may be names, but are no advice."""
 
     def check(
         self, expression: Expression, who: str, *, metrics: bool = False, host: bool = False
     ) -> Type | None:
         """The type of *expression*, which *who* says; all that is wrong becomes complaints."""
-        types: dict[str, Type | None] = dict.fromkeys(self.doubtful)
+        used = expression.names | expression.indexed
+        types: dict[str, Type | None] = dict.fromkeys(self.declared | (self.words & used))
         types.update(self.metrics if metrics else {})
         types.update(self.parameters)
         for node in walk(expression.node):
@@ -48,6 +51,10 @@ class Names:
                 cure = each.cure or "name a parameter whose values fit, or write a number"
                 self.complaints.errors.append(replace(each, cure=cure))
             return None
+
+    def may_be(self, name: str) -> bool:
+        """Whether *name* may be a parameter, as far as can be read."""
+        return name in self.parameters or name in self.declared or name in self.words
 
     def wrong(self, node: Name | Index, who: str, *, metrics: bool) -> Iterator[tuple[str, str]]:
         """What is wrong with a name, as far as the expression alone cannot know it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from zenturio.annotate.complaints import Complaints
 from zenturio.annotate.model import Line, Region
@@ -63,6 +63,8 @@ class _Pairing:
     open: list[Written]
     ends: dict[int, int]
     regions: list[Region]
+    crossed: list[Written] = field(default_factory=list)
+    """What an END of something else has ended already: its own END is no second mistake."""
 
     def end(self, end: End, line: Line) -> None:
         at = self.partner(end)
@@ -75,6 +77,7 @@ class _Pairing:
             message = f"this ends {_start(begun)[1]}, but {name} began later at {place}"
             cure = f"end what began last first: END {name}"
             self.complaints.error(message, end.place, cure)
+            self.crossed += self.open[at + 1 :]
         del self.open[at:]
         self.ends[begun.line.first] = line.first
         if isinstance(begun.statement, Probed):
@@ -86,6 +89,10 @@ class _Pairing:
         fitting = [at for at, each in enumerate(self.open) if _fits(each, end)]
         if fitting:
             return fitting[-1]
+        late = next((each for each in self.crossed if end.name and _fits(each, end)), None)
+        if late is not None:
+            self.crossed.remove(late)
+            return None
         what = "END CR" if end.region else "END"
         if end.name is not None:
             what += f" {end.name.text}"
