@@ -7,7 +7,7 @@ outside the slots are those of the source; what was put in is never read again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from zenturio.annotate.model import Annotated, Application, Assignment, Line
 from zenturio.annotate.probes import probe_lines, probe_routine
 from zenturio.annotate.source import Source, without_end
 from zenturio.annotate.spans import Spans
-from zenturio.errors import AnnotationError, Place
+from zenturio.errors import AnnotationError, Complaint, Place
 
 if TYPE_CHECKING:
     from zenturio.space import Point
@@ -60,6 +60,11 @@ class Filler:
     def files(self, point: Point, seed_texts: Mapping[str, str] = {}) -> tuple[Filled, ...]:
         """Every other file with the point's texts; *seed_texts* come before them."""
         return tuple(template.fill(point, seed_texts) for template in self._templates)
+
+    def doubts(self, texts: Mapping[str, Sequence[str]]) -> Iterator[Complaint]:
+        """What would stop a point that took the longest or the rarest of each name's *texts*."""
+        for template in self._templates:
+            yield from template.doubts(texts)
 
 
 def _is_changed(file: Annotated) -> bool:
@@ -132,6 +137,19 @@ class _Template:
         encoded = self._encoded(texts)
         whole, essence = _joined(self._whole, encoded), _joined(self._essence, encoded)
         return Filled(self.path, whole, self._source.mode, essence)
+
+    def doubts(self, texts: Mapping[str, Sequence[str]]) -> Iterator[Complaint]:
+        choices = [
+            [given.form(text) if given.form else text for text in texts.get(given.parameter, ())]
+            for given in self._inputs
+        ]
+        longest = [max(each, key=len, default="") for each in choices]
+        everything = ["".join(each) for each in choices]
+        for check in (partial(self._check_columns, longest), partial(self._encoded, everything)):
+            try:
+                check()
+            except AnnotationError as error:
+                yield from error.complaints
 
     def _encoded(self, texts: list[str]) -> list[bytes]:
         encoding = self._source.encoding

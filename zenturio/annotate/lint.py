@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 
 from zenturio.annotate.holes import occurrences
+from zenturio.annotate.lint_fill import fits, overwritten
 from zenturio.annotate.lint_space import constraints, elements, size, unused
 from zenturio.annotate.model import Application, Command
 from zenturio.annotate.patterns import check_pattern
@@ -150,4 +151,6 @@ RULES: tuple[Rule, ...] = (
     elements,
     constraints,
     size,
+    fits,
+    overwritten,
 )

@@ -16,6 +16,7 @@ MANY = 1_000_000
 """Points beyond which a study needs a search; also the most that are tried for a warning."""
 
 _LISTED = 10_000
+_ARITHMETIC = re.compile(r"[\w\s.+*/%()-]+")
 _BRACES = re.compile(r"\{([^{}]+)\}")
 _MEASURE = re.compile(r"[0-9.]+(?:[KMGTP]i?B|B|ns|us|ms|s|min|h|d)")
 
@@ -84,13 +85,19 @@ def _texts(parameter: Parameter) -> Iterator[str]:
         yield from domain.texts()
 
 
+def _names(part: str) -> set[str]:
+    return set(re.findall(r"[^\W\d]\w*", part))
+
+
 def _doubt(text: str, names: set[str]) -> tuple[str, str] | None:
     """What an element may have been meant to be."""
     parts = [part.strip() for part in text.split(":")]
     numbers = [bool(NUMBER.fullmatch(part)) for part in parts]
-    if 2 <= len(parts) <= 3 and any(numbers):
-        others = [part for part, number in zip(parts, numbers, strict=True) if not number]
-        if all(names.intersection(re.findall(r"\w+", part)) for part in others):
+    others = [part for part, number in zip(parts, numbers, strict=True) if not number]
+    if 2 <= len(parts) <= 3 and 0 < len(others) < len(parts):
+        if others == [""]:
+            return f"{text} is a text, not a range", "a bound is missing; quotes if a text is meant"
+        if all(_ARITHMETIC.fullmatch(part) and _names(part) & names for part in others):
             right = ":".join(
                 part if number else f"({part})" for part, number in zip(parts, numbers, strict=True)
             )

@@ -1,0 +1,64 @@
+"""Likely mistakes in what becomes of the files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from zenturio.annotate.fill import Filler
+from zenturio.annotate.model import Annotated, Application, Assignment
+from zenturio.annotate.source import without_end
+from zenturio.errors import Complaint
+from zenturio.space import Continuous, Dependent, Parameter
+
+_TRIED = 10_000
+
+
+def fits(application: Application) -> Iterator[Complaint]:
+    """Texts too long for a line of fixed columns, or that a file's encoding cannot hold."""
+    texts = {parameter.name: _texts(parameter) for parameter in application.space.parameters}
+    for complaint in Filler(application).doubts(texts):
+        yield replace(complaint, severity="warning")
+
+
+def _texts(parameter: Parameter) -> tuple[str, ...]:
+    """What may be put in, where that can be listed."""
+    domain = parameter.domain
+    default = (parameter.default or "",) if parameter.when is not None else ()
+    if domain is None or isinstance(domain, Continuous | Dependent) or domain.size > _TRIED:
+        return default
+    return (*domain.texts(), *default)
+
+
+def overwritten(application: Application) -> Iterator[Complaint]:
+    """An ASSIGN whose variable the next line sets again, so that no value has an effect."""
+    for file in application.files:
+        directives = {n for line in file.lines for n in range(line.first, line.last + 1)}
+        for assignment in file.assignments:
+            number = _next_code(file, assignment.line.last + 1, directives)
+            if number is None or not _sets(assignment, file.source.lines[number]):
+                continue
+            body = assignment.line.body
+            message = f"line {number + 1} sets {assignment.target} again: no value has an effect"
+            cure = "put the directive behind that line"
+            place = body.place(0, len(body.text))
+            yield Complaint(message, place, cure, severity="warning")
+
+
+def _next_code(file: Annotated, start: int, directives: set[int]) -> int | None:
+    """The next line, from *start* on, that is no directive and not empty."""
+    lines = file.source.lines
+    rest = (n for n in range(start, len(lines)) if n not in directives and lines[n].strip())
+    return next(rest, None)
+
+
+def _sets(assignment: Assignment, line: str) -> bool:
+    """Whether a line gives the target another value, and does not use the one that it has."""
+    target = re.escape(assignment.target)
+    name = rf"[$]?(?<!\w){target}(?!\w)"
+    found = re.match(
+        rf"\s*(?:(?:\w[\w ]*[ \t*&])?{name}\s*(?:=(?![=~])|:=|<-)|{name}\s*:(?![:=]))",
+        without_end(line),
+    )
+    return found is not None and not re.search(rf"(?<!\w){target}(?!\w)", line[found.end() :])
