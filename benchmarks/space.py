@@ -483,7 +483,7 @@ def table(results: list[Result]) -> str:
     lines = [
         "| space | combinations | valid | "
         + " | ".join(SOLVERS)
-        + " | times as fast | by processor time |",
+        + " | times as fast | by processor |",
         "|---|---:|---:|" + "---:|" * len(SOLVERS) + "---|---|",
     ]
     for each in results:
