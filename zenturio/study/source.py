@@ -17,8 +17,6 @@ from zenturio.study.goal import score
 
 Make = Callable[[Point], Iterable[Experiment]]
 
-ROOM = 64
-"""Points that a search is asked for at a time."""
 
 
 class Source(Protocol):
@@ -38,6 +36,11 @@ class Source(Protocol):
         """How many there are in all, as far as it can be known now."""
         ...
 
+    @property
+    def ahead(self) -> int:
+        """How many may be made before there is room for them."""
+        ...
+
     def land(self, experiment: Experiment, outcome: Outcome) -> None:
         """One of them has its outcome for good."""
         ...
@@ -47,6 +50,7 @@ class Walk:
     """Experiments in a given order, each made when it is asked for."""
 
     over = True
+    ahead = 2048
 
     def __init__(self, experiments: Iterator[Experiment], total: int) -> None:
         self.total = total
@@ -104,6 +108,8 @@ class _Away:
 class Searching:
     """The experiments that a search asks for; each point's repeats count as their mean."""
 
+    ahead = 0  # what was asked for too early does not know what was learnt meanwhile
+
     def __init__(self, pilot: Pilot, goals: Sequence[Goal], make: Make, planned: int) -> None:
         self.pilot = pilot
         self._goals = tuple(goals)
@@ -145,7 +151,7 @@ class Searching:
 
     def _ask(self) -> bool:
         """Whether the search had something new."""
-        for number, point in self.pilot.take(ROOM):
+        for number, point in self.pilot.take(1):
             if point in self._away:
                 self._away[point].numbers.append(number)
                 continue

@@ -21,7 +21,7 @@ CLAIMING = Failpoint("study.claiming")
 CLAIMED = Failpoint("study.claimed")
 
 BATCH = 2048
-"""Experiments that are made and looked up together, at most."""
+"""Experiments that another driver holds and that are looked up together, at most."""
 HELD = 32 * 2**20
 """Bytes of filled files that are held at the most for those that wait."""
 SPELL = 0.5
@@ -66,11 +66,13 @@ class Supply:
     _elsewhere: list[Experiment] = field(default_factory=list)
     """Those that another driver holds, or we at another point: they end there, or come back."""
     _over: bool = False
+    _dry: bool = False
+    """Whether the source had nothing when it was asked last."""
 
-    def look_ahead(self) -> int:
+    def look_ahead(self, wanted: int = 1) -> int:
         """Make one batch and look it up; how many experiments it had."""
         if not self._made:
-            self._make()
+            self._make(max(wanted, self.source.ahead))
         if self._made:
             self._sort(self._made)
         made, self._made = len(self._made), []
@@ -81,7 +83,7 @@ class Supply:
         if self._again:
             return [self._again.popleft() for _ in range(min(count, len(self._again)))]
         if len(self._unclaimed) < count and not (self._over and not self._made):
-            self.look_ahead()
+            self.look_ahead(count - len(self._unclaimed))
         asked: dict[str, Experiment] = {}
         while self._unclaimed and len(asked) < count:
             experiment = self._unclaimed.popleft()
@@ -133,24 +135,31 @@ class Supply:
         return self._over and not (self._made or self._unclaimed or self._again)
 
     @property
+    def dry(self) -> bool:
+        """Whether nothing can be had before something that is out has landed."""
+        return (self._over or self._dry) and not (self._made or self._unclaimed or self._again)
+
+    @property
     def elsewhere(self) -> int:
         """How many another driver holds."""
         return len(self._elsewhere)
 
-    def _make(self) -> None:
+    def _make(self, most: int) -> None:
         """The next batch: not too many, not too large, and not for too long."""
         held = 0
         seen: set[int] = set()
         end = monotonic() + SPELL
+        self._dry = False
         for experiment in self.source:
             self._made.append(experiment)
             for filed in experiment.files:
                 if filed.content is not None and id(filed.content) not in seen:
                     seen.add(id(filed.content))  # many experiments share what is not filled
                     held += len(filed.content)
-            if len(self._made) >= BATCH or held > HELD or monotonic() > end:
+            if len(self._made) >= most or held > HELD or monotonic() > end:
                 return
         self._over = self.source.over
+        self._dry = not self._made
 
     def _claimed(self, asked: Mapping[str, Experiment], tries: Mapping[str, int]) -> list[Ready]:
         """Those that we may run; the others are left to who has them."""
