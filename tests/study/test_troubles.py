@@ -226,7 +226,8 @@ def test_a_long_study_of_cheap_experiments_needs_no_more_memory_than_a_short_one
         tracemalloc.stop()
     assert summary.ok == 20_000
     early, late = held
-    assert late < early + 300_000, f"{early} B held after 5,000 experiments, {late} after 19,000"
+    # A batch that is on its way holds up to a megabyte; 14,000 experiments would hold far more.
+    assert late < early + 2_000_000, f"{early} B held after 5,000 experiments, {late} after 19,000"
 
 
 def test_experiments_that_others_hold_are_not_heaped_up(repository, monkeypatch):
