@@ -11,14 +11,13 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-import zenturio
 from zenturio.errors import PlaceError
 from zenturio.execute import tree, wire
 from zenturio.execute.task import Task
 from zenturio.execute.workspace import mark
 from zenturio.experiment import Log
 
-_ROOT = str(Path(zenturio.__file__).resolve().parents[1])
+_ROOT = str(Path(__file__).resolve().parents[2])
 _MAIN = (
     "import sys; sys.path.append(sys.argv[1]); from zenturio.execute.launcher import main; main()"
 )
