@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+
 from needs import needs
 
 PROGRAMS = ("initdb", "pg_ctl", "postgres")

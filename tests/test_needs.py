@@ -1,6 +1,7 @@
 """A test that needs a program is skipped without it, and fails where CI promises everything."""
 
 import pytest
+
 from needs import needs
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from needs import needs
 
+from needs import needs
 from zenturio.annotate.commands import fill_command
 from zenturio.annotate.fill import Filler
 from zenturio.annotate.scan import scan
