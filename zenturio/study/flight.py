@@ -84,4 +84,6 @@ class Flight:
         ENDED()
         if outcome.status == "cancelled":
             return ready, None
-        return ready, replace(outcome, attempt=ready.attempt)
+        if outcome.attempt != ready.attempt:
+            outcome = replace(outcome, attempt=ready.attempt)
+        return ready, outcome
