@@ -114,6 +114,18 @@ class Outcomes:
             (2, "ok"),
         ]
 
+    def test_an_outcome_of_an_earlier_attempt_is_not_taken_for_that_of_the_running_one(
+        self, repository: Repository
+    ) -> None:
+        (one,) = driven(repository)
+        repository.add("s", [A])
+        repository.claim("s", one, [A.digest])
+        repository.record("s", one, [outcome(A, "failed")], final=False)
+        repository.claim("s", one, [A.digest])
+        assert repository.record("s", one, [outcome(A, attempt=1)]) == frozenset()
+        assert [a.state for a in repository.attempts(A.digest)] == ["failed", "running"]
+        assert repository.record("s", one, [outcome(A, attempt=2)]) == {A.digest}
+
     def test_an_attempt_tells_what_happened(self, repository: Repository) -> None:
         (one,) = driven(repository)
         repository.add("s", [A])
