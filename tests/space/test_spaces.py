@@ -149,6 +149,8 @@ def test_a_constraint_before_another_guards_it():
     sets = {"n": [0, 1, 2], "m": [0, 1, 5], "k": [1, 2]}
     guarded = zen.Space(**sets).where("n + m > 1 and m != 0 and n != 0", "k + 10 // n + 10 % m > 1")
     assert guarded.size == 8
+    late = zen.Space(**sets).where("k > 0 and m > 0 and n + k > k", "10 // n + 10 % m > 1")
+    assert late.size == 8
     bare = zen.Space(**sets).where("k + 10 // n + 10 % m > 1")
     with pytest.raises(ExpressionError, match="zero"):
         _ = bare.size

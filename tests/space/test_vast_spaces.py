@@ -229,3 +229,17 @@ def test_points_that_differ_in_nothing_are_not_drawn_for_ever():
     assert len(space.sample(2, seed=0)) == 2
     with pytest.raises(SpaceError, match="3 different points are asked for; 2 were found"):
         space.sample(3, seed=0)
+
+
+def test_states_are_told_apart_by_more_than_64_bits():
+    names = [f"p{i}" for i in range(9)]
+    same = [f"{name} == p1" for name in names[2:]]
+    sets = {**dict.fromkeys(names[:8], range(256)), "y": range(3), "p8": range(256), "z": [0, 1]}
+    space = zen.Space(**sets).where(*same, "y <= p8", f"{' + '.join(names)} + z <= 1000")
+    with mock.patch.multiple(component, HELD=0, AT_ONCE=0):
+        assert space.where("true").size == sum(
+            sum(y <= p for y in range(3)) * (a + 8 * p + z <= 1000)
+            for a in range(256)
+            for p in range(256)
+            for z in (0, 1)
+        )
