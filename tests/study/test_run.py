@@ -583,3 +583,69 @@ def test_making_experiments_does_not_keep_what_ended_from_being_recorded(reposit
         lease = repository.lease("s", Driver.here())
         assert Run("s", lease, repository, place, Walk(slowly(), 6)).drive().ok == 6
     assert seen[-1] >= 2
+
+
+# Searches
+
+
+class Generations:
+    """Hands out a few at a time, and the next ones when all of these have landed."""
+
+    total = 12
+    ahead = 0
+
+    def __init__(self, size=3):
+        self._size = size
+        self._given = experiments(self.total)
+        self._out = set()
+        self.asked = 0
+        self.largest = 0
+
+    @property
+    def over(self):
+        return not self._given
+
+    def __iter__(self):
+        self.asked += 1
+        if not self._out:
+            now, self._given = self._given[: self._size], self._given[self._size :]
+            self._out = {e.digest for e in now}
+            self.largest = max(self.largest, len(now))
+            yield from now
+
+    def land(self, of, _outcome):
+        self._out.remove(of.digest)
+
+
+def searched(repository, place, source, **options):
+    lease = repository.lease("s", Driver.here())
+    return Run("s", lease, repository, place, source, **options).drive()
+
+
+def test_a_search_gets_each_outcome_before_it_is_asked_for_more(repository):
+    source = Generations()
+    with Scrambled() as place:
+        assert searched(repository, place, source).ok == 12
+    assert source.over
+    assert not source._out
+
+
+def test_a_driver_that_waits_for_a_generation_to_end_does_not_spin(repository):
+    source = Generations()
+    with Scrambled(lambda e: time.sleep(0.1) or good(e), slots=8) as place:
+        assert searched(repository, place, source).ok == 12
+    assert source.asked < 60
+
+
+def test_a_search_goes_on_where_outcomes_are_known(repository):
+    with Scrambled() as place:
+        drive(repository, place, experiments(8))
+        summary = searched(repository, place, Generations())
+    assert (summary.known, summary.ok) == (8, 4)
+
+
+def test_a_search_that_waits_for_what_is_left_out_ends(repository):
+    """Only the failed ones are wanted, and there are none."""
+    with Scrambled() as place:
+        summary = searched(repository, place, Generations(), only=frozenset({"failed"}))
+    assert (summary.ok, place.ran) == (0, [])

@@ -132,7 +132,7 @@ class Run:
 
     def _advance(self) -> bool:
         """Commit, and give the place what it has room for; whether more can be done at once."""
-        if self._journal.due() or not self._flight:
+        if self._journal.due() or len(self._flight) < self._slots:  # which waits for a search
             self._journal.commit(retry=self._stops == 0)
         if self._stops:
             self._flight.take_back()
@@ -152,12 +152,13 @@ class Run:
             return False
         for ready in self._supply.take(room):
             self._flight.submit(ready)
-        return len(self._flight) < self._slots and not self._supply.exhausted
+        return len(self._flight) < self._slots and not self._supply.dry
 
     def _is_over(self) -> bool:
         if self._flight or self._journal:
             return False
-        return self._stops > 0 or (self._supply.exhausted and not self._supply.elsewhere)
+        # A search that waits for an experiment that was left out would wait for ever.
+        return self._stops > 0 or (self._supply.dry and not self._supply.elsewhere)
 
     def _hear(self, seconds: float) -> None:
         """Wait until something has ended, and take all that has, or as much as a commit holds."""
