@@ -457,10 +457,13 @@ def decoding() -> dict[str, float]:
 
     case = hotspot()
     space = zen.Space(constraints=case.constraints, **case.sets)
-    start, points = time.perf_counter(), 0
-    for point in space[:100_000]:
-        points += len(dict(point)) == len(point.texts)
-    return {"points_per_second": points / (time.perf_counter() - start)}
+    speeds = []
+    for _ in range(5):
+        start, points = time.perf_counter(), 0
+        for point in space[:100_000]:
+            points += len(dict(point)) == len(point.texts)
+        speeds.append(points / (time.perf_counter() - start))
+    return {"points_per_second": max(speeds)}
 
 
 def peers(cache: Path) -> Path:
