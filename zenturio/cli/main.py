@@ -1,5 +1,6 @@
 """The door: puts the verbs together, and turns every error into words and an exit code."""
 
+import gc
 import os
 import sys
 
@@ -45,6 +46,9 @@ def _options(
 
 def main() -> None:
     """Run the command line; never returns."""
+    # Verbs load much, and make many values that live on: to look for cycles among these after
+    # every 700 of them is a twentieth of all time.
+    gc.set_threshold(50_000)
     # Sizes of spaces are exact, and have as many digits as they have.
     sys.set_int_max_str_digits(0)
     try:
