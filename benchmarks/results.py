@@ -5,7 +5,7 @@
 A study of 5 parameters and 3 metrics in SQLite is asked for the mean of a metric by two axes.
 Beside `zenturio.query.results`: the same by hand with pandas, NumPy, a covering index, and a
 columnar copy in Parquet beside the database, with what it costs to make that copy. Every answer
-is checked against ours.
+is checked against ours. Behind these, the commands as one types them, start-up included.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from sweeps import tiny
 
 from zenturio.query import results
 from zenturio.record import Definition, Field
@@ -71,6 +72,8 @@ def fill(path: Path, size: int) -> Any:
     marks = ", ".join("?" * len(names))
     rows = zip(*(column.tolist() for column in columns(size).values()), strict=True)
     cursor.executemany(f"INSERT INTO values_1 ({', '.join(names)}) VALUES ({marks})", rows)
+    for state, count in (("ok", size - (size + 49) // 50), ("failed", (size + 49) // 50)):
+        cursor.execute("UPDATE counters SET count = ? WHERE state = ?", (count, state))
     cursor.execute("COMMIT")
     connection.close()
     return repository
@@ -143,15 +146,19 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         repository = fill(options.keep or Path(folder) / "big.db", options.size)
-        facts = measure(Ways(repository, Path(folder)), options.size)
+        facts = commands(Path(repository.place), options.size, Path(folder))
+        facts = measure(Ways(repository, Path(folder)), options.size) + facts
         repository.close()
     if options.json:
         print(json.dumps(facts, indent=2))
         return 0
-    print(f"{options.size:,} experiments by {' and '.join(AXES)}, mean of wtime (best of 3)")
+    print(
+        f"{options.size:,} experiments by {' and '.join(AXES)}, mean of wtime (best of 3);", end=""
+    )
+    print(f" {tiny.load()}")
     for fact in facts:
         ratio = f"{fact['ratio']:6.2f} times ours" if fact["ratio"] else ""
-        print(f"  {fact['way']:34s} {fact['wall']:7.3f} s  cpu {fact['cpu']:7.3f} s  {ratio}")
+        print(f"  {fact['way']:52s} {fact['wall']:7.3f} s  cpu {fact['cpu']:7.3f} s  {ratio}")
     return 0
 
 
@@ -177,6 +184,19 @@ def measure(ways: Ways, size: int) -> list[dict[str, Any]]:
             assert np.allclose([answer[k] for k in ours], list(ours.values())), name
         ratio = wall / facts[0]["wall"] if facts else 0.0
         facts.append({"way": name, "size": size, "wall": wall, "cpu": cpu, "ratio": ratio})
+    return facts
+
+
+def commands(place: Path, size: int, folder: Path) -> list[dict[str, Any]]:
+    """What the commands take from the shell, the best of some: asked twice before, for bytecode."""
+    asked = [["status", "big"], ["results", "big", "--by", ",".join(AXES), "--metric", "wtime"]]
+    facts = []
+    for words in asked:
+        command = [*tiny.ZEN, *words, "--db", str(place)]
+        taken = [tiny.timed(command, folder, tiny.environment(folder)) for _ in range(7)][2:]
+        wall, cpu = (min(each) for each in zip(*((t.wall, t.cpu) for t in taken), strict=True))
+        name = "$ zen " + " ".join(words)
+        facts.append({"way": name, "size": size, "wall": wall, "cpu": cpu, "ratio": 0.0})
     return facts
 
 

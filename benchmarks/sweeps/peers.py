@@ -26,7 +26,7 @@ PARALLEL = (
 
 @dataclass(frozen=True)
 class Peer:
-    """A tool; ``package`` is what pip installs, or nothing where the system has it."""
+    """A tool, which pip installs as *package*, or which the system has as *tool*."""
 
     name: str
     package: str
@@ -34,12 +34,12 @@ class Peer:
     results: Reader = field(repr=False)
     most: int = 10**9
     """As many runs as it does in about a minute on two quiet cores."""
+    tool: str = ""
 
     def ready(self, cache: Path) -> str:
         """Why it cannot be had, or nothing; installs it where it is not there yet."""
         if not self.package:
-            tool = next(word for word in ("parallel", "jube") if word in self.command)
-            return "" if shutil.which(tool) else f"no {tool} on this system"
+            return "" if shutil.which(self.tool) else f"this system has no {self.tool}"
         done = cache / self.package / "ready"
         if done.exists():
             return ""
@@ -55,9 +55,8 @@ class Peer:
     def version(self, cache: Path) -> str:
         """Which one it is."""
         if not self.package:
-            tool = "parallel" if "parallel" in self.command else "jube"
-            text = subprocess.run([tool, "--version"], capture_output=True, text=True, check=True)
-            return (re.search(r"[\d.]{3,}\d|\d{8}", text.stdout + text.stderr) or [""])[0]
+            told = subprocess.run([self.tool, "--version"], capture_output=True, check=True)
+            return (re.search(r"[\d.]+\d", (told.stdout + told.stderr).decode()) or [""])[0]
         ask = f"from importlib.metadata import version; print(version({self.package!r}))"
         python = cache / self.package / "bin" / "python"
         return subprocess.run(
@@ -100,7 +99,7 @@ def _of_parallel(folder: Path) -> list[float]:
 
 
 PEERS = (
-    Peer("GNU parallel", "", PARALLEL, _of_parallel),
+    Peer("GNU parallel", "", PARALLEL, _of_parallel, tool="parallel"),
     Peer(
         "doit",
         "doit",
@@ -136,7 +135,7 @@ PEERS = (
         files("runs/*/result.txt"),
         most=1000,
     ),
-    Peer("JUBE", "", "jube run jube.xml -r", _of_jube, most=100),
+    Peer("JUBE", "", "jube run jube.xml -r", _of_jube, most=100, tool="jube"),
     Peer(
         "Optuna, SQLite",
         "optuna",
