@@ -483,3 +483,15 @@ def test_what_zenignore_names_is_no_part_of_the_application(tmp_path):
         (tmp_path / name).write_text("#ZEN$ PARAM n = { 1, 2 }\n" if name == "a.sh" else "")
     (tmp_path / ".zenignore").write_text("# pictures\n*.svg\n\n./out/\n")
     assert [file.path for file in scan(tmp_path).files] == ["a.sh", "sub/keep", "sub/out/z"]
+
+
+def test_a_zenignore_further_down_speaks_of_its_own_folder_alone(tmp_path):
+    for name in ("a.sh", "x", "out/x", "out/deep/x", "out/y", "other/x", "all/p/q", "all/r"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("#ZEN$ PARAM n = { 1, 2 }\n" if name == "a.sh" else "")
+    (tmp_path / "out" / ".zenignore").write_text("x\n")
+    (tmp_path / "all" / ".zenignore").write_text("*\n")
+    found = [file.path for file in scan(tmp_path).files]
+    assert found == ["a.sh", "other/x", "out/y", "x"]
+    named = [file.path for file in scan([tmp_path / "a.sh", tmp_path / "all" / "p"]).files]
+    assert named == ["a.sh", "all/p/q"]

@@ -1,6 +1,11 @@
 import json
+import os
+import pty
+import shutil
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -199,3 +204,192 @@ def test_an_example_under_another_name_speaks_of_itself_by_it(tmp_path):
     text = (tmp_path / "my study.c").read_text()
     assert "first" not in text
     assert "nothing to complain of" in zen("check", "my study.c", cwd=tmp_path).out
+
+
+def test_a_range_that_depends_on_others_is_shown_as_it_is_written(tmp_path):
+    (tmp_path / "a.sh").write_text(
+        "#ZEN$ PARAM n = { 4, 8 }\n#ZEN$ PARAM k = { 1:(n/2) }\n#ZEN$ PARAM g = { 1:(n):*2 }\n"
+        "#ZEN$ PARAM d = { (n):1:-1 } WHEN n > 4\n"
+    )
+    told = zen("space", "a.sh", cwd=tmp_path).out
+    assert "-  1:(n/2)\n" in told
+    assert "-  1:(n):*2\n" in told
+    assert "-  (n):1:-1 when n > 4\n" in told
+    facts = zen("space", "a.sh", "--json", cwd=tmp_path).facts
+    assert [p["range"] for p in facts["parameters"]] == [None, "1:(n/2)", "1:(n):*2", "(n):1:-1"]
+
+
+def test_samples_stand_in_their_order(tmp_path):
+    (tmp_path / "a.sh").write_text("#ZEN$ PARAM n = { 1:1000 }\n")
+    told = zen("space", "a.sh", cwd=tmp_path).out
+    numbers = [int(line.split()[0][1:]) for line in told.splitlines() if line.startswith("  #")]
+    assert len(numbers) == 3
+    assert numbers == sorted(numbers)
+
+
+def test_elements_can_be_told_from_each_other(tmp_path):
+    (tmp_path / "a.sh").write_text('#ZEN$ PARAM n = { "a, b", c, "", " d" }\n')
+    assert '"a, b", c, "", " d"' in zen("space", "a.sh", cwd=tmp_path).out
+
+
+VAST = "".join(f"#ZEN$ PARAM p{i} = {{ 1:300 }}\n" for i in range(82))
+VAST += f"#ZEN$ CONSTRAINT VALUE {' + '.join(f'p{i} * p{i}' for i in range(82))} < 90000\n"
+
+
+def test_what_cannot_be_counted_in_time_is_said_and_the_rest_is_shown(tmp_path):
+    (tmp_path / "vast.sh").write_text(VAST)
+    begun = time.monotonic()
+    told = zen("space", "vast.sh", "--within", 1, cwd=tmp_path).out
+    assert time.monotonic() - begun < 60
+    assert "1.33e+203 combinations, points that are not counted" in told
+    assert told.count(" 300  1, 2, 3") == 82
+    facts = zen("space", "vast.sh", "--within", 1, "--json", cwd=tmp_path).facts
+    assert (facts["cartesian"], facts["size"]) == (300**82, None)
+    assert [each["removes"] for each in facts["constraints"]] == [None]
+    assert facts["unknown"]
+
+
+def test_the_first_points_of_what_cannot_be_counted_are_expanded(tmp_path):
+    (tmp_path / "vast.sh").write_text(VAST)
+    facts = zen("expand", "vast.sh", "-o", "out", "--limit", 2, "--json", cwd=tmp_path).facts
+    assert facts["experiments"] == 2
+    lines = (tmp_path / "out" / "manifest.jsonl").read_text().splitlines()
+    found = [json.loads(line) for line in lines]
+    assert [each["index"] for each in found] == [0, 1]
+    assert all(sum(v * v for v in each["parameters"].values()) < 90000 for each in found)
+
+
+def test_a_mistake_that_only_a_point_shows_is_an_error_of_space(tmp_path):
+    (tmp_path / "a.sh").write_text("#ZEN$ PARAM n = { 0, 1 }\n#ZEN$ CONSTRAINT VALUE 1 / n > 0\n")
+    assert "a.sh:2:26: division by zero" in zen("space", "a.sh", cwd=tmp_path, code=2).err
+    (tmp_path / "a.sh").write_text("#ZEN$ PARAM n = { 5, 7 }\n#ZEN$ PARAM k = { (n/2):9 }\n")
+    assert "a.sh:2:19:" in zen("space", "a.sh", cwd=tmp_path, code=2).err
+
+
+def test_one_warning_is_one_and_a_flood_of_them_is_cut(tmp_path):
+    (tmp_path / "a.sh").write_text(
+        "#ZEN$ PARAM n = { 1 }\n#ZEN$ RUN true\n".replace(" true", ' "true"')
+    )
+    assert "1 point, 1 warning\n" in zen("check", "a.sh", cwd=tmp_path).out
+    (tmp_path / "b.sh").write_text("echo ZEN$\n" * 500 + '#ZEN$ RUN "true"\n')
+    told = zen("check", "b.sh", cwd=tmp_path).out
+    assert told.count("is no directive") == 100
+    assert "... and 400 more: --json lists all" in told
+    facts = zen("check", "b.sh", "--json", cwd=tmp_path).facts
+    assert len(facts["complaints"]) == 500
+
+
+def test_what_was_expanded_is_no_part_of_the_folder_that_it_lies_in(tmp_path):
+    (tmp_path / "small.py").write_text(SMALL)
+    digests = []
+    for _ in range(2):
+        zen("expand", ".", "--out", "runs", "--index", 0, cwd=tmp_path)
+        (folder,) = (path for path in (tmp_path / "runs").iterdir() if path.is_dir())
+        digests.append(folder.name)
+        assert [path.name for path in folder.iterdir()] == ["small.py"]
+    assert digests[0] == digests[1]
+    assert "7 points" in zen("space", ".", cwd=tmp_path).out
+
+
+def test_expanded_files_keep_their_mode_bits(study):
+    (study.parent / "beside.txt").write_text("x")
+    modes = {"small.py": 0o640, "beside.txt": 0o600}
+    for name, mode in modes.items():
+        (study.parent / name).chmod(mode)
+    zen("expand", ".", "-o", "runs", "--index", 0, cwd=study.parent)
+    for name, mode in modes.items():
+        (path,) = (study.parent / "runs").glob(f"*/{name}")
+        assert path.stat().st_mode & 0o777 == mode
+
+
+def test_expanding_can_be_interrupted_and_goes_on(tmp_path):
+    (tmp_path / "a.sh").write_text("#ZEN$ SUBSTITUTE N = { 1:20000 }\necho N\n")
+    command = [sys.executable, "-c", "from zenturio.cli import main; main()"]
+    begun = subprocess.Popen(
+        [*command, "expand", "a.sh", "-o", "out"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    while begun.poll() is None and len(list((tmp_path / "out").glob("*/a.sh"))) < 20:
+        time.sleep(0.01)
+    begun.send_signal(signal.SIGINT)
+    _, said = begun.communicate(timeout=60)
+    assert begun.returncode == 130, said
+    assert "stopped" in said
+    assert "to go on" in said
+    assert not (tmp_path / "out" / "manifest.jsonl").exists()
+    whole = len(list((tmp_path / "out").glob("[0-9a-f]*/a.sh")))
+    assert 20 <= whole < 20000
+    zen("expand", "a.sh", "-o", "out", "--limit", whole + 5, cwd=tmp_path)
+    lines = (tmp_path / "out" / "manifest.jsonl").read_text().splitlines()
+    assert len(lines) == whole + 5
+
+
+def test_a_terminal_sees_a_bar_and_a_pipe_sees_none(tmp_path):
+    (tmp_path / "a.sh").write_text("#ZEN$ SUBSTITUTE N = { 1:300 }\necho N\n")
+    assert zen("expand", "a.sh", "-o", "a", cwd=tmp_path).err == ""
+    inner, outer = pty.openpty()
+    command = [sys.executable, "-c", "from zenturio.cli import main; main()"]
+    environment = {**os.environ, "TERM": "xterm"}
+    subprocess.run(
+        [*command, "expand", "a.sh", "-o", "b"],
+        cwd=tmp_path,
+        env=environment,
+        stderr=outer,
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+    os.close(outer)
+    assert "expanding" in os.read(inner, 4096).decode(errors="replace")
+    os.close(inner)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_can_be_given_completion(shell, tmp_path):
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; sys.argv[0] = 'zen'; from zenturio.cli import main; main()",
+    ]
+    environment = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    shown = subprocess.run(
+        [*command, "--show-completion", shell],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "_ZEN_COMPLETE" in shown.stdout
+    if shell == "bash" and shutil.which("bash"):
+        asked = {
+            **environment,
+            "_ZEN_COMPLETE": "complete_bash",
+            "COMP_WORDS": "zen sp",
+            "COMP_CWORD": "1",
+        }
+        done = subprocess.run(command, env=asked, capture_output=True, text=True, check=False)
+        assert done.stdout.split() == ["space"]
+
+
+def test_the_list_of_verbs_says_what_each_does_in_whole_sentences(tmp_path):
+    told = zen("--help", cwd=tmp_path).out
+    ours = [
+        line
+        for line in told.splitlines()
+        if line.split()[:1] in ([v] for v in ("check", "space", "expand", "init"))
+    ]
+    assert len(ours) == 4
+    assert not any(line.endswith("...") for line in ours)
+
+
+def test_no_verb_of_the_language_warns(study):
+    """Deprecations of what we use are mistakes of ours."""
+    for verb in (["check"], ["space"], ["space", "--json"], ["expand", "-o", "runs"]):
+        command = [sys.executable, "-W", "error", "-c", "from zenturio.cli import main; main()"]
+        done = subprocess.run(
+            [*command, verb[0], study.name, *verb[1:]],
+            cwd=study.parent,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, ""), verb

@@ -21,10 +21,12 @@ from zenturio.annotate.model import (
     Metric,
     Repeat,
 )
+from zenturio.annotate.paths import IGNORE
 from zenturio.annotate.scan import scan
 from zenturio.annotate.source import Source
 
 __all__ = [
+    "IGNORE",
     "MEASURED",
     "After",
     "Annotated",

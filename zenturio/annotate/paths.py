@@ -19,7 +19,7 @@ SIDE = ".zen"
 """NAME.zen holds the directives of NAME."""
 
 IGNORE = ".zenignore"
-"""A file in a named folder: a pattern on each line, of what is no part of the application."""
+"""A file in a folder: a pattern on each line, of what below it is no part of the application."""
 
 _LEFT_OUT = frozenset({"__pycache__"})
 
@@ -57,7 +57,6 @@ def find_files(paths: Sequence[str | Path], complaints: Complaints) -> Found:
         prefix = os.path.relpath(_absolute(path), _absolute(root)).replace(os.sep, "/")
         if path.is_dir():
             below = "" if prefix == "." else prefix + "/"
-            walk.ignored = _ignored(path, below, complaints)
             walk.folder(path, below, (os.path.realpath(path),))
         else:
             walk.named(path, prefix)
@@ -126,7 +125,7 @@ def is_side(name: str) -> bool:
 
 
 def _ignored(folder: Path, below: str, complaints: Complaints) -> tuple[str, ...]:
-    """The patterns of the folder's ``.zenignore``: a name in any folder, a path from this one."""
+    """The patterns of the folder's ``.zenignore``: a name in it or below, a path from it."""
     path = folder / IGNORE
     try:
         lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
@@ -134,8 +133,8 @@ def _ignored(folder: Path, below: str, complaints: Complaints) -> tuple[str, ...
         complaints.errors.append(Complaint(f"{path} cannot be read: {error}"))
         return ()
     patterns = (line.strip().rstrip("/") for line in lines if not line.lstrip().startswith("#"))
-    anchored = f"./{below}"
-    return tuple(anchored + p.removeprefix("./") if "/" in p else p for p in patterns if p)
+    here = f"./{below}"
+    return tuple(here + (p.removeprefix("./") if "/" in p else f"**/{p}") for p in patterns if p)
 
 
 @dataclass
@@ -145,6 +144,7 @@ class _Walk:
     inside: str
     """The real path that no symbolic link may lead out of."""
     ignored: tuple[str, ...] = ()
+    """Patterns of paths from the root, of the folder that is walked and those around it."""
 
     def named(self, path: Path, name: str) -> None:
         """A file that was named itself, with what lies beside it."""
@@ -168,9 +168,13 @@ class _Walk:
             message = f"{folder} cannot be read: {error.strerror}"
             self.complaints.errors.append(Complaint(message, cure="change its permissions"))
             return
+        outer = self.ignored
+        if any(entry.name == IGNORE for entry in entries):
+            self.ignored = (*outer, *_ignored(folder, prefix, self.complaints))
         for entry in entries:
             if not entry.name.startswith(".") and entry.name not in _LEFT_OUT:
                 self.entry(entry, folder / entry.name, prefix + entry.name, above)
+        self.ignored = outer
 
     def entry(self, entry: os.DirEntry[str], path: Path, name: str, above: tuple[str, ...]) -> None:
         if any(match_glob(pattern, name) for pattern in self.ignored):

@@ -77,9 +77,13 @@ class Generator:
             found[word] = framed_digest([each.text.encode() for each in commands])[:_SHORT]
         return found
 
-    def experiments(self, point: Point) -> tuple[Experiment, ...]:
-        """The experiments of *point*, in the order of their repeats; a seed is among the values."""
-        index = self._space.index(point) if self._space.finite else -1
+    def experiments(self, point: Point, index: int | None = None) -> tuple[Experiment, ...]:
+        """The experiments of *point*, in the order of their repeats; a seed is among the values.
+
+        Its *index* is asked of the space, if it is not given.
+        """
+        if index is None:
+            index = self._space.index(point) if self._space.finite else -1
         texts = {name: point.text(name) for name in self._names}
         repeats = range(1, self._application.repeat.count + 1)
         return tuple([self._experiment(point, index, texts, repeat) for repeat in repeats])

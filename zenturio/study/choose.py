@@ -18,7 +18,7 @@ MANY = 1_000_000
 
 @dataclass(frozen=True)
 class Chosen:
-    """Points of a space in their order, and how many they are."""
+    """Points of a space in their order, and how many they are (at most, where that is unknown)."""
 
     space: Space
     count: int
@@ -73,5 +73,8 @@ def choose(
             cure=f"take the first ones (--limit 1000), draw some (--sample 1000), or say that you "
             f"want all: --limit {space.size}",
         )
-    count = space.size if limit is None else min(limit, space.size)
-    return Chosen(space, count, limit=count)
+    if limit is None:
+        return Chosen(space, space.size)
+    # The first points can be walked where nobody can say how many there are.
+    known = all(component.known for component in space.components)
+    return Chosen(space, min(limit, space.size) if known else limit, limit=limit)

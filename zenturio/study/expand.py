@@ -7,12 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from zenturio.annotate import Application
-from zenturio.errors import ConflictError, PlaceError
+from zenturio.annotate import IGNORE, Application
+from zenturio.errors import ConflictError, Interrupted, PlaceError
 from zenturio.experiment import Experiment, Filed, Generator, Step
 from zenturio.study.choose import Chosen
 
 MANIFEST = "manifest.jsonl"
+DRAFT = f".{MANIFEST}"
+IGNORE_ALL = "# What zen expand has written here is no part of the application around it.\n*\n"
 
 
 def expand(
@@ -30,15 +32,20 @@ def expand(
     _claim(out)
     written = 0
     try:
-        draft = out / f".{MANIFEST}"
+        draft = out / DRAFT
         with draft.open("w", encoding="utf-8") as manifest:
-            for point in points:
-                for experiment in generator.experiments(point):
+            for index, point in points.numbered():
+                for experiment in generator.experiments(point, index):
                     _write(experiment, out)
                     manifest.write(_line(experiment, application.repeat.count > 1))
                     written += 1
                     step()
         draft.replace(out / MANIFEST)
+    except KeyboardInterrupt:
+        raise Interrupted(
+            f"stopped: {written:,} experiments are in {out}",
+            cure="give the same command again to go on",
+        ) from None
     except OSError as error:
         raise PlaceError(f"cannot write into {out}: {error.strerror}", cure=_cure(error)) from error
     return written
@@ -48,14 +55,16 @@ def _claim(out: Path) -> None:
     """Make *out*, or find that it is empty or an earlier expansion."""
     try:
         out.mkdir(parents=True, exist_ok=True)
-        found = {entry.name for entry in os.scandir(out)}
+        found = {entry.name for entry in os.scandir(out)} - {IGNORE}
+        if not found or found & {MANIFEST, DRAFT}:
+            (out / IGNORE).write_text(IGNORE_ALL, encoding="utf-8")
+            return
     except OSError as error:
         raise PlaceError(f"cannot make the folder {out}: {error.strerror}") from error
-    if found and not found & {MANIFEST, f".{MANIFEST}"}:
-        raise ConflictError(
-            f"{out} holds other files, and no {MANIFEST}",
-            cure="name a new or empty folder: --out DIR",
-        )
+    raise ConflictError(
+        f"{out} holds other files, and no {MANIFEST}",
+        cure="name a new or empty folder: --out DIR",
+    )
 
 
 def _write(experiment: Experiment, out: Path) -> None:
@@ -78,9 +87,9 @@ def _put(filed: Filed, folder: str) -> None:
         if filed.original is not None:
             shutil.copy(filed.original, path)
         return
-    mode = 0o755 if filed.mode & 0o100 else 0o644
-    target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
+        os.fchmod(target, filed.mode)
         left = memoryview(filed.content)
         while left:
             left = left[os.write(target, left) :]
