@@ -20,7 +20,7 @@ class Random(Walker):
 
     def walk(self) -> Walk:
         count = self.genome.count
-        if count is None or count > SMALL:
+        if self.task.again or count is None or count > SMALL:
             while True:
                 yield self.genome.drawn(self.rng, BATCH)
         numbers = self.rng.permutation(count).astype(np.int64)

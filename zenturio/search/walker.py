@@ -117,7 +117,7 @@ class Walker(ABC):
         """What the walk yields when it is sent what the last batch is worth."""
         try:
             if self._walk is None:
-                self._walk = self.walk()
+                self._walk = self.walk() if self.genome.length else _only()
                 return next(self._walk)
             if self.blind:
                 return next(self._walk)
@@ -141,6 +141,11 @@ class Walker(ABC):
         if new:
             fresh = genes if len(new) == len(rows) else genes[list(new.values())]
             self._open.extend(zip(self.genome.points(fresh), new, strict=True))
+
+
+def _only() -> Walk:
+    """The only point of a space in which there is nothing to choose."""
+    yield np.zeros((1, 0), dtype=np.int64)
 
 
 def _bytes(genes: Ints) -> list[bytes]:

@@ -1,0 +1,202 @@
+"""What every engine promises."""
+
+import json
+import math
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import zenturio as zen
+from zenturio.search import Budget, Goals, Pilot, Task, describe, drive, make, names
+
+ENGINES = [*names(), "optuna:CmaEs"]
+
+SPACES = {
+    "free": zen.Space(n=[8, 1, 4, 2, 16], m=zen.span(1, 30), k=["a", "b", "c"]),
+    "bound": zen.Space(n=zen.geometric(1, 256), m=zen.span(1, 12), k=["x", "y"], t=[1, 2, 4]).where(
+        "n * m <= 512", "m % t == 0", "k == 'x' or t < 4"
+    ),
+    "conditional": zen.Space(
+        solver=["cg", "lu"],
+        steps=zen.parameter(zen.span(1, 20), when="solver == 'cg'"),
+        tile=zen.span(1, 9),
+        inner=zen.span(1, "tile"),
+    ),
+    "continuous": zen.Space(x=zen.uniform(-3, 3), y=zen.loguniform(0.01, 100), k=["a", "b"]),
+    "mixed": zen.Space(x=zen.uniform(0, 1), n=[1, 2, 3, 4], k=["a", "b"]).where("x * n < 1.5"),
+}
+SMALL = zen.Space(n=zen.span(1, 6), k=["a", "b"]).where("n != 3 or k == 'a'")
+
+cases = pytest.mark.parametrize(
+    ("engine", "place"),
+    [
+        (engine, place)
+        for engine in ENGINES
+        for place in SPACES
+        if (engine, place) not in {("exhaustive", "continuous"), ("exhaustive", "mixed")}
+    ],
+)
+
+
+def cost(point):
+    """Something rugged, that fails here and there."""
+    total = sum(
+        abs(value - 2.5) if isinstance(value, int | float) else len(str(value)) * 1.5
+        for value in point.values()
+    )
+    if math.floor(total * 7) % 11 == 3:
+        return ()
+    return (total + math.sin(5 * total),)
+
+
+def pilot_of(engine, space, budget=40, seed=3, **more):
+    goals = more.pop("goals", Goals())
+    search = make(engine, Task(space, goals, seed, budget), more)
+    return Pilot(search, goals, Budget(budget))
+
+
+def scrambled(pilot, slots, seed):
+    chance, away = random.Random(seed), []
+    while not pilot.over:
+        away += pilot.take(slots - len(away))
+        for _ in range(chance.randrange(1, len(away) + 1) if away else 0):
+            number, point = away.pop(chance.randrange(len(away)))
+            pilot.land(number, cost(point))
+    return pilot.trials
+
+
+@cases
+@settings(
+    max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.integers(1, 12), st.integers(0, 999), st.integers(0, 2**63))
+def test_the_trials_are_the_same_whatever_is_ready_first(engine, place, slots, chance, seed):
+    space = SPACES[place]
+    expected = list(drive(pilot_of(engine, space, seed=seed), cost))
+    assert scrambled(pilot_of(engine, space, seed=seed), slots, chance) == expected
+
+
+@cases
+def test_every_point_is_valid_and_none_is_tried_twice_and_the_budget_is_spent(engine, place):
+    space = SPACES[place]
+    trials = list(drive(pilot_of(engine, space, 60), cost))
+    points = [trial.point for trial in trials]
+    assert len(set(points)) == len(points)
+    assert all(space.contains(point) for point in points)
+    if engine != "one-at-a-time":  # which ends when it has seen its lines
+        assert len(points) == min(60, space.size if space.finite else 60)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_another_seed_makes_other_trials(engine):
+    if engine in ("exhaustive", "one-at-a-time"):
+        pytest.skip("leaves nothing to chance")
+    first, second = (list(drive(pilot_of(engine, SPACES["bound"], seed=s), cost)) for s in (1, 2))
+    assert first != second
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_small_space_is_exhausted_without_a_hang(engine):
+    pilot = pilot_of(engine, SMALL, budget=1000)
+    points = [trial.point for trial in drive(pilot, cost)]
+    assert pilot.ended == "exhausted"
+    assert len(set(points)) == len(points) <= SMALL.size
+    if engine in ("exhaustive", "random", "sobol", "latin", "optuna", "portfolio", "ga"):
+        assert len(points) == SMALL.size
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_space_of_one_point_is_searched(engine):
+    trials = list(drive(pilot_of(engine, zen.Space(n=[5], k=["a"]).where("n == 5")), cost))
+    assert [dict(trial.point) for trial in trials] == [{"n": 5, "k": "a"}]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("answer", [(), (None,), (math.nan,), (math.inf,), (-math.inf,)])
+def test_an_engine_survives_that_everything_fails(engine, answer):
+    pilot = pilot_of(engine, SPACES["bound"], 50)
+    trials = list(drive(pilot, lambda _point: answer))
+    assert pilot.best is None
+    assert len(trials) > 10
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_engine_asks_again_if_it_is_asked_to(engine):
+    if engine in ("exhaustive", "one-at-a-time", "hill", "simplex", "gradient"):
+        pytest.skip("names every point once anyway, or ends where nothing is better")
+    task = Task(SMALL, Goals(), 1, 100, again=True)
+    pilot = Pilot(make(engine, task), Goals(), Budget(100))
+    points = [trial.point for trial in drive(pilot, cost)]
+    assert len(points) == 100 > len(set(points))
+
+
+@pytest.mark.parametrize("direction", ["minimize", "maximize"])
+@pytest.mark.parametrize("engine", [e for e in ENGINES if e not in ("exhaustive", "one-at-a-time")])
+def test_engines_that_learn_find_better_points_than_the_median_of_chance(engine, direction):
+    space = zen.Space(**{f"x{i}": zen.span(0, 40) for i in range(4)})
+    sign = 1 if direction == "minimize" else -1
+
+    def bowl(point):
+        return (sign * sum((value - 11) ** 2 for value in point.values()),)
+
+    goals = Goals(direction)
+
+    def best(name, seed):
+        pilot = pilot_of(name, space, 300, seed, goals=goals)
+        list(drive(pilot, bowl))
+        return goals.losses(pilot.best.scores)[0]
+
+    if engine in ("random", "sobol", "latin"):
+        assert best(engine, 1) < 500
+    else:
+        found = np.median([best(engine, seed) for seed in range(3)])
+        assert found < np.median([best("random", seed) for seed in range(9)])
+
+
+@pytest.mark.parametrize("engine", [e for e in ENGINES if describe(e.split(":")[0]).several])
+def test_engines_for_several_goals_find_a_front(engine):
+    if engine == "optuna:CmaEs":
+        pytest.skip("CMA-ES knows one goal only")
+    goals = Goals(["minimize", "maximize"])
+    space = zen.Space(x=zen.span(0, 19), y=zen.span(0, 19))
+    pilot = pilot_of(engine, space, 120, goals=goals)
+    list(drive(pilot, lambda p: (p["x"] + p["y"], p["x"] - (p["y"] - 3) ** 2)))
+    front = pilot.front
+    assert len(front) > 1
+    assert front[0].scores[0] == min(trial.scores[0] for trial in pilot.trials)
+
+
+def test_engines_for_one_goal_refuse_several():
+    with pytest.raises(zen.ZenError, match="takes one goal"):
+        pilot_of("ga", SMALL, goals=Goals(["minimize", "minimize"]))
+
+
+PROGRAM = """
+import json, sys
+from search.test_laws import ENGINES, SPACES, cost, pilot_of
+from zenturio.search import drive
+print(json.dumps({
+    engine: [list(t.point.values()) for t in drive(pilot_of(engine, SPACES["bound"]), cost)]
+    for engine in ENGINES
+}))
+"""
+
+
+def test_other_processes_make_the_same_trials():
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            env={"PYTHONPATH": "tests", "PYTHONHASHSEED": seed, "PATH": "/usr/bin:/bin"},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    first, second = map(json.loads, told)
+    assert first == second
+    assert all(first.values())
