@@ -14,7 +14,7 @@ LIKELY = Path(__file__).parent / "likely.txt"
 
 def answer(case: Case) -> str:
     application = scan(case.paths, overrides=case.overrides)
-    return "\n".join(map(str, (*application.warnings, *lint(application))))
+    return "\n".join(map(str, dict.fromkeys((*application.warnings, *lint(application)))))
 
 
 @pytest.mark.parametrize("title", titles(LIKELY))

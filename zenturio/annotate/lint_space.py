@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator
 
 from zenturio.annotate.model import Application
+from zenturio.annotate.parameters import OPTION
 from zenturio.annotate.set_syntax import NUMBER
-from zenturio.errors import Complaint, InputError, Place
+from zenturio.errors import Complaint, InputError, Place, did_you_mean
 from zenturio.expression import Expression
 from zenturio.space import Continuous, Dependent, Parameter, Space
 
@@ -35,7 +36,18 @@ def unused(application: Application) -> Iterator[Complaint]:
             cure = (
                 f"write {{{parameter.name}}} in a command, or SUBSTITUTE, ASSIGN or ENV for PARAM"
             )
+            if parameter.place and parameter.place.file == OPTION:
+                others = {p.name for p in application.space.parameters} - {parameter.name}
+                near = did_you_mean(parameter.name, others)
+                cure = near if near.startswith("did") else cure
             yield warning(message, parameter.place, cure)
+
+
+def added(application: Application) -> Iterator[Complaint]:
+    """Of these, what an option added: a slip of the fingers, before anything is multiplied."""
+    for complaint in unused(application):
+        if complaint.place and complaint.place.file == OPTION:
+            yield complaint
 
 
 def _used(application: Application) -> set[str]:

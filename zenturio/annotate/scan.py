@@ -10,6 +10,7 @@ from zenturio.annotate.assemble import Assembly
 from zenturio.annotate.complaints import Complaints
 from zenturio.annotate.documents import Document, read_documents
 from zenturio.annotate.grammar import KEYWORDS
+from zenturio.annotate.lint_space import added
 from zenturio.annotate.model import Application
 from zenturio.annotate.parameters import read_overrides
 from zenturio.annotate.paths import find_files
@@ -39,12 +40,13 @@ def scan(paths: Sequence[str | Path] | str | Path, *, overrides: Sequence[str] =
     application = assembly.application(found.name, found.root)
     complaints.close()
     assert application is not None, "what is not an application has complaints"
+    warnings = (*complaints.warnings, *(added(application) if overrides else ()))
     return replace(
         application,
         sides=tuple((d.name, d.source) for d in documents if d.kind != "file"),
         overrides=tuple(overrides),
         paths=tuple(Path(path).absolute() for path in given),
-        warnings=tuple(complaints.warnings),
+        warnings=warnings,
     )
 
 

@@ -54,7 +54,7 @@ def check(paths: Paths, param: Overrides = None, json: Json = False) -> None:
     application = None
     try:
         application = scan(paths, overrides=param or [])
-        complaints = (*application.warnings, *lint(application))
+        complaints = tuple(dict.fromkeys((*application.warnings, *lint(application))))
     except InputError as error:
         complaints = error.complaints
     if json:
