@@ -65,6 +65,18 @@ def test_another_program_keeps_the_old_results_apart(ran):
     assert ratios == {2.0}
 
 
+def test_runs_that_differ_in_their_seed_alone_are_repeats(study):
+    study.write_text(SMALL.replace("#ZEN$ OBJ", "#ZEN$ REPEAT 5 SEED seed\n#ZEN$ OBJ"))
+    zen("run", study.name, cwd=study.parent)
+    facts = rows(study.parent, "--agg", "mean", "--metric", "total")
+    assert facts["columns"] == ["n", "level", "count(*)", "mean(total)"]
+    assert {row[2] for row in facts["rows"]} == {5}
+    compared = zen("compare", "small", "small", "--json", cwd=study.parent).facts
+    assert {row[-2] for row in compared["rows"]} == {"5, 5"}
+    zen("plot", "small", "--color", "level", "-o", "small.html", cwd=study.parent)
+    assert "95 % interval of the mean" in (study.parent / "small.html").read_text()
+
+
 def test_failures_are_grouped_with_the_commands_that_help(study):
     study.write_text(SMALL + "if n == 2: raise SystemExit(3)\n")
     told = zen("run", study.name, cwd=study.parent, code=3)

@@ -33,7 +33,7 @@ def sqlite(tmp_path):
 def fill(repository, study, parameters, metrics, rows):
     """A study with a row for each of *rows*: a mapping of all values, ``status`` and ``repeat``.
 
-    Parameters and metrics are mappings of a name to ``type`` or ``type unit``.
+    Parameters and metrics are mappings of a name to ``type``, ``type unit`` or a field.
     """
     definition = Definition(_fields(parameters), _fields(metrics))
     repository.open(study, definition)
@@ -56,6 +56,9 @@ def fill(repository, study, parameters, metrics, rows):
 def _fields(described):
     fields = []
     for name, text in described.items():
+        if isinstance(text, Field):
+            fields.append(text)
+            continue
         kind, _, unit = text.partition(" ")
         fields.append(Field(name, kind or None, unit))
     return tuple(fields)

@@ -7,8 +7,9 @@ import pytest
 
 from tests.query.conftest import METRICS, PARAMETERS, fill, matmul
 from zenturio.errors import ExpressionError, InputError, NotFoundError
+from zenturio.query import frame
 from zenturio.query.select import results
-from zenturio.record import Memory
+from zenturio.record import SEED, Field, Memory
 
 
 @pytest.fixture
@@ -208,3 +209,21 @@ def test_a_notebook_shows_a_table_with_inert_names(study):
     assert shown.count("<tr>") == 4
     assert "<th>wtime (s)</th>" in shown
     assert "3 of 35 rows" in shown
+
+
+def test_a_seed_makes_no_point(repository):
+    fields = {"n": "int", "seed": Field("seed", "int", kind=SEED)}
+    rows = [
+        {"n": n, "seed": run, "repeat": run, "index": n, "wtime": n + run}
+        for n in (1, 2)
+        for run in (1, 2, 3)
+    ]
+    fill(repository, "mc", fields, {"wtime": "real"}, rows)
+    found = results(repository, "mc", aggregates=["mean", "count"])
+    assert found.columns == ("n", "count(*)", "mean(wtime)", "count(wtime)")
+    assert found.rows == ((1, 3, 3.0, 3), (2, 3, 4.0, 3))
+    listed = results(repository, "mc", limit=1)
+    assert listed.columns == ("n", "seed", "repeat", "wtime")
+    table = frame(repository, "mc")
+    assert list(table.columns) == ["n", "seed", "repeat", "wtime"]
+    assert table.attrs["parameters"] == ["n"]

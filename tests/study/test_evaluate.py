@@ -142,6 +142,31 @@ def test_repeats_are_experiments_of_their_own(repository):
     assert found == [11, 12, 13, 21, 22, 23]
 
 
+def test_a_seed_is_recorded_as_what_it_is(repository):
+    def drawn(n, seed):
+        return {"drawn": n * 10 + seed}
+
+    evaluate(Function(drawn, repeat=3, seed="seed"), choose(Space(n=[1, 2])), repository)
+    fields = repository.definition("drawn").parameters
+    assert [(field.name, field.kind) for field in fields] == [("n", "param"), ("seed", "seed")]
+
+
+def test_another_function_of_the_name_keeps_the_old_results_apart(repository):
+    def first(n):
+        return {"answer": n}
+
+    def second(n):
+        return {"answer": -n}
+
+    for function in (first, second, first):
+        evaluate(Function(function), choose(Space(n=[1, 2])), repository, name="answer")
+    found = {
+        study.name: [r.outcome.metrics["answer"] for r in repository.records(study.name)]
+        for study in repository.studies()
+    }
+    assert found == {"answer@1": [1, 2], "answer@2": [-1, -2], "answer": [1, 2]}
+
+
 def test_a_parameter_that_the_function_does_not_take_is_refused(repository):
     with pytest.raises(InputError, match="no argument k"):
         evaluate(Counting().function, choose(Space(n=[1], k=[2])), repository)

@@ -15,12 +15,13 @@ from zenturio.expression import Type
 from zenturio.query.dialects import WORDS
 from zenturio.query.fragments import Dialect, Fragment, name
 from zenturio.query.reading import Reader
-from zenturio.record import STATES
+from zenturio.record import SEED, STATES
 from zenturio.record.codec import Form, unescape
 from zenturio.record.naming import columns as view_columns
 from zenturio.record.schema import counters, fields, studies
 
-Role = Literal["parameter", "metric", "fact"]
+Role = Literal["parameter", "seed", "metric", "fact"]
+"""A seed differs run by run of one point: it is shown beside the parameters, and is none."""
 
 ROW = "r"
 """What the view is called in every statement."""
@@ -114,6 +115,10 @@ class Catalog:
         return tuple(c for c in self.columns.values() if c.role == "parameter")
 
     @cached_property
+    def seeds(self) -> tuple[Column, ...]:
+        return tuple(c for c in self.columns.values() if c.role == "seed")
+
+    @cached_property
     def metrics(self) -> tuple[Column, ...]:
         return tuple(c for c in self.columns.values() if c.role == "metric")
 
@@ -129,7 +134,13 @@ class Catalog:
 
 _STUDY = select(studies.c.id, studies.c.view, studies.c.view_all, studies.c.name)
 _FIELDS = select(
-    fields.c.role, fields.c.name, fields.c.type, fields.c.unit, fields.c.forms, fields.c.study
+    fields.c.role,
+    fields.c.kind,
+    fields.c.name,
+    fields.c.type,
+    fields.c.unit,
+    fields.c.forms,
+    fields.c.study,
 ).order_by(fields.c.position)
 _COUNTS = select(counters.c.state, counters.c["count"], counters.c.study)
 
@@ -151,11 +162,14 @@ def catalog(reader: Reader, study: str) -> Catalog:
 
 def _columns(rows: Iterable[tuple[Any, ...]]) -> tuple[dict[str, Column], dict[str, Column]]:
     """The fields in their order, and the facts that every study has."""
-    found = [(role, unescape(n), kind, unescape(unit), Form(f)) for role, n, kind, unit, f in rows]
+    found = [
+        (cast("Role", SEED if kind == SEED else role), unescape(n), type_, unescape(unit), Form(f))
+        for role, kind, n, type_, unit, f in rows
+    ]
     own, built_in = view_columns([each[1] for each in found])
     columns: dict[str, Column] = {
-        n: Column(n, own[n], role, _type(kind, forms), forms, unit)
-        for role, n, kind, unit, forms in found
+        n: Column(n, own[n], role, _type(type_, forms), forms, unit)
+        for role, n, type_, unit, forms in found
     }
     facts = {
         fact: Column(view, view, "fact", _FACTS[fact], Form(0))

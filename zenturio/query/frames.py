@@ -32,9 +32,9 @@ def frame(
 ) -> pd.DataFrame:
     """The experiments of *study* that succeeded and meet *where*: a row each, in their order.
 
-    Columns are the parameters, ``repeat`` and the metrics; *everything* adds status, cause, host
-    and times, and the experiments that did not succeed. ``attrs`` tells ``study``, ``units`` by
-    column, ``parameters``, ``metrics``, and ``of``: how many experiments there are.
+    Columns are the parameters, a seed, ``repeat`` and the metrics; *everything* adds status, cause,
+    host and times, and the experiments that did not succeed. ``attrs`` tells ``study``, ``units``
+    by column, ``parameters``, ``metrics``, and ``of``: how many experiments there are.
     """
     condition = parse(where) if isinstance(where, str | Passage) else where
     with reading(repository) as reader:
@@ -63,7 +63,7 @@ def _columns(known: Catalog, everything: bool) -> list[Column]:
     facts = ["repeat"]
     if everything:
         facts += ["index", "status", "cause", "host", "attempt", "started", "ended", "digest"]
-    return [*known.parameters, *(known.facts[fact] for fact in facts), *known.metrics]
+    return [*known.parameters, *known.seeds, *(known.facts[fact] for fact in facts), *known.metrics]
 
 
 def _series(column: Column, values: Sequence[Any]) -> pd.Series[Any]:

@@ -70,9 +70,8 @@ def results(
 
 def _listed(reader: Reader, known: Catalog, query: Query) -> Result:
     """Every experiment by itself, in the order of the space."""
-    columns = [*known.parameters, *_metrics(known, query)]
-    if _repeated(reader, known):
-        columns.insert(len(known.parameters), known.facts["repeat"])
+    repeats = [known.facts["repeat"]] if _repeated(reader, known) else []
+    columns = [*known.parameters, *known.seeds, *repeats, *_metrics(known, query)]
     order = _order(known, query)
     statement = Statement(reader.dialect, known, query.where)
     heads = [Head.of(column) for column in columns]

@@ -2,6 +2,7 @@
 
 from zenturio.record.driver import Driver
 from zenturio.record.facts import (
+    SEED,
     STATES,
     Attempt,
     AttemptState,
@@ -20,6 +21,7 @@ from zenturio.record.memory import Memory
 from zenturio.record.repository import Repository
 
 __all__ = [
+    "SEED",
     "STATES",
     "Attempt",
     "AttemptState",

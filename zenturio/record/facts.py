@@ -20,6 +20,10 @@ AttemptState = Literal["running", "ok", "failed", "timeout", "cancelled", "stale
 """Of an attempt: stale is one whose driver was lost, superseded one whose outcome came late."""
 
 
+SEED = "seed"
+"""The kind of what differs run by run of a point: recorded as a parameter, and no dimension."""
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """A parameter or a metric of a study."""
@@ -28,7 +32,7 @@ class Field:
     type: Type | None = None
     unit: str = ""
     kind: str = ""
-    """Of a parameter: where it goes (``substitute``, ``assign``, ``env``, ``param``)."""
+    """Of a parameter: where it goes (``substitute``, ``assign``, ``env``, ``param``), or SEED."""
     how: str = ""
     """Of a metric: what measures it, as written. Where two studies share an experiment, they
     share the metrics that agree in name and in this."""

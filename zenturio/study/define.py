@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from zenturio.annotate import Application, Metric
-from zenturio.annotate.model import MEASURED
+from zenturio.annotate.model import MEASURED, Repeat
 from zenturio.errors import NotFoundError
 from zenturio.experiment.provenance import provenance
 from zenturio.expression import Type
-from zenturio.record import Definition, Field, Repository
+from zenturio.record import SEED, Definition, Field, Repository
 from zenturio.space import Parameter, Space
 
 PROGRAM = "program"
@@ -61,7 +61,7 @@ def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, 
 def define(application: Application, experiments: int, program: Mapping[str, str]) -> Definition:
     """The definition of the study of *application*: so many *experiments* of one program."""
     return Definition(
-        parameters=fields_of(application.space),
+        parameters=fields_of(application.space, application.repeat),
         metrics=(*measured(), *(_metric(metric) for metric in application.metrics)),
         goals=tuple(
             {"direction": goal.direction, "expression": goal.expression.text}
@@ -81,14 +81,16 @@ def _sources(application: Application) -> dict[str, bytes]:
     return filled | {path: source.content for path, source in application.sides}
 
 
-def fields_of(space: Space) -> tuple[Field, ...]:
-    """The parameters of *space* as columns."""
+def fields_of(space: Space, repeat: Repeat) -> tuple[Field, ...]:
+    """The parameters of *space* as columns; behind them the seed, which is no dimension."""
     types: dict[str, Type | None] = {p.name: p.domain.type for p in space.dimensions if p.domain}
     fields = []
     for parameter in space.parameters:
         if parameter.derived is not None:
             types[parameter.name] = parameter.derived.check(types)
         fields.append(_parameter(parameter, types[parameter.name]))
+    if repeat.seed is not None:
+        fields.append(Field(repeat.seed, repeat.seeds.type if repeat.seeds else "int", kind=SEED))
     return tuple(fields)
 
 

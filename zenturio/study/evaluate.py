@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from time import monotonic
@@ -15,7 +16,7 @@ from zenturio.experiment.provenance import provenance
 from zenturio.record import Definition, Repository
 from zenturio.record.driver import Driver
 from zenturio.study.choose import Chosen
-from zenturio.study.define import fields_of, measured
+from zenturio.study.define import PROGRAM, fields_of, measured, open_version
 from zenturio.study.progress import Failures, Progress, Summary
 from zenturio.study.run import PLAIN
 
@@ -39,7 +40,7 @@ def evaluate(
     """
     function.check(points.space)
     study = name or function.name
-    repository.open(study, _definition(function, points))
+    open_version(repository, study, _definition(function, points))
     lease = repository.lease(study, Driver.here(), seconds=PLAIN.lease)
     run = _Evaluation(function, repository, study, lease.number, points, listener)
     beat = monotonic()
@@ -56,11 +57,12 @@ def evaluate(
 
 def _definition(function: Function, points: Chosen) -> Definition:
     return Definition(
-        parameters=fields_of(points.space),
+        parameters=fields_of(points.space, function.repeat),
         metrics=measured(),
         provenance=provenance(Path.cwd()),
         notes={
             "function": function.source,
+            PROGRAM: {f"{function.name}()": blake2b(function.source.encode()).hexdigest()},
             "repeat": function.repeat.count,
             "constraints": [each.text for each in points.space.constraints],
             "experiments": points.count * function.repeat.count,
