@@ -18,7 +18,6 @@ from zenturio.study.goal import score
 Make = Callable[[Point], Iterable[Experiment]]
 
 
-
 class Source(Protocol):
     """Hands out experiments, and hears what became of them."""
 
