@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from zenturio.annotate.scan import scan
     from zenturio.errors import ZenError
     from zenturio.experiment.function import experiment
+    from zenturio.search.searching import search
     from zenturio.show import save
     from zenturio.show.study import Study, run
     from zenturio.space import (
@@ -50,6 +51,7 @@ __all__ = [
     "run",
     "save",
     "scan",
+    "search",
     "span",
     "uniform",
 ]
@@ -62,7 +64,10 @@ _ELSEWHERE = {
     "run": "show.study",
     "save": "show",
     "scan": "annotate",
+    "search": "search",
 }
+_CALLED = ("experiment", "search")
+"""Rooms that can be called, for they are called what the function in them is."""
 _ROOMS = {name: _ELSEWHERE.get(name, "space") for name in __all__}
 
 
@@ -70,7 +75,7 @@ def __getattr__(name: str) -> Any:
     if name not in _ROOMS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     room = import_module(f"{__name__}.{_ROOMS[name]}")
-    found = room if name == "experiment" else getattr(room, name)  # the room is the decorator
+    found = room if name in _CALLED else getattr(room, name)
     globals()[name] = found
     return found
 

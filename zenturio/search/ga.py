@@ -69,6 +69,11 @@ class Ga(Walker):
         return MOST if budget is None else min(max(budget // 10, FEWEST), MOST)
 
     @property
+    def generations(self) -> int:
+        """How many generations there are at the most."""
+        return self._settings.generations
+
+    @property
     def patience(self) -> int:
         """How many generations without improvement are borne."""
         return max(1, round(self._settings.generations * self._settings.steady / 100))
