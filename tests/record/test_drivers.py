@@ -1,5 +1,7 @@
 """Several drivers on one study: processes of their own, no claim given twice."""
 
+import os
+import subprocess
 from collections import Counter
 
 import pytest
@@ -41,14 +43,11 @@ def test_a_driver_elsewhere_is_never_said_to_be_gone():
 
 def test_a_driver_that_waits_to_be_buried_is_gone():
     """A zombie has a number and a start, and will never do anything again."""
-    import subprocess
-
     child = subprocess.Popen(["sleep", "100"])
     driver = Driver(Driver.here().host, child.pid, born(child.pid))
     assert not driver.gone()
     child.kill()
-    while born(child.pid) is not None:
-        pass
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     assert driver.gone()
     child.wait()
 
