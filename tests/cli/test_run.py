@@ -223,6 +223,21 @@ def test_the_database_is_copied_checked_and_pruned(ran):
     assert not (ran.parent / ".zenturio" / "work").exists()
 
 
+def test_folders_that_a_run_works_in_are_not_pruned_whatever_database_it_has(study):
+    go = study.parent / ".go"
+    waits = f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.05)\nprint("
+    study.write_text(SMALL.replace("print(", waits))
+    run = subprocess.Popen(
+        [*PROGRAM, "run", study.name, "--db", "else.db"], cwd=study.parent, stdout=subprocess.PIPE
+    )
+    assert run.stdout.readline().startswith(b"study small")
+    zen("run", study.name, "--limit", 0, cwd=study.parent)
+    told = zen("prune", "--yes", cwd=study.parent, code=5)
+    assert f"process {run.pid} runs experiments in" in told.err
+    go.touch()
+    assert b"7 ok" in run.communicate()[0]
+
+
 def test_a_damaged_database_is_reported_and_salvaged(ran):
     path = ran.parent / ".zenturio" / "zenturio.db"
     zen("db", "backup", "good.db", cwd=ran.parent)

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -274,3 +275,34 @@ def test_an_outcome_waits_for_the_disk_and_a_claim_does_not(tmp_path, monkeypatc
         monkeypatch.setattr(module, name, spied)
     drive(str(tmp_path / "a.db"), 2, 2)
     assert levels == {"add": 1, "claim": 1, "record": 2}
+
+
+@pytest.fixture
+def archived():
+    """A repository in a folder where nobody may write, looked at by somebody who is not root."""
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="zen-archived-") as name:
+        folder = Path(name)
+        drive(str(folder / "a.db"), 5, 5)
+        (folder / "a.db").chmod(0o444)
+        folder.chmod(0o555)
+        before = os.geteuid()
+        if before == 0:
+            os.seteuid(65534)
+        try:
+            yield folder / "a.db"
+        finally:
+            if before == 0:
+                os.seteuid(before)
+            folder.chmod(0o755)
+
+
+def test_what_may_only_be_read_can_be_read_and_says_so_where_it_is_written(archived):
+    before = archived.stat()
+    repository = open_repository(archived)
+    assert len(list(repository.records(STUDY))) == 5
+    with pytest.raises(RecordError, match=r"cannot open .* for writing"):
+        repository.open("another", DEFINITION)
+    repository.close()
+    assert upkeep.check(archived) == ()
+    assert archived.stat() == before
+    assert [each.name for each in archived.parent.iterdir()] == ["a.db"]

@@ -1,5 +1,6 @@
 """Looking after a repository."""
 
+import contextlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from record.old import make_old, stamp
 from record.worker import DEFINITION, STUDY, drive
 from zenturio.errors import ConflictError, InputError, NotFoundError, RecordError
 from zenturio.experiment.experiment import Artifact
-from zenturio.record import Driver, sqlite, upkeep
+from zenturio.record import Driver, salvage, sqlite, upkeep
 from zenturio.record.database import Database
 from zenturio.record.open import flavour, open_repository
 from zenturio.testing.experiments import experiment, outcome
@@ -143,6 +144,23 @@ def test_a_sound_file_is_saved_whole(tmp_path):
     saved = upkeep.salvage(tmp_path / "a.db", tmp_path / "new.db")
     assert (saved.rows["experiments"], set(saved.faults.values()), saved.waiting) == (30, {0}, 0)
     oracle.holds(str(tmp_path / "new.db"), 30)
+
+
+def test_a_page_of_rubbish_that_claims_a_giant_row_number_costs_nothing(tmp_path):
+    drive(str(tmp_path / "a.db"), 30, 7)
+    with contextlib.closing(sqlite.driver().connect(tmp_path / "a.db")) as connection:
+        connection.execute("UPDATE events SET id = 9e18 WHERE id = (SELECT max(id) FROM events)")
+        connection.commit()
+    saved = upkeep.salvage(tmp_path / "a.db", tmp_path / "new.db")
+    assert (saved.rows["experiments"], set(saved.faults.values())) == (30, {0})
+
+
+def test_tables_are_saved_whole_that_are_longer_than_what_is_read_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(salvage, "CHUNK", 7)
+    drive(str(tmp_path / "a.db"), 35, 7)
+    saved = upkeep.salvage(tmp_path / "a.db", tmp_path / "new.db")
+    assert saved.rows["experiments"] == 35
+    oracle.holds(str(tmp_path / "new.db"), 35)
 
 
 def test_a_file_of_which_nothing_can_be_read_is_named(tmp_path):

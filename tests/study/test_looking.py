@@ -3,16 +3,36 @@
 import subprocess
 import sys
 
+import pytest
+
+from zenturio.errors import NotFoundError
+from zenturio.record.open import open_repository
+from zenturio.study.look import opened, standings
+
 HEAVY = ("numpy", "pandas", "zenturio.space", "zenturio.annotate", "zenturio.execute", "rich")
 
 
 def test_looking_loads_neither_numpy_nor_what_runs_a_study(tmp_path):
+    place = str(tmp_path / "zenturio.db")
+    open_repository(place).close()
     probe = f"""if True:
     import sys
     from zenturio.study.look import opened, standings
-    with opened({str(tmp_path / "zenturio.db")!r}) as repository:
-        assert standings(repository) == []
+    with opened({place!r}):
+        assert standings({place!r}) == []
     print([name for name in {HEAVY!r} if name in sys.modules])
     """
     told = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True)
     assert (told.stdout, told.stderr) == ("[]\n", "")
+
+
+def test_looking_creates_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ZENTURIO_DB", raising=False)
+    assert standings(None) == []
+    for db in (None, "typed.wrong.db"):
+        with pytest.raises(NotFoundError, match="there is no repository at"), opened(db):
+            pass
+    with pytest.raises(NotFoundError):
+        standings("typed.wrong.db")
+    assert list(tmp_path.iterdir()) == []

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 Digest = Annotated[str, typer.Argument(help="An experiment's digest, or its first digits.")]
 Of = Annotated[str | None, typer.Option("--study", help="The study, where several have it.")]
 
+NOTHING = "nothing was run here yet: zen run PATH"
+
 
 def add_to(app: typer.Typer) -> None:
     """Put the verbs of this file into *app*."""
@@ -31,15 +33,13 @@ def list_studies(db: Database = None, json: Json = False) -> None:
 
     Example: zen list
     """
-    from zenturio.study.look import opened, standings
+    from zenturio.study.look import standings
 
-    with opened(db) as repository:
-        found = standings(repository)
-        place = repository.place
+    found = standings(db)
     if json:
         output.facts([_standing_facts(each) for each in found])
     elif not found:
-        typer.echo(f"no studies in {place} yet: zen run PATH")
+        typer.echo(NOTHING)
     else:
         output.table(
             ("study", "experiments", "ok", "failed", "left", "created"),
@@ -57,16 +57,17 @@ def status(
 
     Example: zen status matmul
     """
-    from zenturio.study.look import opened, standing, standings
+    from zenturio.study.look import standing, standings
 
-    with opened(db) as repository:
-        found = standings(repository) if study is None else [standing(repository, study)]
+    found = standings(db) if study is None else [standing(db, study)]
     if json:
         facts = [_standing_facts(each) for each in found]
         output.facts(facts if study is None else facts[0])
         return
     for each in found:
         typer.echo(_standing_line(each))
+    if not found:
+        typer.echo(NOTHING)
 
 
 def show(digest: Digest, study: Of = None, db: Database = None, json: Json = False) -> None:

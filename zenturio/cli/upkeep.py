@@ -97,9 +97,15 @@ def salvage(
 
     saved = upkeep.salvage(source, target)
     if json:
-        output.facts(asdict(saved))
-    else:
-        typer.echo(f"{saved}\nthe new database: {target}")
+        output.facts({**asdict(saved), "target": str(target)})
+        return
+    lost = {name: f"{count:,} places" if count else "" for name, count in saved.faults.items()}
+    rows = [(name, f"{count:,}", lost[name]) for name, count in saved.rows.items()]
+    output.table(("table", "rows saved", "not readable"), rows, right="lrr")
+    if any(lost.values()):
+        typer.echo("\nplaces that are not readable need not have held a row")
+    waits = "experiment waits" if saved.waiting == 1 else "experiments wait"
+    typer.echo(f"\n{saved.waiting:,} {waits} for the next zen run; the new database: {target}")
 
 
 def prune(

@@ -109,6 +109,21 @@ class Workspace:
                 os.close(lock)
 
 
+def at_work(folder: Path) -> list[int]:
+    """The processes of the drivers that hold a session below *folder*."""
+    found = []
+    for session in sorted((folder / "work").glob(f"{_SESSION}*")):
+        with suppress(OSError):
+            lock = os.open(session / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                found.append(int(session.name.removeprefix(_SESSION).partition("-")[0]))
+            finally:
+                os.close(lock)
+    return found
+
+
 def mark(path: str) -> bytes:
     """What the environment of each process holds that runs in a folder beginning with *path*."""
     return f"{METRICS}={path}".encode("utf-8", "surrogateescape")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from zenturio.errors import InputError, ZenError
 from zenturio.query.functions import register
 from zenturio.query.raw_limits import Limits, denied, gathered, too_large, too_slow
-from zenturio.record.sqlite import driver
+from zenturio.record.sqlite import driver, read_only_uri
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -30,7 +30,7 @@ REFUSED = frozenset({"load_extension", "fts3_tokenizer", "readfile", "writefile"
 def ask(path: str, text: str, limits: Limits) -> tuple[list[str], list[tuple[Any, ...]]]:
     """The names of the answer's columns, and its rows up to one more than the limit."""
     sqlite = driver()
-    uri = Path(path).as_uri() + "?mode=ro"
+    uri = read_only_uri(Path(path)) or f"{Path(path).as_uri()}?mode=ro"
     try:
         connection = sqlite.connect(uri, uri=True, timeout=limits.seconds)
     except sqlite.Error as error:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zenturio.errors import InputError
+from zenturio.errors import InputError, NotFoundError
 from zenturio.record.memory import Memory
 from zenturio.record.repository import Repository
 
@@ -21,10 +21,11 @@ WAIT = 60.0
 _CURE = "a path, sqlite:///path/to/file.db, or postgresql://user@host/database"
 
 
-def open_repository(url: str | Path | None = None) -> Repository:
+def open_repository(url: str | Path | None = None, *, create: bool = True) -> Repository:
     """The repository at *url*, else at ZENTURIO_DB, else of the project folder.
 
-    A database that is not there is created; its schema must be this program's.
+    A database that is not there is created, or with *create* false a NotFoundError; its schema
+    must be this program's.
     """
     place = located(url)
     if place == "memory:":
@@ -33,7 +34,19 @@ def open_repository(url: str | Path | None = None) -> Repository:
     from zenturio.record.sql import Sql  # noqa: PLC0415
     from zenturio.record.upgrade import connect  # noqa: PLC0415
 
-    return Sql(connect(flavour(place), waiting()))
+    kind = flavour(place)
+    if not create:
+        refuse_missing(kind)
+    return Sql(connect(kind, waiting()))
+
+
+def refuse_missing(kind: Flavour) -> None:
+    """NotFoundError where *kind* names a file that is not there, or has nothing in it."""
+    if kind.missing():
+        raise NotFoundError(
+            f"there is no repository at {kind.place}",
+            cure="name another one, or run a study here: that creates it",
+        )
 
 
 def located(url: str | Path | None = None) -> str | Path:

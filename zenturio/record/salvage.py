@@ -109,17 +109,14 @@ class _Reading:
 
     def _chunks(self, table: str) -> Iterator[list[Any]]:
         """The rows that can be read, some thousand at a time."""
-        last = self._last(table)
-        ranges = [(first, min(first + CHUNK, last + 1) - 1) for first in range(1, last + 1, CHUNK)]
-        if last == _LAST_ROW:
-            ranges = [(1, last)]
-        ranges.reverse()
+        ranges = [(1, self._last(table))]
         while ranges and self.faults[table] < MOST_FAULTS:
             first, end = ranges.pop()
             try:
-                yield self._connection.execute(
-                    f"SELECT * FROM {table} NOT INDEXED WHERE rowid BETWEEN ? AND ?",  # noqa: S608
-                    (first, end),
+                rows = self._connection.execute(
+                    f"SELECT rowid, * FROM {table} NOT INDEXED"  # noqa: S608
+                    " WHERE rowid BETWEEN ? AND ? ORDER BY rowid LIMIT ?",
+                    (first, end, CHUNK),
                 ).fetchall()
             except self._error:
                 if first == end:
@@ -127,6 +124,10 @@ class _Reading:
                 else:
                     middle = (first + end) // 2
                     ranges += [(middle + 1, end), (first, middle)]
+                continue
+            if len(rows) == CHUNK and rows[-1][0] < end:
+                ranges.append((rows[-1][0] + 1, end))
+            yield [row[1:] for row in rows]
 
     def _last(self, table: str) -> int:
         try:

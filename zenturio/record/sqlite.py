@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -40,6 +41,21 @@ def driver() -> ModuleType:
     if newer.sqlite_version_info > sqlite3.sqlite_version_info:
         return newer
     return sqlite3
+
+
+def read_only_uri(path: Path) -> str:
+    """How a file is opened that may be read and not written; empty where it may be written.
+
+    In a folder that may not be written either, nobody can be at work in the file.
+    """
+    if not path.exists() or (_writable(path) and _writable(path.parent)):
+        return ""
+    alone = not _writable(path.parent) and not path.with_name(f"{path.name}-wal").exists()
+    return f"{path.as_uri()}?mode=ro{'&immutable=1' if alone else ''}"
+
+
+def _writable(path: Path) -> bool:
+    return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
 
 
 class SQLite:
@@ -107,7 +123,11 @@ class SQLite:
     def connect(self) -> Any:
         """A connection; before the file is known to be ours, one that leaves its modes alone."""
         connection = self._driver.connect(
-            self.path, timeout=self._wait, isolation_level=None, check_same_thread=False
+            read_only_uri(self.path) or self.path.as_uri(),
+            timeout=self._wait,
+            isolation_level=None,
+            check_same_thread=False,
+            uri=True,
         )
         if self._settled:
             try:
@@ -118,6 +138,8 @@ class SQLite:
         return connection
 
     def _set_modes(self, connection: Any) -> None:
+        if read_only_uri(self.path):
+            return
         wanted = "wal" if self._wal else "truncate"
         (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
         if mode != wanted:

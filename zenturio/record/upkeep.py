@@ -10,13 +10,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from zenturio.errors import Complaint, InputError, NotFoundError, PlaceError, RecordError
+from zenturio.errors import Complaint, InputError, PlaceError, RecordError
 from zenturio.record import schema, upgrade
 from zenturio.record.database import Database
 from zenturio.record.facts import Removal
 from zenturio.record.flavour import Flavour
 from zenturio.record.inspection import inspect
-from zenturio.record.open import flavour, located, waiting
+from zenturio.record.open import flavour, located, refuse_missing, waiting
 from zenturio.record.postgresql import PostgreSQL
 from zenturio.record.repository import Repository
 from zenturio.record.salvage import Salvage, salvage_file
@@ -127,11 +127,7 @@ def _existing(url: str | Path | None) -> Flavour:
     if place == "memory:":
         raise InputError("a repository in memory needs no upkeep", cure="name a database")
     kind = flavour(place)
-    if kind.missing():
-        raise NotFoundError(
-            f"there is no repository at {kind.place}",
-            cure="name another one, or run a study here: that creates it",
-        )
+    refuse_missing(kind)
     return kind
 
 

@@ -50,7 +50,7 @@ def run(
     if callable(what):
         function = what if isinstance(what, Function) else as_experiment(what)
         points = choose(space or Space(), limit=limit, sample=sample, seed=seed)
-        with _opened(db) as repository:
+        with _opened(db, create=True) as repository:
             summary = evaluate(function, points, repository, name=name, listener=listener)
         return Study(summary.study, db, summary)
     application = scan(what, overrides=overrides)
@@ -106,12 +106,12 @@ class Study:
 
 
 @contextmanager
-def _opened(db: str | Repository | None) -> Iterator[Repository]:
+def _opened(db: str | Repository | None, *, create: bool = False) -> Iterator[Repository]:
     """The repository itself, or the one at that place, which is closed behind."""
     if db is not None and not isinstance(db, str):
         yield db
         return
-    repository = open_repository(db)
+    repository = open_repository(db, create=create)
     try:
         yield repository
     finally:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import get_args
 
 from zenturio.annotate import Application, Goal
-from zenturio.errors import InputError, did_you_mean
+from zenturio.errors import InputError, NotFoundError, did_you_mean
 from zenturio.execute import Local
 from zenturio.execute.workspace import Keep
-from zenturio.record import Repository
+from zenturio.record import Memory, Repository
 from zenturio.record.open import FOLDER, open_repository, project_folder
 from zenturio.study.choose import Chosen
 from zenturio.study.progress import Plan, Progress, Summary
@@ -65,18 +65,24 @@ def plan_here(
     application: Application, points: Chosen, *, db: str | Repository | None = None, name: str = ""
 ) -> Plan:
     """What ``run_here`` would do; nothing is written."""
-    with _opened(db) as repository:
+    with _opened(db, create=False) as repository:
         return Session(application, points, repository, name).foresee()
 
 
 @contextmanager
-def _opened(db: str | Repository | None) -> Iterator[Repository]:
-    """The repository itself, or the one at that place, which is closed behind."""
+def _opened(db: str | Repository | None, *, create: bool = True) -> Iterator[Repository]:
+    """The repository itself, or the one at that place, which is closed behind.
+
+    With *create* false an empty one in memory stands for one that is not there.
+    """
     if db is not None and not isinstance(db, str):
         with nullcontext(db) as repository:
             yield repository
         return
-    repository = open_repository(db)
+    try:
+        repository = open_repository(db, create=create)
+    except NotFoundError:
+        repository = Memory()
     try:
         yield repository
     finally:

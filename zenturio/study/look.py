@@ -23,8 +23,8 @@ POLL = 0.5
 
 @contextmanager
 def opened(db: str | None) -> Iterator[Repository]:
-    """The repository at *db*, else the project's; closed behind."""
-    repository = open_repository(db)
+    """The repository at *db*, else the project's; closed behind. Nothing is created."""
+    repository = open_repository(db, create=False)
     try:
         yield repository
     finally:
@@ -67,14 +67,21 @@ class Standing:
         return max(self.planned, self.total) - self.ok - self.failed
 
 
-def standing(repository: Repository, name: str) -> Standing:
+def standing(db: str | None, name: str) -> Standing:
     """Where the study *name* stands."""
-    return _standing(repository, repository.study(name))
+    with opened(db) as repository:
+        return _standing(repository, repository.study(name))
 
 
-def standings(repository: Repository) -> list[Standing]:
-    """Where every study stands, in the order of their creation."""
-    return [_standing(repository, study) for study in repository.studies()]
+def standings(db: str | None) -> list[Standing]:
+    """Where every study stands, in the order of their creation; none before the first run."""
+    try:
+        with opened(db) as repository:
+            return [_standing(repository, study) for study in repository.studies()]
+    except NotFoundError:
+        if db is not None:
+            raise
+        return []
 
 
 def _standing(repository: Repository, study: Study) -> Standing:

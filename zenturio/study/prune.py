@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from zenturio.errors import ConflictError
+from zenturio.execute.workspace import at_work
 from zenturio.record import Removal, Repository, upkeep
 from zenturio.record.open import FOLDER, open_repository, project_folder
 
@@ -50,9 +51,11 @@ def prune(
     db: str | None, studies: Sequence[str], *, folders: bool = True, really: bool = False
 ) -> Pruned:
     """Remove *studies*, and with *folders* what runs left; only say it unless *really*."""
-    repository = open_repository(db)
+    repository = open_repository(db, create=False)
     try:
         _refuse_while_driven(repository)
+        if folders:
+            _refuse_while_used(project_folder() / FOLDER)
         removals = tuple(
             upkeep.prune(repository, name) if really else repository.burden(name)
             for name in studies
@@ -74,6 +77,14 @@ def _refuse_while_driven(repository: Repository) -> None:
                 f"study {study.name} is being run by process {driver.pid} on {driver.host}",
                 cure="prune when it has ended",
             )
+
+
+def _refuse_while_used(project: Path) -> None:
+    """What a run remembers elsewhere (``--db``) has its folders here all the same."""
+    for pid in at_work(project):
+        raise ConflictError(
+            f"process {pid} runs experiments in {project}", cure="prune when it has ended"
+        )
 
 
 def _folders() -> list[Path]:
