@@ -122,7 +122,9 @@ def compare(
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Put two studies side by side: ratios, and whether they are more than noise.
+    """Put two studies side by side, point by point.
+
+    Ratios, and whether they are more than noise.
 
     Example: zen compare before after --metric wtime --on n,threads
     """
@@ -150,7 +152,9 @@ def fit(
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Fit formulas to a metric, and choose by what is foretold best: formula and R2.
+    """Fit formulas to a metric, and choose one.
+
+    The choice is by what is foretold best at points that were left out.
 
     Example: zen fit matmul --y wtime --x n --by threads
     """
@@ -208,7 +212,7 @@ def plot(
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Draw a study: a page to look around in, or a picture for a paper.
+    """Draw a study: a page in a browser, or a picture.
 
     Example: zen plot matmul --x n --y gflops --color threads --log x -o gflops.svg
     """
@@ -247,7 +251,9 @@ def extract(
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Measure again what ran, after a METRIC was changed or added; nothing is run.
+    """Measure again what ran, from its kept output.
+
+    For a METRIC that was changed or added; nothing is run.
 
     Example: zen extract matmul
     """

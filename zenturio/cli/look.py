@@ -71,7 +71,7 @@ def status(
 
 
 def show(digest: Digest, study: Of = None, db: Database = None, json: Json = False) -> None:
-    """Show an experiment: parameters, metrics, attempts, where and when it ran.
+    """Show an experiment: parameters, metrics, attempts.
 
     Example: zen show 5c37b9d7
     """
@@ -94,7 +94,9 @@ def logs(
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Print what an experiment said, to the byte: stdout to stdout, stderr to stderr.
+    """Print what an experiment said, to the byte.
+
+    Its stdout goes to stdout, its stderr to stderr, when it has ended; --follow waits for that.
 
     Example: zen logs 5c37b9d7 --follow
     """

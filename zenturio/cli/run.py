@@ -65,7 +65,7 @@ def run(
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Run every experiment that the directives describe, and remember what came out.
+    """Run every experiment of a study, and remember what came out.
 
     What has an outcome already is not run again: to resume, give the same command again.
 
@@ -110,7 +110,7 @@ def run(
         )
     finally:
         live.close()
-    output.facts(_summary_facts(summary)) if json else _print_summary(summary, paths)
+    output.facts(_summary_facts(summary)) if json else _print_summary(summary, db)
     if summary.interrupted:
         raise typer.Exit(130)
     if summary.failures:
@@ -147,7 +147,7 @@ def _plan(plan: "Plan") -> str:
         known = f"{plan.known:,} of the first {plan.looked_at:,} known"
     before = (
         f"the program is another one ({_few(plan.archived.changes)}): "
-        f"what was before is study {plan.archived.name} now\n"
+        f"what was before is study {plan.archived.name} {'now' if plan.slots else 'then'}\n"
         if plan.archived
         else ""
     )
@@ -163,7 +163,8 @@ def _few(words: tuple[str, ...], most: int = 4) -> str:
     return ", ".join([*words[:most], *more])
 
 
-def _print_summary(summary: "Summary", paths: list[str]) -> None:
+def _print_summary(summary: "Summary", db: str | None) -> None:
+    from zenturio.cli import again
     from zenturio.cli.live import settings
 
     ran = summary.ok + summary.failed
@@ -181,11 +182,11 @@ def _print_summary(summary: "Summary", paths: list[str]) -> None:
     for failures in summary.failures:
         typer.echo(
             f"{failures.count:,} x {failures.cause}, such as {settings(failures.values)}\n"
-            f"    look at one: zen logs {failures.digest[:12]}"
+            f"    look at one: {again.command('logs', failures.digest[:12], db=db)}"
         )
     if summary.failures:
-        typer.echo(f"run the failed ones again: zen run {' '.join(paths)} --only failed")
-    typer.echo(f"look at them: zen results {summary.study}")
+        typer.echo(f"run the failed ones again: {again.only_failed()}")
+    typer.echo(f"look at them: {again.command('results', summary.study, db=db)}")
 
 
 def _plan_facts(plan: "Plan") -> dict[str, Any]:

@@ -55,7 +55,9 @@ def best(
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Show the best points of a study: repeats count as their mean; of several goals, the front.
+    """Show the best points of a study.
+
+    Repeats count as their mean; of several goals, the Pareto front is shown.
 
     Example: zen best matmul -n 5
     """

@@ -117,7 +117,9 @@ def prune(
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Say what could be removed, old folders and whole studies; with --yes, remove it.
+    """Say what could be removed; with --yes, remove it.
+
+    Kept folders, builds, and the studies that are named.
 
     Examples: zen prune; zen prune matmul --yes
     """
