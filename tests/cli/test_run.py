@@ -65,6 +65,20 @@ def test_another_program_keeps_the_old_results_apart(ran):
     assert ratios == {2.0}
 
 
+def test_two_programs_of_one_name_in_two_folders_are_told_apart(tmp_path):
+    for folder, factor in (("a", 10), ("b", 20)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "small.py").write_text(SMALL.replace("* 10", f"* {factor}"))
+    zen("run", "a/small.py", cwd=tmp_path)
+    words = (
+        f"another one, not that of {tmp_path}/a (small.py changed): what was before is study"
+        " small@1 {}\nto keep both apart, run one with --name NAME\n"
+    )
+    assert words.format("then") in zen("run", "b/small.py", "--dry-run", cwd=tmp_path).out
+    assert words.format("now") in zen("run", "b/small.py", cwd=tmp_path).out
+    assert max(row[-1] for row in rows(tmp_path, "--metric", "total")["rows"]) == 80
+
+
 def test_runs_that_differ_in_their_seed_alone_are_repeats(study):
     study.write_text(SMALL.replace("#ZEN$ OBJ", "#ZEN$ REPEAT 5 SEED seed\n#ZEN$ OBJ"))
     zen("run", study.name, cwd=study.parent)

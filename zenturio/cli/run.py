@@ -145,17 +145,22 @@ def _plan(plan: "Plan") -> str:
     known = f"{plan.known:,} of them known"
     if plan.looked_at < plan.experiments:
         known = f"{plan.known:,} of the first {plan.looked_at:,} known"
-    before = (
-        f"the program is another one ({_few(plan.archived.changes)}): "
-        f"what was before is study {plan.archived.name} {'now' if plan.slots else 'then'}\n"
-        if plan.archived
-        else ""
-    )
     return (
-        f"{before}study {plan.study}: {output.count(plan.points)} points{repeats}, "
+        f"{_before(plan)}study {plan.study}: {output.count(plan.points)} points{repeats}, "
         f"{output.count(plan.experiments)} experiments, {known}"
         + (f"; {plan.slots} at a time" if plan.slots else "")
     )
+
+
+def _before(plan: "Plan") -> str:
+    """Of another program that had the name: what becomes of its results."""
+    if plan.archived is None:
+        return ""
+    name, changes, elsewhere = plan.archived.name, plan.archived.changes, plan.archived.elsewhere
+    other = f", not that of {elsewhere}" if elsewhere else ""
+    line = f"the program is another one{other} ({_few(changes)}): "
+    line += f"what was before is study {name} {'now' if plan.slots else 'then'}\n"
+    return line + ("to keep both apart, run one with --name NAME\n" if elsewhere else "")
 
 
 def _few(words: tuple[str, ...], most: int = 4) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from zenturio.annotate import Application, Metric
@@ -11,7 +11,7 @@ from zenturio.annotate.model import MEASURED, Repeat
 from zenturio.errors import NotFoundError
 from zenturio.experiment.provenance import provenance
 from zenturio.expression import Type
-from zenturio.record import SEED, Definition, Field, Repository
+from zenturio.record import SEED, Definition, Field, Repository, Study, naming
 from zenturio.space import Parameter, Space
 
 PROGRAM = "program"
@@ -24,6 +24,8 @@ class Archived:
 
     name: str
     changes: tuple[str, ...]
+    elsewhere: str = ""
+    """The folder that it lies in, if that is another one: it may be another program altogether."""
 
 
 def open_version(repository: Repository, study: str, definition: Definition) -> Archived | None:
@@ -31,7 +33,7 @@ def open_version(repository: Repository, study: str, definition: Definition) -> 
 
     So the results of two programs never stand in one table.
     """
-    archived = _archived(repository, study, definition.notes[PROGRAM])
+    archived = _archived(repository, study, definition.notes)
     repository.open(study, definition)
     if archived is not None:
         changes = ", ".join(archived.changes)
@@ -39,16 +41,35 @@ def open_version(repository: Repository, study: str, definition: Definition) -> 
     return archived
 
 
-def _archived(repository: Repository, name: str, program: Mapping[str, str]) -> Archived | None:
+def foresee_version(
+    repository: Repository, study: str, notes: Mapping[str, Any]
+) -> Archived | None:
+    """What ``open_version`` would archive; nothing is changed."""
+    found = _other_version(repository, study, notes)
+    taken = [each.name for each in repository.studies()]
+    return found and replace(found[1], name=naming.archived(study, taken))
+
+
+def _archived(repository: Repository, name: str, notes: Mapping[str, Any]) -> Archived | None:
+    found = _other_version(repository, name, notes)
+    archived = found and repository.archive(found[0])
+    return replace(found[1], name=archived.name) if found and archived else None
+
+
+def _other_version(
+    repository: Repository, name: str, notes: Mapping[str, Any]
+) -> tuple[Study, Archived] | None:
+    """The study *name* and what changed since, if it is of another version of the program."""
     try:
         found = repository.study(name)
-        before = repository.definition(name).notes.get(PROGRAM)
+        before = repository.definition(name).notes
     except NotFoundError:
         return None
-    if before is None or before == program:
+    if before.get(PROGRAM) in (None, notes[PROGRAM]):
         return None
-    archived = repository.archive(found)
-    return None if archived is None else Archived(archived.name, _changes(before, program))
+    root = before.get("root")
+    elsewhere = root if root and notes.get("root") not in (None, root) else ""
+    return found, Archived(name, _changes(before[PROGRAM], notes[PROGRAM]), elsewhere)
 
 
 def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:

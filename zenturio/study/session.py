@@ -15,7 +15,7 @@ from zenturio.failpoints import Failpoint
 from zenturio.record import Lease, Repository
 from zenturio.record.driver import Driver
 from zenturio.study.choose import Chosen
-from zenturio.study.define import Archived, define, open_version
+from zenturio.study.define import Archived, define, foresee_version, open_version
 from zenturio.study.progress import Plan, Progress, Summary
 from zenturio.study.run import Run, Settings
 from zenturio.study.source import Hunt, Searching, Source, Walk
@@ -81,7 +81,9 @@ class Session:
         while batch := [each.digest for each in islice(experiments, BATCH)]:
             looked_at += len(batch)
             known += len(self.repository.find(batch))
-        return self.plan(looked_at, known, 0)
+        notes = define(self.application, self.experiments, generator.program).notes
+        archived = foresee_version(self.repository, self.study, notes)
+        return self.plan(looked_at, known, 0, archived)
 
     def run(
         self,
