@@ -88,24 +88,29 @@ def b_levels(work: np.ndarray, edges: list[list[tuple[int, float]]]) -> np.ndarr
 
 
 def plan_time() -> Callable[[np.ndarray], float]:
-    """The compiled objective: from the machine of each task to the time of the last."""
-    case = workflow()
-    work, starts, parents, data = case.work, case.starts, case.parents, case.data
-    speeds, sites = case.speeds, case.sites
+    """The compiled objective: from the machine of each task to the time of the last.
+
+    Its numbers have no signs, so that no access looks whether it counts from the end.
+    """
+    case, number = workflow(), np.uint64
+    starts, parents, sites = (
+        each.astype(number) for each in (case.starts, case.parents, case.sites)
+    )
+    work, data, slowness = case.work, case.data, 1 / case.speeds
+    delays = np.where(np.eye(SITES) == 1, 1 / 20, 1 / 2)
 
     @njit("float64(int64[::1])")
     def score(genes: np.ndarray) -> float:
         free, ends, last = np.zeros(MACHINES), np.empty(TASKS), 0.0
-        for task in range(TASKS):
-            machine = genes[task]
-            ready = free[machine]
-            for at in range(starts[task], starts[task + 1]):
-                other = genes[parents[at]]
-                come = ends[parents[at]]
-                if other != machine:
-                    come += data[at] / (20.0 if sites[other] == sites[machine] else 2.0)
-                ready = max(ready, come)
-            ends[task] = free[machine] = ready + work[task] / speeds[machine]
+        for task in range(number(TASKS)):
+            machine = number(genes[task])
+            site, ready = sites[machine], free[machine]
+            for at in range(starts[task], starts[task + number(1)]):
+                parent = parents[at]
+                other = number(genes[parent])
+                delay = 0.0 if other == machine else delays[sites[other], site]
+                ready = max(ready, ends[parent] + data[at] * delay)
+            ends[task] = free[machine] = ready + work[task] * slowness[machine]
             last = max(last, ends[task])
         return last
 

@@ -28,18 +28,21 @@ FEWEST, MOST = 20, 150
 
 @dataclass(frozen=True)
 class GaSettings:
-    """How generations follow each other; as they stand, what the paper recommends."""
+    """How generations follow each other.
+
+    As the paper has it: population=150 selection=remainder mutation_rate=0.001.
+    """
 
     population: int | None = setting(
         None, "individuals in a generation; auto: 150, fewer for small budgets", low=2
     )
     generations: int = setting(500, "generations at the most, the first one included", low=1)
-    selection: Selection = setting("remainder", "how parents are chosen by their fitness")
+    selection: Selection = setting("tournament", "how parents are chosen by their fitness")
     crossover: Crossover = setting("single", "how two parents exchange genes")
     crossover_rate: float = setting(0.9, "chance that two parents exchange genes", low=0, high=1)
     mutation: Mutation = setting("random", "what a gene mutates to; step: up or down, if ordered")
     mutation_rate: float | None = setting(
-        None, "chance that a gene mutates; auto: 0.001, more for few genes", low=0, high=1
+        None, "chance that a gene mutates; auto: half a gene of each child", low=0, high=1
     )
     reach: float = setting(0.1, "largest step of a mutation, as a share of the set", low=0, high=1)
     scaling: float = setting(2.0, "fitness of the best, as a multiple of the mean; 1: off", low=1)
@@ -89,7 +92,7 @@ class Ga(Walker):
         chosen = self._settings
         rate = chosen.mutation_rate
         if rate is None:
-            rate = max(0.001, 1 / (4 * max(self.genome.length, 1)))
+            rate = 0.5 / max(self.genome.length, 1)
         return Rules(
             _SELECTIONS.index(chosen.selection),
             _CROSSOVERS.index(chosen.crossover),

@@ -46,11 +46,14 @@ def breed(
     """
     size = len(losses)
     elite = min(rules.elite, size)
-    if elite > 0:
+    if elite == 1:
+        children[0] = genes[np.argmin(losses)]
+        parents[0] = np.argmin(losses)
+    elif elite > 0:
         order = np.argsort(losses, kind="mergesort")
         for i in range(elite):
             children[i] = genes[order[i]]
-            parents[i, 0] = parents[i, 1] = order[i]
+            parents[i] = order[i]
     fitness = fitness_of(losses, worst, rules.scaling)
     chosen = np.empty((size - elite + 1) // 2 * 2, dtype=np.int64)
     parents_of(rules.selection, fitness, losses, rules.rounds, rules.share, state, chosen)
@@ -58,8 +61,9 @@ def breed(
     for i in range(0, len(chosen), 2):
         at, father, mother = elite + i, chosen[i], chosen[i + 1]
         twin = children[at + 1] if at + 1 < size else unborn
-        children[at] = genes[father]
-        twin[:] = genes[mother]
+        for gene in range(genes.shape[1]):  # faster than the assignment of slices
+            children[at, gene] = genes[father, gene]
+            twin[gene] = genes[mother, gene]
         parents[at, 0], parents[at, 1] = father, mother
         if at + 1 < size:
             parents[at + 1, 0], parents[at + 1, 1] = mother, father

@@ -30,19 +30,13 @@ _ROWS, _REALS = int64[:, ::1], float64[:, ::1]
 
 
 @njit(cache=True)
-def same(one: Any, other: Any) -> Any:
-    """Whether two rows are equal."""
-    for gene in range(len(one)):
-        if one[gene] != other[gene]:
-            return False
-    return True
-
-
-@njit(cache=True)
-def inherited(child: Any, parents: Any, genes: Any, losses: Any) -> Any:
-    """The loss of the parent that *child* equals; NaN, if it equals none."""
-    for parent in parents:
-        if same(child, genes[parent]):
+def inherited(genes: Any, at: Any, parents: Any, before: Any, losses: Any) -> Any:
+    """The loss of the parent that row *at* of *genes* equals; NaN, if it equals none."""
+    for which in range(2):
+        parent, gene = parents[at, which], 0
+        while gene < genes.shape[1] and genes[at, gene] == before[parent, gene]:
+            gene += 1
+        if gene == genes.shape[1]:
             return losses[parent]
     return np.nan
 
@@ -87,7 +81,7 @@ def evolve(
     while True:
         total, usable = 0.0, 0
         for i in range(size):
-            loss = inherited(genes[i], parents[i], children, before) if generation else np.nan
+            loss = inherited(genes, i, parents, children, before) if generation else np.nan
             if np.isnan(loss):
                 if count >= limits.budget:
                     return found[:finds], marks[:finds], history[:generation], count, "budget"
