@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tests.cli.conftest import SMALL, zen
+from zenturio.study.look import opened
 
 PROGRAM = [sys.executable, "-c", "from zenturio.cli import main; main()"]
 
@@ -53,6 +54,35 @@ def test_another_metric_is_extracted_and_runs_nothing(ran):
     assert {row[facts["columns"].index("word")] for row in facts["rows"]} == {"total"}
     summary = zen("run", ran.name, "--json", cwd=ran.parent).facts
     assert (summary["known"], summary["ok"]) == (7, 0)
+
+
+def test_what_the_kept_output_does_not_hold_is_told_before_anything_is_changed(ran):
+    ran.write_text(SMALL.replace('"total (', '"sum ('))
+    for options, words in ((["--dry-run"], "would be measured"), ([], "measured")):
+        told = zen("extract", "small", *options, cwd=ran.parent)
+        assert f"7 experiments {words} again: total" in told.out
+        assert "7 values are missing" in told.out
+        assert "7 that were ok fail for it" in told.out
+        assert len(rows(ran.parent)["rows"]) == (7 if options else 0)
+    ran.write_text(SMALL)
+    assert "7 that had failed are ok" in zen("extract", "small", cwd=ran.parent).out
+
+
+def test_a_metric_that_is_asked_for_no_more_keeps_what_was_measured(ran):
+    lines = [line for line in SMALL.splitlines() if "METRIC" not in line and "OBJ" not in line]
+    ran.write_text("\n".join(lines))
+    told = zen("extract", "small", cwd=ran.parent)
+    assert "no longer asked for, and kept as measured: total" in told.out
+    assert {row[-1] for row in rows(ran.parent, "--metric", "total")["rows"]} == {10, 20, 30, 40}
+
+
+def test_extracting_from_another_program_says_so_and_keeps_the_files_that_ran(ran):
+    ran.write_text(SMALL.replace("n * 10", "n * 20"))
+    told = zen("extract", "small", cwd=ran.parent)
+    assert "another one (small.py changed): the next run begins a new table" in told.out
+    with opened(str(ran.parent / ".zenturio" / "zenturio.db")) as repository:
+        assert b"n * 10" in repository.definition("small").sources["small.py"]
+    assert "small@1" in zen("run", ran.name, cwd=ran.parent).out
 
 
 def test_another_program_keeps_the_old_results_apart(ran):

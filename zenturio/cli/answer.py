@@ -248,14 +248,18 @@ def extract(
         list[str] | None,
         typer.Argument(metavar="[PATH]...", help="The annotated files, if they were moved."),
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option(help="Say what would come of it; change nothing.")
+    ] = False,
     db: Database = None,
     json: Json = False,
 ) -> None:
     """Measure again what ran, from its kept output.
 
-    For a METRIC that was changed or added; nothing is run.
+    For a METRIC that was changed or added; nothing is run. What the kept output does not hold
+    (the first and last 64 KiB of each stream, and the files that OUTPUT names) is missing then.
 
-    Example: zen extract matmul
+    Examples: zen extract matmul; zen extract matmul --dry-run
     """
     from dataclasses import asdict
 
@@ -263,17 +267,26 @@ def extract(
     from zenturio.study.look import opened
 
     with opened(db) as repository, output.progress("measuring", None) as step:
-        found = again(repository, study, paths or [], step)
-    output.facts(asdict(found)) if json else typer.echo(_extracted(found))
+        found = again(repository, study, paths or [], step, really=not dry_run)
+    output.facts(asdict(found)) if json else typer.echo(_extracted(found, really=not dry_run))
 
 
-def _extracted(found: "Extraction") -> str:
+def _extracted(found: "Extraction", *, really: bool) -> str:
     names = ", ".join(found.metrics) or "nothing new"
-    gone = f"; no longer asked for: {', '.join(found.gone)}" if found.gone else ""
-    missing = f"; {found.missing:,} values are missing" if found.missing else ""
-    return (
-        f"{found.study}: {found.experiments:,} experiments measured again: {names}{gone}{missing}"
-    )
+    done = "measured" if really else "would be measured"
+    lines = [f"{found.study}: {found.experiments:,} experiments {done} again: {names}"]
+    if found.missing:
+        lines.append(f"{found.missing:,} values are missing: the kept output does not hold them")
+    if found.failed:
+        lines.append(f"{found.failed:,} that were ok fail for it; OPTIONAL allows it to be missing")
+    if found.mended:
+        lines.append(f"{found.mended:,} that had failed are ok")
+    if found.gone:
+        lines.append(f"no longer asked for, and kept as measured: {', '.join(found.gone)}")
+    if found.changes:
+        changed = ", ".join(found.changes)
+        lines.append(f"the program is another one ({changed}): the next run begins a new table")
+    return "\n".join(lines)
 
 
 def _names(text: str) -> list[str]:

@@ -69,10 +69,11 @@ def _other_version(
         return None
     root = before.get("root")
     elsewhere = root if root and notes.get("root") not in (None, root) else ""
-    return found, Archived(name, _changes(before[PROGRAM], notes[PROGRAM]), elsewhere)
+    return found, Archived(name, changes_of(before[PROGRAM], notes[PROGRAM]), elsewhere)
 
 
-def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
+def changes_of(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
+    """What is new, gone or changed in *after*, by the digests of a program's parts."""
     words = [f"{part} is new" for part in after if part not in before]
     words += [f"{part} is gone" for part in before if part not in after]
     words += [f"{part} changed" for part in after if before.get(part, after[part]) != after[part]]

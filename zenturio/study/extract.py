@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -9,10 +10,19 @@ from pathlib import Path
 
 from zenturio.annotate import MEASURED, Metric, scan
 from zenturio.errors import InputError
-from zenturio.experiment import Artifact, Evidence, Measure, Meter, Missing, Outcome, Recipe
+from zenturio.experiment import (
+    Artifact,
+    Evidence,
+    Generator,
+    Measure,
+    Meter,
+    Missing,
+    Outcome,
+    Recipe,
+)
 from zenturio.record import Definition, Record, Repository
 from zenturio.record.facts import RECORDED
-from zenturio.study.define import PROGRAM, define, way_of
+from zenturio.study.define import PROGRAM, changes_of, define, way_of
 
 BATCH = 500
 
@@ -26,8 +36,15 @@ class Extraction:
     metrics: tuple[str, ...]
     """Those that were added or are found in another way, and all that are computed."""
     gone: tuple[str, ...]
+    """Those that the files ask for no more; what was measured stays."""
     missing: int
     """Values that the kept output does not hold."""
+    failed: int
+    """Experiments that were ok, and fail now for what is missing."""
+    mended: int
+    """Experiments that had failed for what was missing, and are ok now."""
+    changes: tuple[str, ...] = ()
+    """What else changed in the program: the next run begins a new table."""
 
 
 def extract(
@@ -35,11 +52,14 @@ def extract(
     study: str,
     paths: Sequence[str] = (),
     step: Callable[[int], object] = lambda _count: None,
+    *,
+    really: bool = True,
 ) -> Extraction:
     """Give every experiment of *study* that has ended the metrics that its files ask for now.
 
     The files are those at *paths*, else those that it was run from. A metric that is found as
-    before keeps its value. What the program reported by itself stays.
+    before keeps its value. What the program reported by itself stays. Unless *really*, nothing is
+    changed: the answer says what would be.
     """
     before = repository.definition(study)
     named = list(paths) or list(before.notes.get("paths", ()))
@@ -51,16 +71,22 @@ def extract(
     again = _Again(before, application.metrics)
     planned, program = before.notes.get("experiments", 0), before.notes.get(PROGRAM, {})
     definition = define(application, int(planned), program)
-    repository.open(study, definition)
-    done = missing = 0
+    changes = changes_of(program, Generator(application).program) if program else ()
+    if changes:  # its experiments ran with the files that it had then
+        definition = replace(definition, sources=before.sources)
+    if really:
+        repository.open(study, definition)
+    count: Counter[str] = Counter()
     records = repository.records(study, states=RECORDED)
     while batch := list(islice(records, BATCH)):
         outcomes = [outcome for record in batch for outcome in again.outcomes(repository, record)]
-        repository.remeasure(study, outcomes)
-        done += len(outcomes)
-        missing += sum(isinstance(o.metrics.get(n), Missing) for o in outcomes for n in again.names)
+        if really:
+            repository.remeasure(study, outcomes)
+        count["done"] += len(outcomes)
+        count.update(again.seen(batch, outcomes))
         step(len(batch))
-    return Extraction(study, done, again.names, again.gone, missing)
+    seen = count["done"], again.names, again.gone, count["missing"], count["failed"], count["ok"]
+    return Extraction(study, *seen, changes)
 
 
 class _Again:
@@ -74,19 +100,26 @@ class _Again:
         self.gone = tuple(name for name in ways if name not in wanted)
         self._meter = Meter(Recipe(tuple(changed)))
         self._judge = Meter(Recipe(metrics))
-        self._dropped = {*self.names, *self.gone}
 
     def outcomes(self, repository: Repository, record: Record) -> Iterator[Outcome]:
         """The record's outcome with its new metrics."""
         outcome = record.outcome
         if outcome is None:
             return
-        kept = {n: m for n, m in outcome.metrics.items() if n not in self._dropped}
+        kept = {n: m for n, m in outcome.metrics.items() if n not in self.names}
         logs = repository.logs(record.digest)
         folder = _folder(repository.artifacts(record.digest))
         evidence = Evidence(logs.stdout, logs.stderr, folder, usage=kept)
         metrics = self._meter.measure(record.values, evidence)
         yield self._judged(outcome, metrics)
+
+    def seen(self, batch: list[Record], outcomes: list[Outcome]) -> Iterator[str]:
+        """For each value that is missing and each experiment whose status changed, a word."""
+        before = {record.digest: record.outcome.status for record in batch if record.outcome}
+        for outcome in outcomes:
+            yield from ("missing" for n in self.names if isinstance(outcome.metrics[n], Missing))
+            if outcome.status != before[outcome.digest]:
+                yield outcome.status
 
     def _judged(self, outcome: Outcome, metrics: dict[str, Measure]) -> Outcome:
         """A program that ended well fails only for what it did not say."""
