@@ -61,7 +61,7 @@ class Memory:
                 taken = [v for s in self.studies() for v in (s.view, s.view_all)]
                 study = Study(name, *naming.views(name, taken), self._clock())
                 self._shelves[name] = Shelf(study, definition)
-            self._shelves[name].define(definition)
+            self._shelves[name].define(definition, self._clock())
             return self._shelves[name].study
 
     def archive(self, study: Study) -> Study | None:
@@ -88,8 +88,9 @@ class Memory:
     def studies(self) -> tuple[Study, ...]:
         return tuple(shelf.study for shelf in self._shelves.values())
 
-    def definition(self, study: str) -> Definition:
-        return self._shelf(study).definition
+    def definition(self, study: str, at: float | None = None) -> Definition:
+        shelf = self._shelf(study)
+        return shelf.definition if at is None else shelf.defined(at)
 
     def _shelf(self, name: str) -> Shelf:
         if name not in self._shelves:

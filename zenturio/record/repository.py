@@ -70,8 +70,11 @@ class Repository(Protocol):
         """All studies, in the order of their creation."""
         ...
 
-    def definition(self, study: str) -> Definition:
-        """The newest definition of *study*."""
+    def definition(self, study: str, at: float | None = None) -> Definition:
+        """The newest definition of *study*, or the one that held at the time *at*.
+
+        The oldest, where that was before all of them.
+        """
         ...
 
     def lease(

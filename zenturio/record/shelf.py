@@ -48,9 +48,17 @@ class Shelf:
     ways: dict[str, str] = field(default_factory=dict)
     """Every metric that was declared, and what measures it."""
     events: list[Event] = field(default_factory=list)
+    definitions: list[tuple[float, Definition]] = field(default_factory=list)
+    """Every one that it had, and since when."""
 
-    def define(self, definition: Definition) -> None:
+    def defined(self, at: float) -> Definition:
+        """The definition that held at the time *at*, or the oldest."""
+        held = [each for since, each in self.definitions if since <= at]
+        return held[-1] if held else self.definitions[0][1]
+
+    def define(self, definition: Definition, now: float) -> None:
         self.definition = definition
+        self.definitions.append((now, definition))
         self.parameters |= dict.fromkeys(parameter.name for parameter in definition.parameters)
         self.ways |= {metric.name: metric.how for metric in definition.metrics}
 

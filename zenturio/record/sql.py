@@ -100,8 +100,8 @@ class Sql:
     def studies(self) -> tuple[Study, ...]:
         return self._database.read(studies.all_studies)
 
-    def definition(self, study: str) -> Definition:
-        return self._database.read(lambda t: studies.definition(t, study))
+    def definition(self, study: str, at: float | None = None) -> Definition:
+        return self._database.read(lambda t: studies.definition(t, study, at))
 
     def counts(self, study: str) -> dict[State, int]:
         return self._database.read(lambda t: studies.counts(t, study))

@@ -57,6 +57,8 @@ _NEWEST = (
     .order_by(definitions.c.id.desc())
     .limit(1)
 )
+_AT = _NEWEST.where(definitions.c.at <= bindparam("at"))
+_OLDEST = _NEWEST.order_by(None).order_by(definitions.c.id)
 _SOURCES = (
     select(sources.c.path, contents.c.content)
     .join(contents, contents.c.sha256 == sources.c.sha256)
@@ -215,10 +217,14 @@ def _define(transaction: Transaction, study: int, definition: Definition) -> Non
     )
 
 
-def definition(transaction: Transaction, name: str) -> Definition:
-    """The newest one."""
+def definition(transaction: Transaction, name: str, at: float | None) -> Definition:
+    """The newest one, or that which held at the time *at*; the oldest if that was before all."""
     _, study, _ = one(transaction, name)
-    ((number, document),) = transaction.rows(_NEWEST, study=study)
+    if at is None:
+        held = transaction.rows(_NEWEST, study=study)
+    else:
+        held = transaction.rows(_AT, study=study, at=at) or transaction.rows(_OLDEST, study=study)
+    ((number, document),) = held
     found: Mapping[str, Any] = json.loads(document)
     return Definition(
         parameters=tuple(Field(**field) for field in found["parameters"]),

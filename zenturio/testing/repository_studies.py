@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -91,6 +92,14 @@ class Studies:
         newer = replace(DEFINITION, metrics=(*DEFINITION.metrics, Field("size")), notes={"a": 1})
         repository.open("s", newer)
         assert repository.definition("s") == newer
+
+    def test_a_definition_of_the_past_is_found_by_its_time(self, repository: Repository) -> None:
+        repository.open("s", replace(DEFINITION, notes={"version": 1}))
+        between = repository.lease("s", Driver.here()).since
+        time.sleep(0.02)
+        repository.open("s", replace(DEFINITION, notes={"version": 2}))
+        for at, version in ((0.0, 1), (between, 1), (between + 3600, 2), (None, 2)):
+            assert repository.definition("s", at).notes == {"version": version}
 
     def test_an_unknown_study_is_answered_with_the_nearest(self, repository: Repository) -> None:
         repository.open("matmul", DEFINITION)
