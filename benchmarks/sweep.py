@@ -48,6 +48,8 @@ class Measured:
     cpu: float
     """Milliseconds of the processors for each experiment; hardly harmed by other work."""
     load: str
+    lost: int = 0
+    """Results that are not where the tool keeps them, though its command succeeded."""
 
 
 def measure(
@@ -56,24 +58,28 @@ def measure(
     """The tool and the xargs beside it: medians of *rounds*, fewer where one takes long."""
     tools: list[Taken] = []
     others: list[Taken] = []
+    lost = 0
     while len(tools) < rounds and sum(each.wall for each in tools) < ENOUGH:
-        tool, other = _once(peer, runs, program, cache)
+        tool, other, missing = _once(peer, runs, program, cache)
         tools.append(tool)
         others.append(other)
+        lost = max(lost, missing)
     shares = [b.wall / BESIDE * runs / a.wall for a, b in zip(tools, others, strict=True)]
     version = "" if peer is OURS else peer.version(cache)
-    found = _measured(peer.name, version, runs, tools, median(shares))
+    found = _measured(peer.name, version, runs, tools, median(shares), lost)
     return found, _measured("xargs -P2", "", BESIDE, others, 1.0)
 
 
-def _measured(name: str, version: str, runs: int, taken: list[Taken], share: float) -> Measured:
+def _measured(
+    name: str, version: str, runs: int, taken: list[Taken], share: float, lost: int = 0
+) -> Measured:
     rate = median(runs / each.wall for each in taken)
     cpu = median(each.cpu / runs * 1000 for each in taken)
-    return Measured(name, version, runs, rate, share, cpu, tiny.load())
+    return Measured(name, version, runs, rate, share, cpu, tiny.load(), lost)
 
 
-def _once(peer: Peer, runs: int, program: Path, cache: Path) -> tuple[Taken, Taken]:
-    """What the sweep takes, and what xargs takes beside it, before and behind in the mean."""
+def _once(peer: Peer, runs: int, program: Path, cache: Path) -> tuple[Taken, Taken, int]:
+    """What the sweep takes, what xargs takes in the mean before and behind, and what is lost."""
     with tempfile.TemporaryDirectory(dir=cache) as name:
         folder = Path(name)
         if peer is OURS:
@@ -86,9 +92,11 @@ def _once(peer: Peer, runs: int, program: Path, cache: Path) -> tuple[Taken, Tak
         before = tiny.xargs(program, folder, BESIDE)
         taken = tiny.timed(peer.command, folder, tiny.environment(cache, **given, PATH=path))
         after = tiny.xargs(program, folder, BESIDE)
-        if set(peer.results(folder)) != {2.0 * n for n in range(1, runs + 1)}:
-            raise SystemExit(f"{peer.name} has not the right results")
-    return taken, Taken((before.wall + after.wall) / 2, (before.cpu + after.cpu) / 2)
+        wanted, found = {2.0 * n for n in range(1, runs + 1)}, set(peer.results(folder))
+        if found - wanted:
+            raise SystemExit(f"{peer.name} has results that nobody asked for")
+    beside = Taken((before.wall + after.wall) / 2, (before.cpu + after.cpu) / 2)
+    return taken, beside, len(wanted - found)
 
 
 def table(found: list[Measured], own: Measured, missing: dict[str, str]) -> str:
@@ -101,7 +109,8 @@ def table(found: list[Measured], own: Measured, missing: dict[str, str]) -> str:
         times = "" if each is own else f"{own.share / each.share:.2f}"
         name = f"{each.name} {each.version}".strip()
         numbers = f"{each.rate:,.0f} | {each.share:.3f} | {times} | {each.cpu:.2f}"
-        lines.append(f"| {name} | {each.runs:,} | {numbers} |")
+        lost = f" ({each.lost} lost)" if each.lost else ""
+        lines.append(f"| {name} | {each.runs:,}{lost} | {numbers} |")
     lines += [f"| {name} | not measured: {why} | | | | |" for name, why in missing.items()]
     return "\n".join(lines)
 
@@ -130,8 +139,8 @@ def main() -> None:
             missing[peer.name] = why
             continue
         tiny.calm(asked.patience)
-        print(f"... {peer.name}, {tiny.load()}", file=sys.stderr)
         found.append(measure(peer, min(asked.runs, peer.most), asked.rounds, program, cache)[0])
+        print(found[-1], file=sys.stderr)
     if asked.json:
         facts = {"measured": [asdict(each) for each in found], "missing": missing}
         print(json.dumps(facts, indent=2))

@@ -69,7 +69,7 @@ def rows(file: str, query: str) -> Reader:
 
     def read(folder: Path) -> list[float]:
         connection = sqlite3.connect(folder / file)
-        found = [float(row[0]) for row in connection.execute(query)]
+        found = [float(value) for (value,) in connection.execute(query) if value is not None]
         connection.close()
         return found
 
