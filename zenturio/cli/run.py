@@ -181,6 +181,8 @@ def _print_summary(summary: "Summary", db: str | None) -> None:
     if summary.unfinished:
         words.append(f"{summary.unfinished:,} left: the same command goes on")
     typer.echo(", ".join(words))
+    if summary.alone:
+        typer.echo(f"{summary.alone:,} asked for more CPUs than there are slots, and ran alone")
     if summary.best is not None:
         best = summary.best
         typer.echo(f"best: {best.goal} = {output.number(best.value)} at {settings(best.at)}")
