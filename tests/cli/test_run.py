@@ -5,6 +5,7 @@ import os
 import pty
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -237,6 +238,34 @@ def test_an_experiment_is_shown_and_compared(ran):
     assert "begins with" in zen("show", "0" * 32, cwd=ran.parent, code=2).err
 
 
+def test_an_experiment_says_where_its_files_are_and_what_ran_them(study):
+    study.write_text(SMALL.replace("#ZEN$ OBJ", '#ZEN$ BUILD "true"\n#ZEN$ OBJ') + "1 / 0\n")
+    for command in (["init", "-q"], ["add", "small.py"], ["commit", "-m", "one"]):
+        who = ["-c", "user.name=z", "-c", "user.email=z@example.org"]
+        subprocess.run(
+            ["git", *who, *command], cwd=study.parent, check=True, stdout=subprocess.DEVNULL
+        )
+    told = zen("run", study.name, "--limit", 1, cwd=study.parent, code=3)
+    digest = told.out.split("zen logs ")[1].split()[0]
+    facts = zen("show", digest, "--json", cwd=study.parent).facts
+    assert facts["commands"] == ["true", "python3 small.py"]
+    assert "1 / 0" in (Path(facts["folder"]) / "small.py").read_text()
+    assert facts["provenance"]["git"]["dirty"] is False
+    shown = zen("show", digest, cwd=study.parent).out
+    assert "\nfailed (exit 1)\n" in shown
+    assert f"\ncode: commit {facts['provenance']['git']['commit']} on " in shown
+    assert f"\nfolder: {facts['folder']}\n" in shown
+
+
+def test_experiments_are_compared_with_the_directives_that_they_ran_under(ran):
+    ran.write_text(SMALL.replace("{ 1:4 }", "{ 7:8 }"))
+    zen("run", ran.name, cwd=ran.parent)
+    asked = "SELECT digest FROM study_small_all WHERE n IN (1, 7) AND level = 'high' ORDER BY n"
+    digests = [row[0] for row in zen("sql", asked, "--json", cwd=ran.parent).facts["rows"]]
+    compared = zen("diff", *digests, "--json", cwd=ran.parent).facts
+    assert "-n = 1\n+n = 7" in compared["files"]["small.py"]
+
+
 def test_a_formula_is_fitted(ran):
     (model,) = zen("fit", "small", "--y", "total", "--x", "n", "--json", cwd=ran.parent).facts
     assert model["kind"] == "linear"
@@ -253,6 +282,26 @@ def test_a_picture_is_drawn(ran, ending):
     content = (ran.parent / out).read_bytes()
     signs = {"html": b"<html", "png": b"\x89PNG", "svg": b"<svg", "pdf": b"%PDF"}
     assert signs[ending] in content
+
+
+@pytest.mark.parametrize(
+    ("kind", "title"),
+    [
+        ("line", "mean total over n"),
+        ("parallel", "total across the parameters"),
+        ("heatmap", "total over n and level"),
+    ],
+)
+def test_a_picture_needs_no_more_than_its_kind(ran, kind, title):
+    zen("plot", "small", "--kind", kind, cwd=ran.parent)
+    assert f"small: {title}" in (ran.parent / "small.html").read_text()
+
+
+def test_a_study_of_one_point_is_drawn_over_its_repeats(study):
+    study.write_text(SMALL.replace("#ZEN$ OBJ", "#ZEN$ REPEAT 3\n#ZEN$ OBJ"))
+    zen("run", study.name, "--limit", 1, "--name", "../one", cwd=study.parent)
+    zen("plot", "../one", cwd=study.parent)
+    assert "total over repeat" in (study.parent / "..-one.html").read_text()
 
 
 def test_the_database_is_copied_checked_and_pruned(ran):

@@ -222,11 +222,9 @@ def plot(
 
     with opened(db) as repository:
         table = frame(repository, study, where=_expression(where, "--where"))
-        y = y or ("" if kind == "parallel" else _goal(repository, study))
+        goal = _goal(repository, study)
     wishes: dict[str, Any] = {
-        "x": x or _first_parameter(table, kind),
-        "y": y,
-        "z": z,
+        **_places(table, kind, x, y, z, goal),
         "colour": color,
         "facet": facet,
         "aggregate": agg,
@@ -235,7 +233,8 @@ def plot(
         "axes": tuple(_names(axes)),
         "title": title,
     }
-    path = save(chart(table, kind, **wishes), out or Path(f"{study}.html"))  # type: ignore[arg-type] # it is checked
+    page = Path(f"{study}.html".replace("/", "-"))
+    path = save(chart(table, kind, **wishes), out or page)  # type: ignore[arg-type] # it is checked
     if json:
         output.facts({"picture": str(path), "kind": kind, "rows": len(table)})
     else:
@@ -306,12 +305,16 @@ def _goal(repository: Any, study: str) -> str:
     return goals[0]["expression"] if goals and goals[0]["expression"] in names else "wtime"
 
 
-def _first_parameter(table: Any, kind: str) -> str:
-    """Along x stands, if nothing is said, the first parameter that took several values."""
+def _places(table: Any, kind: str, x: str, y: str, z: str, goal: str) -> dict[str, str]:
+    """What stands where, if nothing is said: parameters that took several values, and the goal."""
     if kind == "parallel":
-        return ""
+        return {"x": x, "y": y or goal, "z": z}
     names = [name for name in table.attrs["parameters"] if table[name].nunique() > 1]
-    return names[0] if names else ""
+    names = [name for name in names or ["repeat"] if name not in (x, y, z)]
+    x = x or next(iter(names), "")
+    if kind not in ("heatmap", "surface"):
+        return {"x": x, "y": y or goal, "z": z}
+    return {"x": x, "y": y or next((n for n in names if n != x), ""), "z": z or goal}
 
 
 def _facts(found: "Result") -> None:

@@ -1,17 +1,25 @@
 """The verbs that look: list, status, show, logs, diff."""
 
 import sys
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from zenturio.cli import output
+from zenturio.cli.experiment import (
+    difference_facts,
+    facts_of,
+    iso,
+    log_facts,
+    moment,
+    print_difference,
+    print_found,
+)
 from zenturio.cli.language import Json
 from zenturio.cli.run import Database
 
 if TYPE_CHECKING:
-    from zenturio.study.look import Difference, Found, Standing
+    from zenturio.study.look import Standing
 
 Digest = Annotated[str, typer.Argument(help="An experiment's digest, or its first digits.")]
 Of = Annotated[str | None, typer.Option("--study", help="The study, where several have it.")]
@@ -43,7 +51,7 @@ def list_studies(db: Database = None, json: Json = False) -> None:
     else:
         output.table(
             ("study", "experiments", "ok", "failed", "left", "created"),
-            [(s.study, s.total, s.ok, s.failed, s.left, _time(s.created)) for s in found],
+            [(s.study, s.total, s.ok, s.failed, s.left, moment(s.created)) for s in found],
             right="lrrrr",
         )
 
@@ -80,9 +88,9 @@ def show(digest: Digest, study: Of = None, db: Database = None, json: Json = Fal
     with opened(db) as repository:
         found = find(repository, digest, study)
     if json:
-        output.facts(_found_facts(found))
+        output.facts(facts_of(found))
     else:
-        _print_found(found)
+        print_found(found, db)
 
 
 def logs(
@@ -108,7 +116,7 @@ def logs(
             await_end(repository, found.record.digest, found.study)
         said = repository.logs(found.record.digest, attempt)
     if json:
-        output.facts({"stdout": _log_facts(said.stdout), "stderr": _log_facts(said.stderr)})
+        output.facts({"stdout": log_facts(said.stdout), "stderr": log_facts(said.stderr)})
         return
     for log, stream in ((said.stdout, sys.stdout), (said.stderr, sys.stderr)):
         stream.flush()
@@ -130,21 +138,11 @@ def diff(
     from zenturio.study.look import difference, find, opened
 
     with opened(db) as repository:
-        found = difference(repository, find(repository, one, study), find(repository, other, study))
+        found = difference(find(repository, one, study), find(repository, other, study))
     if json:
-        output.facts(_difference_facts(found))
+        output.facts(difference_facts(found))
     else:
-        _print_difference(found)
-
-
-def _time(seconds: float | None) -> str:
-    if not seconds:
-        return ""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-
-
-def _iso(seconds: float | None) -> str | None:
-    return datetime.fromtimestamp(seconds, UTC).isoformat() if seconds else None
+        print_difference(found)
 
 
 def _standing_line(standing: "Standing") -> str:
@@ -156,7 +154,7 @@ def _standing_line(standing: "Standing") -> str:
         parts.append(f"{standing.planned - standing.total:,} not begun")
     line = f"{standing.study}: {', '.join(parts)}"
     for driver in standing.drivers:
-        line += f"\n  driven by process {driver.pid} on {driver.host} since {_time(driver.since)}"
+        line += f"\n  driven by process {driver.pid} on {driver.host} since {moment(driver.since)}"
     if standing.left and not standing.drivers:
         line += "\n  nobody drives it: the same zen run goes on"
     return line
@@ -168,122 +166,8 @@ def _standing_facts(standing: "Standing") -> dict[str, Any]:
         "planned": standing.planned,
         "experiments": standing.total,
         **{str(state): count for state, count in standing.counts.items()},
-        "created": _iso(standing.created),
+        "created": iso(standing.created),
         "drivers": [
-            {"host": d.host, "pid": d.pid, "since": _iso(d.since)} for d in standing.drivers
+            {"host": d.host, "pid": d.pid, "since": iso(d.since)} for d in standing.drivers
         ],
     }
-
-
-def _found_facts(found: "Found") -> dict[str, Any]:
-    from zenturio.study.look import plain
-
-    record = found.record
-    outcome = record.outcome
-    return {
-        "digest": record.digest,
-        "study": found.study,
-        "index": record.index,
-        "repeat": record.repeat,
-        "state": record.state,
-        "cause": outcome.cause if outcome else None,
-        "parameters": dict(record.values),
-        "metrics": {name: plain(each) for name, each in found.metrics.items()},
-        "units": dict(found.units),
-        "attempts": [
-            {
-                "number": each.number,
-                "state": each.state,
-                "cause": each.cause,
-                "host": each.host,
-                "started": _iso(each.started),
-                "ended": _iso(each.ended),
-                "exit": each.exit,
-            }
-            for each in found.attempts
-        ],
-        "artifacts": [
-            {"path": a.path, "size": a.size, "sha256": a.sha256, "kept": str(a.kept)}
-            for a in found.artifacts
-        ],
-    }
-
-
-def _print_found(found: "Found") -> None:
-    from zenturio.study.look import words
-
-    record = found.record
-    cause = f" ({record.outcome.cause})" if record.outcome and record.outcome.cause else ""
-    typer.echo(f"experiment {record.digest}\n{record.state}{cause}")
-    typer.echo(f"study {found.study}, point {record.index}, repeat {record.repeat}\n")
-    rows = [
-        ("parameter", n, output.number(v), found.units.get(n, "")) for n, v in record.values.items()
-    ]
-    rows += [
-        ("metric", n, words(each), found.units.get(n, "")) for n, each in found.metrics.items()
-    ]
-    output.table(("", "name", "value", "unit"), rows)
-    if found.attempts:
-        typer.echo()
-        output.table(
-            ("attempt", "state", "cause", "host", "started", "took"),
-            [
-                (a.number, a.state, a.cause, a.host, _time(a.started), _took(a.started, a.ended))
-                for a in found.attempts
-            ],
-            right="r",
-        )
-    for artifact in found.artifacts:
-        typer.echo(f"kept {artifact.path} ({artifact.size:,} bytes) in {artifact.kept}")
-    typer.echo(f"\nwhat it said: zen logs {record.digest[:12]}")
-
-
-def _took(started: float, ended: float | None) -> str:
-    return output.duration(ended - started) if ended and started else ""
-
-
-def _log_facts(log: Any) -> dict[str, Any]:
-    return {
-        "head": log.head.decode("utf-8", "backslashreplace"),
-        "tail": log.tail.decode("utf-8", "backslashreplace"),
-        "bytes": log.size,
-    }
-
-
-def _difference_facts(found: "Difference") -> dict[str, Any]:
-    from zenturio.study.look import plain
-
-    return {
-        "digests": list(found.digests),
-        "parameters": {n: list(pair) for n, pair in found.parameters.items()},
-        "metrics": {n: [plain(each) for each in pair] for n, pair in found.metrics.items()},
-        "files": dict(found.files),
-    }
-
-
-def _print_difference(found: "Difference") -> None:
-    from zenturio.study.look import words
-
-    one, other = (digest[:12] for digest in found.digests)
-    rows = [
-        ("parameter", name, output.number(a), output.number(b), _ratio(a, b))
-        for name, (a, b) in found.parameters.items()
-    ]
-    rows += [
-        ("metric", name, words(a), words(b), _ratio(a, b)) for name, (a, b) in found.metrics.items()
-    ]
-    if rows:
-        output.table(("", "name", one, other, "ratio"), rows)
-    else:
-        typer.echo("parameters and metrics are the same")
-    for path, text in found.files.items():
-        typer.echo(f"\n{path}\n{text}", nl=False)
-    if found.note:
-        typer.echo(f"\n{found.note}")
-
-
-def _ratio(one: Any, other: Any) -> str:
-    numbers = [x for x in (one, other) if isinstance(x, int | float) and not isinstance(x, bool)]
-    if len(numbers) < 2 or numbers[0] == 0:
-        return ""
-    return f"{numbers[1] / numbers[0]:.3g}"

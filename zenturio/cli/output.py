@@ -17,7 +17,7 @@ def facts(value: Any) -> None:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, float) and (not math.isfinite(value)):
-        return repr(value)
+        return "NaN" if math.isnan(value) else f"{'-' * (value < 0)}Infinity"
     if isinstance(value, dict):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -42,7 +42,12 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], *, right: str = "
 def _cell(value: Any) -> str:
     """Text of one line: a value with a line break or a control sign in it must not break it."""
     text = "" if value is None else str(value)
-    return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode("ascii")
+        for each in text
+    )
 
 
 @contextmanager

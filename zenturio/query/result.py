@@ -72,7 +72,8 @@ class Result:
 
 
 def cell(value: Any) -> str:
-    """A value in a table for people: six digits of a real number, nothing for NULL."""
+    """A value in a table for people: six digits of a real number or more, nothing for NULL."""
     if isinstance(value, float):
-        return f"{value:.6g}"
+        # Times since 1970 and sizes in bytes are read as whole numbers.
+        return f"{value:.0f}" if 1e6 <= abs(value) < 1e15 else f"{value:.6g}"
     return text_of(value) if isinstance(value, bool | int | str | None) else str(value)

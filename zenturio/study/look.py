@@ -7,12 +7,13 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from zenturio.errors import InputError, NotFoundError
 from zenturio.experiment import Artifact, Measure, Missing, Series
-from zenturio.record import Attempt, Lease, Record, Repository, State, Study
-from zenturio.record.open import open_repository
+from zenturio.record import Attempt, Definition, Lease, Record, Repository, State, Study
+from zenturio.record.open import FOLDER, open_repository, project_folder
 
 if TYPE_CHECKING:
     from zenturio.expression import Value
@@ -104,6 +105,10 @@ class Found:
     attempts: tuple[Attempt, ...]
     artifacts: tuple[Artifact, ...]
     units: Mapping[str, str] = field(default_factory=dict)
+    definition: Definition = field(default_factory=Definition)
+    """What the study was when it ran."""
+    folder: Path | None = None
+    """Where its files are, if they were kept in this project."""
 
     @property
     def metrics(self) -> Mapping[str, Measure]:
@@ -129,13 +134,18 @@ def find(repository: Repository, digits: str, study: str | None = None) -> Found
         raise InputError(f"{digits} begins several digests: {shown}", cure="give more digits")
     digest, studies = matches[0]
     home = study or studies[0]
-    definition = repository.definition(home)
+    newest = repository.definition(home)
+    attempts = repository.attempts(digest)
+    started = next((each.started for each in reversed(attempts) if each.started), None)
+    folder = project_folder() / FOLDER / "work" / digest
     return Found(
         home,
         repository.row(home, digest),
-        repository.attempts(digest),
+        attempts,
         repository.artifacts(digest),
-        {f.name: f.unit for f in (*definition.parameters, *definition.metrics) if f.unit},
+        {f.name: f.unit for f in (*newest.parameters, *newest.metrics) if f.unit},
+        newest if started is None else repository.definition(home, started),
+        folder if folder.is_dir() else None,
     )
 
 
@@ -157,15 +167,15 @@ class Difference:
     note: str = ""
 
 
-def difference(repository: Repository, one: Found, other: Found) -> Difference:
+def difference(one: Found, other: Found) -> Difference:
     """Where *one* and *other* differ: parameters, metrics, filled files."""
     from zenturio.study.refill import UnfilledError, files_of  # noqa: PLC0415 - it loads NumPy
 
     note, files = "", {}
     try:
         before, after = (
-            files_of(repository, one.study, one.record),
-            files_of(repository, other.study, other.record),
+            files_of(one.definition, one.record),
+            files_of(other.definition, other.record),
         )
         files = _file_differences(before, after)
     except UnfilledError as error:

@@ -7,16 +7,16 @@ from pathlib import Path
 
 from zenturio.annotate import Application, Filler, scan
 from zenturio.errors import InputError
-from zenturio.record import Definition, Record, Repository
+from zenturio.record import Definition, Record
 
 
 class UnfilledError(Exception):
     """The files cannot be made again; says why."""
 
 
-def files_of(repository: Repository, study: str, record: Record) -> dict[str, str]:
-    """The annotated files by path, filled as the study's newest definition fills them."""
-    application = kept_application(repository.definition(study))
+def files_of(definition: Definition, record: Record) -> dict[str, str]:
+    """The annotated files by path, filled as *definition* fills them."""
+    application = kept_application(definition)
     if not application.space.contains(record.values):
         raise UnfilledError("the study's directives have changed since it ran")
     point = application.space.find(record.values)

@@ -1,0 +1,187 @@
+"""How experiments are shown: one with all that is known of it, and where two differ."""
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from zenturio.cli import again, output
+
+if TYPE_CHECKING:
+    from zenturio.study.look import Difference, Found
+
+
+def moment(seconds: float | None) -> str:
+    """A time as a person reads it, in UTC."""
+    if not seconds:
+        return ""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def iso(seconds: float | None) -> str | None:
+    """A time as a program reads it."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat() if seconds else None
+
+
+def facts_of(found: "Found") -> dict[str, Any]:
+    from zenturio.study.look import plain
+
+    record = found.record
+    outcome = record.outcome
+    return {
+        "digest": record.digest,
+        "study": found.study,
+        "index": record.index,
+        "repeat": record.repeat,
+        "state": record.state,
+        "cause": outcome.cause if outcome else None,
+        "parameters": dict(record.values),
+        "metrics": {name: plain(each) for name, each in found.metrics.items()},
+        "units": dict(found.units),
+        "attempts": [
+            {
+                "number": each.number,
+                "state": each.state,
+                "cause": each.cause,
+                "host": each.host,
+                "started": iso(each.started),
+                "ended": iso(each.ended),
+                "exit": each.exit,
+            }
+            for each in found.attempts
+        ],
+        "artifacts": [
+            {"path": a.path, "size": a.size, "sha256": a.sha256, "kept": str(a.kept)}
+            for a in found.artifacts
+        ],
+        "folder": str(found.folder) if found.folder else None,
+        "commands": [*_commands(found)],
+        "provenance": dict(found.definition.provenance),
+    }
+
+
+def print_found(found: "Found", db: str | None) -> None:
+    from zenturio.study.look import words
+
+    record = found.record
+    typer.echo(f"experiment {record.digest}\n{_state(found)}")
+    typer.echo(f"study {found.study}, point {record.index}, repeat {record.repeat}\n")
+    rows = [
+        ("parameter", n, output.number(v), found.units.get(n, "")) for n, v in record.values.items()
+    ]
+    rows += [
+        ("metric", n, words(each), found.units.get(n, "")) for n, each in found.metrics.items()
+    ]
+    output.table(("", "name", "value", "unit"), rows)
+    if found.attempts:
+        typer.echo()
+        output.table(
+            ("attempt", "state", "cause", "host", "started", "took"),
+            [
+                (a.number, a.state, a.cause, a.host, moment(a.started), _took(a.started, a.ended))
+                for a in found.attempts
+            ],
+            right="r",
+        )
+    for artifact in found.artifacts:
+        typer.echo(f"kept {artifact.path} ({artifact.size:,} bytes) in {artifact.kept}")
+    typer.echo()
+    for line in _circumstances(found):
+        typer.echo(line)
+    typer.echo(f"what it said: {again.command('logs', record.digest[:12], db=db)}")
+
+
+def _state(found: "Found") -> str:
+    """``ok``; ``failed (exit 3)``; ``timeout after 1 s``."""
+    record = found.record
+    cause = record.outcome.cause if record.outcome else ""
+    if not cause:
+        return record.state
+    return cause if cause.startswith(record.state) else f"{record.state} ({cause})"
+
+
+def _commands(found: "Found") -> Iterator[str]:
+    """BUILD and RUN as they were written."""
+    for kind in ("builds", "runs"):
+        yield from found.definition.notes.get(kind, ())
+
+
+def _circumstances(found: "Found") -> Iterator[str]:
+    """Commands, code, machine and tool: what somebody needs who wants to run it once more."""
+    provenance = found.definition.provenance
+    for command in _commands(found):
+        yield f"command: {command}"
+    if found.folder:
+        yield f"folder: {found.folder}"
+    if git := provenance.get("git"):
+        dirty = ", with changes that were not committed" if git.get("dirty") else ""
+        yield f"code: commit {git.get('commit') or 'none'} on {git.get('branch')}{dirty}"
+    if host := provenance.get("host"):
+        yield f"started from: {_machine(host)}; zenturio {provenance.get('tool')}"
+
+
+def _machine(host: Mapping[str, Any]) -> str:
+    memory = f"{host['memory'] / 2**30:.3g} GiB" if host.get("memory") else ""
+    cores = f"{host['cores']} cores" if host.get("cores") else ""
+    facts = (host.get("name"), host.get("cpu"), cores, memory, host.get("os"))
+    return ", ".join(str(fact) for fact in facts if fact)
+
+
+def _took(started: float, ended: float | None) -> str:
+    return output.duration(ended - started) if ended and started else ""
+
+
+def log_facts(log: Any) -> dict[str, Any]:
+    return {
+        "head": log.head.decode("utf-8", "backslashreplace"),
+        "tail": log.tail.decode("utf-8", "backslashreplace"),
+        "bytes": log.size,
+    }
+
+
+def difference_facts(found: "Difference") -> dict[str, Any]:
+    from zenturio.study.look import plain
+
+    return {
+        "digests": list(found.digests),
+        "parameters": {n: list(pair) for n, pair in found.parameters.items()},
+        "metrics": {n: [plain(each) for each in pair] for n, pair in found.metrics.items()},
+        "files": dict(found.files),
+        "note": found.note,
+    }
+
+
+def print_difference(found: "Difference") -> None:
+    one, other = (digest[:12] for digest in found.digests)
+    rows = [
+        ("parameter", name, output.number(a), output.number(b), _ratio(a, b))
+        for name, (a, b) in found.parameters.items()
+    ]
+    rows += [
+        ("metric", name, _brief(a), _brief(b), _ratio(a, b))
+        for name, (a, b) in found.metrics.items()
+    ]
+    if rows:
+        output.table(("", "name", one, other, "ratio"), rows)
+    else:
+        typer.echo("parameters and metrics are the same")
+    for path, text in found.files.items():
+        typer.echo(f"\n{path}\n{text}", nl=False)
+    if found.note:
+        typer.echo(f"\n{found.note}")
+
+
+def _ratio(one: Any, other: Any) -> str:
+    numbers = [x for x in (one, other) if isinstance(x, int | float) and not isinstance(x, bool)]
+    if len(numbers) < 2 or numbers[0] == 0:
+        return ""
+    return f"{numbers[1] / numbers[0]:.3g}" if numbers[1] else "0"
+
+
+def _brief(measure: Any) -> str:
+    """A metric in a table of two: why one is missing is what ``zen show`` tells."""
+    from zenturio.experiment import Missing
+    from zenturio.study.look import words
+
+    return "missing" if isinstance(measure, Missing) else words(measure)
