@@ -110,6 +110,56 @@ def test_two_programs_of_one_name_in_two_folders_are_told_apart(tmp_path):
     assert max(row[-1] for row in rows(tmp_path, "--metric", "total")["rows"]) == 80
 
 
+SPEAKS = """\
+import os, sys, time
+print("began", flush=True)
+print("aside", file=sys.stderr, flush=True)
+while not os.path.exists({go!r}): time.sleep(0.05)
+print("ended")
+#ZEN$ RUN "python3 speaks.py"
+"""
+
+
+@pytest.fixture
+def speaking(tmp_path):
+    """A run whose experiment says something, and waits; its digest, and how to let it end."""
+    go = tmp_path / ".go"
+    (tmp_path / "speaks.py").write_text(SPEAKS.format(go=str(go)))
+    run = subprocess.Popen([*PROGRAM, "run", "speaks.py"], cwd=tmp_path, stdout=subprocess.PIPE)
+    assert run.stdout.readline().startswith(b"study speaks")
+    digest = None
+    while digest is None:
+        facts = zen("sql", "SELECT digest FROM study_speaks_all", "--json", cwd=tmp_path).facts
+        digest = facts["rows"][0][0] if facts["rows"] else None
+    yield tmp_path, digest, go
+    go.touch()
+    run.communicate()
+
+
+def test_what_an_experiment_says_is_followed_while_it_runs(speaking):
+    folder, digest, go = speaking
+    with subprocess.Popen(
+        [*PROGRAM, "logs", digest, "--follow"],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as following:
+        assert following.stdout.readline() == b"began\n"
+        assert following.stderr.readline() == b"aside\n"
+        assert following.poll() is None
+        go.touch()
+        assert following.communicate() == (b"ended\n", b"")
+    assert zen("logs", digest, cwd=folder).out == "began\nended\n"
+
+
+def test_what_an_experiment_has_said_is_shown_while_it_runs(speaking):
+    folder, digest, _ = speaking
+    told = zen("logs", digest, cwd=folder)
+    while not told.out:
+        told = zen("logs", digest, cwd=folder)
+    assert (told.out, told.err) == ("began\n", "aside\nit has not ended: --follow waits for more\n")
+
+
 def test_runs_that_differ_in_their_seed_alone_are_repeats(study):
     study.write_text(SMALL.replace("#ZEN$ OBJ", "#ZEN$ REPEAT 5 SEED seed\n#ZEN$ OBJ"))
     zen("run", study.name, cwd=study.parent)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zenturio.annotate.commands import fill_command
-from zenturio.execute import tree
+from zenturio.execute import streams, tree
 from zenturio.execute.cpus import Cpus
 from zenturio.execute.outputs import found
 from zenturio.execute.streams import Stream
@@ -113,6 +113,33 @@ def test_a_run_that_was_stopped_says_why(stop, expected):
 
 
 # Streams
+
+
+def test_a_stream_is_shown_from_its_beginning_and_up_to_a_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(streams, "SHOWN", 20)
+    path = tmp_path / "a.stdout"
+    stream = Stream(4, 4)
+    stream.show(str(path))
+    assert not path.exists()
+    for chunk, seen in ((b"one ", b""), (b"two ", b"one two "), (b"x" * 40, b"one two ")):
+        os.write(stream.write, chunk)
+        stream.drain()
+        if chunk == b"two ":
+            stream.show(str(path))
+        assert (path.read_bytes() if path.exists() else b"") == seen
+    stream.close()
+    assert not path.exists()
+
+
+def test_a_stream_that_cannot_be_shown_is_kept_all_the_same(tmp_path):
+    stream = Stream(4, 4)
+    os.write(stream.write, b"one")
+    stream.drain()
+    stream.show(str(tmp_path / "none" / "a.stdout"))
+    os.write(stream.write, b" two")
+    stream.drain()
+    assert stream.kept() == (b"one ", b"two")
+    stream.close()
 
 
 @given(st.lists(st.binary(max_size=20), max_size=20), st.integers(0, 30), st.integers(1, 30))

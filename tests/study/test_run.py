@@ -534,6 +534,21 @@ def test_progress_adds_up_and_ends_with_all(repository):
     assert last.left == 0
 
 
+def test_what_waits_for_a_slot_is_not_told_to_run(repository):
+    given, told = experiments(10), []
+    place = Held(slots=2)
+    lease = repository.lease("s", Driver.here())
+    run = Run("s", lease, repository, place, Walk(iter(given), 10), listener=told.append)
+    with Drivers() as pool:
+        done = pool.submit(run.drive)
+        eventually(lambda: repository.counts("s")["running"] == 4 and told)
+        run.stop()
+        place.end_all()
+        done.result(10)
+    repository.leave(lease)
+    assert max(progress.running for progress in told) == 2
+
+
 def test_a_listener_that_has_gone_does_not_end_the_study(repository):
     def gone(_progress):
         raise BrokenPipeError

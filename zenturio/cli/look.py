@@ -97,35 +97,51 @@ def logs(
     digest: Digest,
     attempt: Annotated[int | None, typer.Option(min=1, help="Which attempt.")] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Wait until it has ended.")
+        bool, typer.Option("--follow", "-f", help="Print it as it comes, until it has ended.")
     ] = False,
     db: Database = None,
     json: Json = False,
 ) -> None:
     """Print what an experiment said, to the byte.
 
-    Its stdout goes to stdout, its stderr to stderr, when it has ended; --follow waits for that.
+    Its stdout goes to stdout, its stderr to stderr. While it runs, what it has said so far is
+    known on its own machine only, from the project that runs it.
 
     Example: zen logs 5c37b9d7 --follow
     """
-    from zenturio.study.look import await_end, find, opened
+    from zenturio.study.follow import behind, said_so_far
+    from zenturio.study.follow import follow as follow_it
+    from zenturio.study.look import find, opened
 
+    seen = (0, 0)
     with opened(db) as repository:
         found = find(repository, digest)
+        whole = found.record.digest
         if follow:
-            await_end(repository, found.record.digest, found.study)
-        said = repository.logs(found.record.digest, attempt)
+            seen = follow_it(repository, found.study, whole, _nothing if json else _put)
+        elif found.record.state == "running" and attempt is None and not json:
+            said_so_far(whole, _put)
+            typer.echo("it has not ended: --follow waits for more", err=True)
+            return
+        said = repository.logs(whole, attempt)
     if json:
         output.facts({"stdout": log_facts(said.stdout), "stderr": log_facts(said.stderr)})
         return
-    for log, stream in ((said.stdout, sys.stdout), (said.stderr, sys.stderr)):
-        stream.flush()
-        stream.buffer.write(log.head)
-        if log.tail:
-            missing = log.size - len(log.head) - len(log.tail)
-            stream.buffer.write(f"\n[... {missing:,} bytes were not kept ...]\n".encode())
-            stream.buffer.write(log.tail)
-        stream.flush()
+    for number, log in enumerate((said.stdout, said.stderr)):
+        for part in behind(log, seen[number]):
+            _put(number, part)
+
+
+def _put(number: int, content: bytes) -> None:
+    """To stdout or to stderr, to the byte and at once."""
+    stream = (sys.stdout, sys.stderr)[number]
+    stream.flush()
+    stream.buffer.write(content)
+    stream.flush()
+
+
+def _nothing(_number: int, _content: bytes) -> None:
+    """JSON is told at the end, as a whole."""
 
 
 def diff(

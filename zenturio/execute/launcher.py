@@ -23,7 +23,7 @@ from typing import Any
 
 from zenturio.execute import tree, wire
 from zenturio.execute.spawn import Spawner
-from zenturio.execute.streams import Stream
+from zenturio.execute.streams import Stream, shown
 
 _WATCH = 0.1
 """Seconds between two looks at the memory and the number of processes."""
@@ -140,7 +140,7 @@ class Run:
                 self._pump(_QUIET)
                 if not self._over:
                     self._open(streams)
-                    self._wait(step, begun)
+                    self._wait(step, begun, streams)
                 wall += time.monotonic() - begun
                 if self._stop or self._status:
                     break
@@ -156,7 +156,7 @@ class Run:
                 self._streams[stream.fileno()] = stream
                 self._poll.register(stream, select.POLLIN)
 
-    def _wait(self, step: dict[str, Any], begun: float) -> None:
+    def _wait(self, step: dict[str, Any], begun: float, streams: list[Stream]) -> None:
         """Until the command ended, or its run is to be stopped."""
         limit = step["timeout"]
         end = begun + limit if limit is not None else float("inf")
@@ -168,6 +168,9 @@ class Run:
             elif now >= look:
                 look = now + _WATCH
                 self._watch(step["memory"])
+                if self._request.get("shown"):
+                    for stream, path in zip(streams, shown(self._request["folder"]), strict=True):
+                        stream.show(path)
             if not self._stop:
                 self._pump(min(end, look) - now)
 

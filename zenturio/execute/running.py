@@ -130,7 +130,7 @@ class Runner:
             request = self._request(
                 experiment, folder.path, experiment.steps, experiment.environment
             )
-            task.prepared = prepared = Prepared(folder, {**request, "cpus": cpus})
+            task.prepared = prepared = Prepared(folder, {**request, "cpus": cpus, "shown": True})
             try:
                 self._fill(prepared.folder, experiment, built)
             except BaseException:

@@ -109,6 +109,12 @@ class Workspace:
                 os.close(lock)
 
 
+def where(folder: Path, digest: str) -> Path | None:
+    """The folder below *folder* in which the experiment runs at this moment."""
+    found = (folder / "work").glob(f"{_SESSION}*/{digest}")
+    return next(found, None)
+
+
 def at_work(folder: Path) -> list[int]:
     """The processes of the drivers that hold a session below *folder*."""
     found = []

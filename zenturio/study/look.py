@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,9 +16,6 @@ from zenturio.record.open import FOLDER, open_repository, project_folder
 
 if TYPE_CHECKING:
     from zenturio.expression import Value
-
-POLL = 0.5
-"""Seconds between two looks at an experiment that still runs."""
 
 
 @contextmanager
@@ -147,12 +143,6 @@ def find(repository: Repository, digits: str, study: str | None = None) -> Found
         newest if started is None else repository.definition(home, started),
         folder if folder.is_dir() else None,
     )
-
-
-def await_end(repository: Repository, digest: str, study: str) -> None:
-    """Wait while the experiment waits or runs and somebody drives its study."""
-    while repository.row(study, digest).outcome is None and repository.drivers(study):
-        time.sleep(POLL)
 
 
 @dataclass(frozen=True)

@@ -191,7 +191,8 @@ class Run:
 
     def _tell(self) -> None:
         try:
-            running, skipped = len(self._flight), self._supply.skipped
+            # What waits for a slot does not run yet.
+            running, skipped = min(len(self._flight), self._slots), self._supply.skipped
             self._listener(self._tally.progress(self._source.total, running, skipped))
         except OSError:
             # Who looked on has gone, with their terminal or their pipe; the study goes on.

@@ -1,0 +1,48 @@
+"""What was seen of a stream, and what is still to be said of it."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zenturio.experiment import Log
+from zenturio.study.follow import Tail, behind
+
+LOGS = st.tuples(st.binary(max_size=40), st.integers(1, 12), st.integers(1, 12))
+
+
+def kept(content, head, tail):
+    """As the streams of a run keep it."""
+    if len(content) <= head:
+        return Log(content, b"", len(content))
+    return Log(content[:head], content[max(head, len(content) - tail) :], len(content))
+
+
+@given(LOGS, st.integers(0, 40))
+def test_nothing_is_said_twice_and_what_is_lacking_is_counted(log, seen):
+    content, head, tail = log
+    seen = min(seen, len(content))
+    said = b"".join(behind(kept(content, head, tail), seen))
+    before, found, after = said.partition(b"\n[... ")
+    if not found:
+        assert before == content[seen:]
+        return
+    missing, _, rest = after.partition(b" bytes were not kept ...]\n")
+    assert content[seen:].startswith(before)
+    assert content.endswith(rest)
+    assert len(before) + int(missing) + len(rest) == len(content) - seen
+
+
+def test_a_tail_reads_what_is_new_and_the_rest_of_what_was_taken_away(tmp_path):
+    path = tmp_path / "a.stdout"
+    tail = Tail()
+    assert tail.read(str(path)) == b""
+    path.write_bytes(b"one ")
+    assert tail.read(str(path)) == b"one "
+    with path.open("ab") as file:
+        file.write(b"two")
+    path.unlink()
+    assert tail.rest() == b"two"
+    assert tail.seen == 7
+    (tmp_path / "b.stdout").write_bytes(b"anew")
+    assert tail.read(str(tmp_path / "b.stdout")) == b"anew"
+    assert tail.seen == 4
+    tail.close()
