@@ -540,7 +540,7 @@ def test_what_waits_for_a_slot_is_not_told_to_run(repository):
     lease = repository.lease("s", Driver.here())
     run = Run("s", lease, repository, place, Walk(iter(given), 10), listener=told.append)
     with Drivers() as pool:
-        done = pool.submit(run.drive)
+        done = pool.submit(run)
         eventually(lambda: repository.counts("s")["running"] == 4 and told)
         run.stop()
         place.end_all()
