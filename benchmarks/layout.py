@@ -21,6 +21,7 @@ import os
 import random
 import shutil
 import sqlite3
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -174,35 +175,44 @@ QUESTIONS = {
 }
 
 
-def layouts(place: Callable[[], Any], size: int, batch: int) -> list[dict[str, Any]]:
-    """Writing, size and questions of every layout, each in a database of its own."""
-    results = []
-    for layout in (kind() for kind in LAYOUTS):
-        with place() as database:
+def layouts(place: Callable[[str], Any], size: int, batch: int) -> list[dict[str, Any]]:
+    """Writing, size and questions of every layout, each in a database of its own.
+
+    They take turns, batch by batch, so that a busy machine is as busy for all; the median counts.
+    """
+    with contextlib.ExitStack() as stack:
+        rivals = [
+            (layout, stack.enter_context(place(f"layout_{number}")))
+            for number, layout in enumerate(kind() for kind in LAYOUTS)
+        ]
+        for layout, database in rivals:
             layout.create(database)
-            empty = database.size()
-            batches = [range(i, min(i + batch, size)) for i in range(0, size, batch)]
-            seconds = 0.0
-            for numbers in batches:
-                given = [(number, values(number)) for number in numbers]
-                started = time.perf_counter()
-                rows = layout.rows(given)
-                database.sql("BEGIN")
-                database.insert(layout.columns, rows)
-                database.sql("COMMIT")
-                seconds += time.perf_counter() - started
-            asked = {name: _seconds(database, sql) for name, sql in QUESTIONS.items()}
-            results.append(
-                {"place": database.name, "layout": layout.name, "rows_per_second": size / seconds,
-                 "megabytes": (database.size() - empty) / 1e6, **asked}
-            )  # fmt: skip
-    return results
+        empty = [database.size() for _, database in rivals]
+        spent: list[list[float]] = [[] for _ in rivals]
+        for first in range(0, size, batch):
+            given = [(number, values(number)) for number in range(first, first + batch)]
+            for (layout, database), seconds in zip(rivals, spent, strict=True):
+                seconds.append(_spent(lambda: _write(layout, database, given)))  # noqa: B023
+        return [
+            {
+                "place": database.name,
+                "layout": layout.name,
+                "rows_per_second": batch / statistics.median(seconds),
+                "megabytes": (database.size() - before) / 1e6,
+                **{
+                    name: min(_spent(lambda: database.sql(sql)) for _ in range(3))  # noqa: B023
+                    for name, sql in QUESTIONS.items()
+                },
+            }
+            for (layout, database), seconds, before in zip(rivals, spent, empty, strict=True)
+        ]
 
 
-def _seconds(place: Place, sql: str) -> float:
-    started = time.perf_counter()
-    place.sql(sql)
-    return time.perf_counter() - started
+def _write(layout: Any, database: Place, given: Given) -> None:
+    rows = layout.rows(given)
+    database.sql("BEGIN")
+    database.insert(layout.columns, rows)
+    database.sql("COMMIT")
 
 
 def experiment(index: int) -> Experiment:
@@ -217,38 +227,86 @@ def outcome(of: Experiment, said: Log) -> Outcome:
 
 
 def api(url: str, size: int, batch: int) -> list[dict[str, Any]]:
-    """What the calls of a repository cost, with all that they keep."""
+    """What the calls of a repository cost an experiment, with all that they keep: medians.
+
+    *cpu* is this process alone, so it holds on a busy machine too, and says nothing of a server.
+    """
     repository = open_repository(url)
     fields = tuple(Field(name, kind) for name, kind in PARAMETERS.items())
     repository.open("s", Definition(fields, tuple(map(Field, METRICS))))
     lease = repository.lease("s", Driver.here()).number
-    spent = dict.fromkeys(("enter", "add", "claim", "record"), 0.0)
+    meters = {name: Meter() for name in ("enter", "add", "claim", "record", "counts")}
     for start in range(0, size, batch):
         given = [experiment(i) for i in range(start, min(start + batch, size))]
         pairs = [(each, outcome(each, Log())) for each in given]
-        spent["enter"] += _spent(lambda: repository.enter("s", lease, pairs))  # noqa: B023
-    some = max(size // 50, 50)
+        with meters["enter"].of(len(given)):
+            repository.enter("s", lease, pairs)
     said = Log(os.urandom(1000), b"", 1000)
-    for start in range(size, size + some, 50):
+    for start in range(size, size + max(size // 50, 50), 50):
         given = [experiment(i) for i in range(start, start + 50)]
         digests = [each.digest for each in given]
         outcomes = [outcome(each, said) for each in given]
-        spent["add"] += _spent(lambda: repository.add("s", given))  # noqa: B023
-        spent["claim"] += _spent(lambda: repository.claim("s", lease, digests))  # noqa: B023
-        spent["record"] += _spent(lambda: repository.record("s", lease, outcomes))  # noqa: B023
-    counting = min(_spent(lambda: repository.counts("s")) for _ in range(5))
+        with meters["add"].of(50):
+            repository.add("s", given)
+        with meters["claim"].of(50):
+            repository.claim("s", lease, digests)
+        with meters["record"].of(50):
+            repository.record("s", lease, outcomes)
+    for _ in range(9):
+        with meters["counts"].of(1):
+            repository.counts("s")
     repository.close()
-    name = "postgresql" if "://" in url else "sqlite"
-    steps = {step: spent[step] / some for step in ("add", "claim", "record")}
+    labels = {
+        f"enter, batches of {batch}": ("enter",),
+        **{f"{step}, batches of 50": (step,) for step in ("add", "claim", "record")},
+        "add + claim + record, batches of 50": ("add", "claim", "record"),
+        f"counts of {size:,}": ("counts",),
+    }
     return [
-        {"place": name, "what": f"enter, batches of {batch}", "us": spent["enter"] / size * 1e6},
-        *(
-            {"place": name, "what": f"{step}, batches of 50", "us": seconds * 1e6}
-            for step, seconds in steps.items()
-        ),
-        {"place": name, "what": "add + claim + record", "us": sum(steps.values()) * 1e6},
-        {"place": name, "what": f"counts of {size:,}", "us": counting * 1e6},
+        {
+            "place": "postgresql" if "://" in url else "sqlite",
+            "what": label,
+            "cpu": sum(meters[step].cpu for step in steps),
+            "us": sum(meters[step].wall for step in steps),
+        }
+        for label, steps in labels.items()
     ]
+
+
+class Meter:
+    """Microseconds an experiment, of many calls."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._count = 0
+        self._walls: list[float] = []
+        self._cpus: list[float] = []
+
+    @contextlib.contextmanager
+    def of(self, count: int) -> Iterator[None]:
+        wall, cpu = time.perf_counter(), time.process_time()
+        yield
+        passed = time.perf_counter() - wall
+        self.seconds += passed
+        self._count += count
+        self._walls.append(passed / count * 1e6)
+        self._cpus.append((time.process_time() - cpu) / count * 1e6)
+
+    @property
+    def wall(self) -> float:
+        return statistics.median(self._walls)
+
+    @property
+    def mean(self) -> float:
+        return self.seconds / self._count * 1e6
+
+    @property
+    def longest(self) -> float:
+        return max(self._walls)
+
+    @property
+    def cpu(self) -> float:
+        return statistics.median(self._cpus)
 
 
 def _spent(work: Callable[[], object]) -> float:
@@ -258,10 +316,13 @@ def _spent(work: Callable[[], object]) -> float:
 
 
 def journal(folder: Path, size: int) -> list[dict[str, Any]]:
-    """Commits of 1, 50 and 5000 experiments under each journal, alone and beside a reader."""
+    """Commits of 1, 50 and 5000 experiments under each journal, alone and beside a reader.
+
+    Means, for what a reader does to a writer is that some commits wait long.
+    """
     kinds = ((sqlite3, "TRUNCATE"), (newest_sqlite(), "TRUNCATE"), (newest_sqlite(), "WAL"))
     return [
-        _journal(folder, module, mode, batch, min(batch * 400, size), reading)
+        _journal(folder, module, mode, batch, min(batch * 200, size), reading)
         for reading in (False, True)
         for batch in (1, 50, 5000)
         for module, mode in dict.fromkeys(kinds)
@@ -280,26 +341,30 @@ def _journal(
     reader = None
     if reading:
         command = [sys.executable, __file__, READER, module.__name__, str(path)]
-        reader = subprocess.Popen(command, stdout=subprocess.PIPE)
+        reader = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         reader.stdout.readline()
     generator = random.Random(1)
-    started = time.perf_counter()
+    meter = Meter()
     for start in range(0, size, batch):
         numbers = range(start, start + batch)
-        connection.execute("BEGIN IMMEDIATE")
         digests = [(number, generator.randbytes(16), "ok") for number in numbers]
-        connection.executemany("INSERT INTO e VALUES (?, ?, ?)", digests)
         rows = [(number, *values(number)) for number in numbers]
-        connection.executemany(f"INSERT INTO v VALUES ({', '.join('?' * 9)})", rows)
-        connection.execute("COMMIT")
-    seconds = time.perf_counter() - started
+        with meter.of(batch):
+            connection.execute("BEGIN IMMEDIATE")
+            connection.executemany("INSERT INTO e VALUES (?, ?, ?)", digests)
+            connection.executemany(f"INSERT INTO v VALUES ({', '.join('?' * 9)})", rows)
+            connection.execute("COMMIT")
+    reads = 0
     if reader is not None:
         reader.kill()
-        reader.communicate()
+        reads = len(reader.communicate()[0].splitlines())
     connection.close()
     shutil.rmtree(path.parent)
-    return {"sqlite": module.sqlite_version, "journal": mode, "batch": batch, "reader": reading,
-            "us": seconds / size * 1e6}  # fmt: skip
+    return {
+        "sqlite": module.sqlite_version, "journal": mode, "batch": batch, "reader": reading,
+        "reads per second": reads / meter.seconds, "longest ms": meter.longest * batch / 1e3,
+        "us": meter.mean,
+    }  # fmt: skip
 
 
 def read_forever(module: str, path: str) -> None:
@@ -312,6 +377,7 @@ def read_forever(module: str, path: str) -> None:
         asked = "SELECT avg(x) FROM v JOIN e ON e.id = v.id WHERE state = 'ok'"
         connection.execute(asked).fetchall()
         connection.close()
+        print("read", flush=True)
 
 
 @contextlib.contextmanager
@@ -332,21 +398,21 @@ def in_sqlite(folder: Path) -> Iterator[Place]:
 
 
 @contextlib.contextmanager
-def in_postgresql(url: str) -> Iterator[Place]:
+def in_postgresql(url: str, schema: str) -> Iterator[Place]:
     import psycopg
 
     plain = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
     with psycopg.connect(plain, autocommit=True) as connection:
-        connection.execute("DROP SCHEMA IF EXISTS layout CASCADE")
-        connection.execute("CREATE SCHEMA layout")
-        connection.execute("SET search_path = layout")
+        connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+        connection.execute(f"CREATE SCHEMA {schema}")
+        connection.execute(f"SET search_path = {schema}")
 
         def size() -> int:
-            asked = "SELECT pg_total_relation_size('layout.t')"
+            asked = f"SELECT pg_total_relation_size('{schema}.t')"
             return connection.execute(asked).fetchone()[0]
 
         yield Place("postgresql", connection, size)
-        connection.execute("DROP SCHEMA layout CASCADE")
+        connection.execute(f"DROP SCHEMA {schema} CASCADE")
 
 
 @contextlib.contextmanager
@@ -407,11 +473,11 @@ def main() -> None:
     ):
         if "layouts" in results:
             results["layouts"] += layouts(
-                lambda: in_sqlite(Path(folder)), options.size, options.batch
+                lambda _: in_sqlite(Path(folder)), options.size, options.batch
             )
             if url:
                 results["layouts"] += layouts(
-                    lambda: in_postgresql(url), options.size, options.batch
+                    lambda schema: in_postgresql(url, schema), options.size, options.batch
                 )
         if "api" in results:
             results["api"] += api(f"{folder}/api.db", options.size, options.batch)
