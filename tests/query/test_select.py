@@ -227,3 +227,39 @@ def test_a_seed_makes_no_point(repository):
     table = frame(repository, "mc")
     assert list(table.columns) == ["n", "seed", "repeat", "wtime"]
     assert table.attrs["parameters"] == ["n"]
+
+
+WIDE = (5, 2**70, -(2**70), 2**63, 2**63 - 1, -(2**63), 0, 10**30, -(10**30), 2**70 + 1, -(2**64))
+
+
+def test_integers_beyond_63_bits_are_sorted_as_numbers(repository):
+    fill(repository, "big", {"k": "int"}, {"v": ""}, [{"k": v % 7, "v": v} for v in WIDE])
+    for sign, order in (("", sorted(WIDE)), ("-", sorted(WIDE, reverse=True))):
+        found = results(repository, "big", sort=[f"{sign}v"], metrics=["v"])
+        assert [row[-1] for row in found.rows] == order
+    with pytest.raises(InputError, match="has integers beyond 63 bits"):
+        results(repository, "big", where="v > 1")
+
+
+def test_no_number_is_never_the_best(repository):
+    values = (1.5, math.nan, math.inf, -math.inf, None, 0.0)
+    rows = [{"k": k, "r": value} for k, value in enumerate(values)]
+    fill(repository, "s", {"k": "int"}, {"r": "real"}, rows)
+    for sign, order in (("", [3, 5, 0, 2]), ("-", [2, 0, 5, 3])):
+        found = results(repository, "s", sort=[f"{sign}r"])
+        assert [row[0] for row in found.rows][:4] == order
+
+
+def test_minus_zero_is_a_number(repository):
+    rows = [{"k": k, "r": value} for k, value in enumerate((-0.0, 2.0, -0.0, 0.0))]
+    fill(repository, "s", {"k": "int"}, {"r": "real"}, rows)
+    fill(repository, "t", {"k": "int"}, {"r": "real"}, [{"k": 1, "r": -0.0}] * 2)
+    assert results(repository, "s", where="r == 0").rows[0][0] == 0
+    assert results(repository, "s", where="r == 0").found == 3
+    found = results(repository, "s", aggregates=["count"], by=["k"])
+    assert [row[-1] for row in found.rows] == [1, 1, 1, 1]
+    signs = [math.copysign(1, row[-1]) for row in results(repository, "s").rows]
+    assert signs == [-1, 1, -1, 1]
+    assert [math.copysign(1, row[-1]) for row in results(repository, "t").rows] == [-1, -1]
+    stored = [r.outcome.metrics["r"] for r in repository.records("s")]
+    assert [math.copysign(1, value) for value in stored] == signs

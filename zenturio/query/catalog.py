@@ -68,6 +68,11 @@ class Column:
         return self.type is None and bool(self.forms)
 
     @property
+    def wide(self) -> bool:
+        """Whether all its values are integers, some of them beyond 63 bits."""
+        return bool(self.forms & Form.BIG) and not self.forms & ~(Form.BIG | Form.INTEGER)
+
+    @property
     def number(self) -> bool:
         return self.type in ("int", "real")
 

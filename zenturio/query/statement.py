@@ -25,12 +25,15 @@ class Head:
     convert: Callable[[Any], Any] = lambda value: value
     fact: bool = False
     """Whether it stands in the larger view only."""
+    wide: bool = False
+    """Whether its integers are beyond 63 bits: SQLite has them as texts."""
 
     @staticmethod
     def of(column: Column) -> Head:
         """A column of the study as it is."""
         plain = Fragment((column.sql(),), column.type)
-        return Head(column.name, plain, column.unit, column.value, column.role == "fact")
+        fact = column.role == "fact"
+        return Head(column.name, plain, column.unit, column.value, fact, column.wide)
 
 
 class Statement:
@@ -54,8 +57,9 @@ class Statement:
         columns = self.known.columns
         for used in sorted(where.names & columns.keys()):
             if columns[used].mixed:
+                why = "integers beyond 63 bits" if columns[used].wide else "values of several types"
                 raise InputError(
-                    f"{used!r} has values of several types: no condition can be put on it",
+                    f"{used!r} has {why}: no condition can be put on it",
                     cure="export the study, and choose there",
                 )
         fragments = {n: column.fragment(self.dialect) for n, column in columns.items()}
@@ -106,12 +110,29 @@ class Statement:
         return sql(f"{source} WHERE {{}}", joined(" AND ", conditions))
 
     def _orders(self, order: Iterable[tuple[Head, bool]]) -> Iterable[Fragment]:
-        """NULL comes last; texts are ordered by their characters' numbers."""
+        """NULL and NaN come last; texts are ordered by their characters' numbers."""
         for head, falling in order:
-            collated = head.fragment.type == "str" and self.dialect == "postgresql"
-            by = sql('{} COLLATE "C"', head.fragment) if collated else head.fragment
-            yield sql("{} IS NULL", head.fragment)
-            yield sql("{} DESC", by) if falling else by
+            by = head.fragment
+            if self.dialect == "postgresql" and by.type == "real":
+                by = sql("nullif({}, 'NaN')", by)
+            yield sql("{} IS NULL", by)
+            if self.dialect == "postgresql" and by.type == "str":
+                by = sql('{} COLLATE "C"', by)
+            wide = head.wide and self.dialect == "sqlite"
+            for key, against in _of_digits(by) if wide else [(by, False)]:
+                yield sql("{} DESC", key) if falling != against else key
+
+
+def _of_digits(value: Fragment) -> list[tuple[Fragment, bool]]:
+    """What integers are ordered by, some of which are texts, and whether it falls as they rise.
+
+    The sign of a text, its length, and its digits.
+    """
+    sign = "CASE WHEN typeof({}) <> 'text' THEN 0 WHEN substr({}, 1, 1) = '-' THEN -1 ELSE 1 END"
+    length = f"CASE WHEN typeof({{}}) = 'text' THEN ({sign}) * length({{}}) ELSE {{}} END"
+    above, below = (f"CASE WHEN ({sign}) = {which} THEN {{}} END" for which in (1, -1))
+    keys = (sign, 2, False), (length, 5, False), (above, 3, False), (below, 3, True)
+    return [(sql(template, *[value] * count), against) for template, count, against in keys]
 
 
 def restored(columns: Sequence[Column], rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
@@ -123,7 +144,7 @@ def restored(columns: Sequence[Column], rows: Iterable[tuple[Any, ...]]) -> list
             noted = load(remarks)
             for i, column in enumerate(columns):
                 said = noted.get(column.name)
-                if values[i] is None and isinstance(said, float) and math.isnan(said):
+                if isinstance(said, float) and values[i] == (None if math.isnan(said) else said):
                     values[i] = said
         found.append(tuple(values))
     return found

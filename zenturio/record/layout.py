@@ -197,6 +197,8 @@ class _Filling:
         else:
             self.forms[slot.field.name] |= Form.OTHER if form in COLUMNS else form
             self.same[slot.field.name] = values[0]
+            if _is_zero(values[0]) and self._has_column(slot, Form.REAL):
+                self.columns[slot.column(Form.REAL)] = [0.0] * len(values)
 
     def _one_by_one(self, slot: Slot, values: list[Any]) -> None:
         name = slot.field.name
@@ -210,6 +212,13 @@ class _Filling:
             else:
                 self.forms[name] |= Form.OTHER if form in COLUMNS else form
                 self.other.setdefault(row, {})[name] = value
+                if _is_zero(value) and self._has_column(slot, Form.REAL):
+                    self.columns.setdefault(slot.column(Form.REAL), [None] * len(values))[row] = 0.0
+
+
+def _is_zero(value: Any) -> bool:
+    """Minus zero, if no column holds that: the views count it as zero, the JSON keeps its sign."""
+    return type(value) is float and value == 0
 
 
 class Reader:
@@ -251,7 +260,7 @@ class Reader:
         other = codec.load(text)
         for name, places in self._plans[role]:
             value = other.get(name)
-            for place, convert in places:
+            for place, convert in places if value is None else ():
                 if row[place] is not None:
                     value = convert(row[place])
             found.append((name, value))
