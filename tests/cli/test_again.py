@@ -34,7 +34,7 @@ def test_words_are_quoted_for_the_shell():
 
 def test_the_database_is_named_where_the_environment_does_not(monkeypatch):
     monkeypatch.delenv("ZENTURIO_DB", raising=False)
-    assert command("results", "a b") == "zen results 'a b'"
+    assert command("results", "a b") == command("results", "a b", db="") == "zen results 'a b'"
     assert command("results", "a", db="x.db") == "zen results a --db x.db"
     monkeypatch.setenv("ZENTURIO_DB", "x.db")
     assert command("results", "a", db="x.db") == "zen results a"

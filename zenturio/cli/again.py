@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 def command(*words: str, db: str | None = None) -> str:
     """``zen WORDS``, with ``--db`` where the database was named on the command line."""
-    named = [] if db is None or db == os.environ.get("ZENTURIO_DB") else ["--db", _shown(db)]
+    named = [] if not db or db == os.environ.get("ZENTURIO_DB") else ["--db", _shown(db)]
     return shlex.join(["zen", *words, *named])
 
 
