@@ -1,0 +1,67 @@
+"""The example of an engine in a package of its own, installed as its users would."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "engine-plugin"
+
+PROGRAM = """
+import json
+import zenturio as zen
+from zenturio.search import describe, names
+
+found = describe("golden")
+search = zen.search(
+    zen.Space(n=zen.span(1, 1000)), lambda p: abs(p["n"] - 321), engine="golden", jobs=2
+)
+best = zen.search(zen.Space(n=zen.span(1, 7)), lambda p: p["n"], "maximize", "golden", share=0.7)
+try:
+    zen.search(zen.Space(a=[1, 2], b=[1, 2]), lambda p: 1.0, engine="golden")
+except zen.ZenError as error:
+    refused = str(error)
+print(json.dumps({
+    "listed": "golden" in names(), "about": found.about,
+    "settings": [each.name for each in found.settings], "best": dict(search.best.point),
+    "count": search.count, "largest": dict(best.best.point), "refused": refused,
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    target = tmp_path_factory.mktemp("plugin")
+    python = Path(sys.executable)
+    install = ["pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--offline"]
+    subprocess.run(
+        [python.parent / "uv", *install, "--python", python, "--target", target, EXAMPLE],
+        check=True,
+        capture_output=True,
+    )
+    done = subprocess.run(
+        [python, "-c", PROGRAM],
+        env={"PYTHONPATH": str(target), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    return json.loads(done.stdout)
+
+
+def test_the_engine_is_found_by_its_entry_point(told):
+    assert told["listed"]
+    assert told["settings"] == ["share"]
+    assert told["about"].startswith("The best of one ordered parameter")
+
+
+def test_it_finds_the_valley_in_few_trials(told):
+    assert told["best"] == {"n": 321}
+    assert told["count"] < 25
+    assert told["largest"] == {"n": 7}
+
+
+def test_it_says_what_it_is_not_for(told):
+    assert "golden is for one parameter" in told["refused"]

@@ -1,0 +1,235 @@
+"""Search in one call: objectives of every kind, and what comes back."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numba import njit
+
+import zenturio as zen
+from zenturio.errors import InputError
+from zenturio.search import Goals, Trial, names
+from zenturio.search.searching import scores_of
+
+SPACE = zen.Space(n=[8, 1, 4, 2, 16], m=zen.span(1, 30), k=["a", "b", "c"])
+BOUND = SPACE.where("n * m <= 64")
+WIDE = zen.Space(**{f"x{i}": zen.span(0, 99) for i in range(6)})
+
+
+def cost(point):
+    return abs(point["n"] - 4) + abs(point["m"] - 11) + (point["k"] != "b")
+
+
+@njit
+def bowl(genes):
+    total = 0.0
+    for i in range(len(genes)):
+        total += (genes[i] - 11.0) ** 2
+    return total
+
+
+@njit
+def hill(genes):
+    return -bowl(genes)
+
+
+def test_the_example_finds_the_best():
+    found = zen.search(zen.Space(x=range(-9, 10)), lambda point: point["x"] ** 2, engine="hill")
+    assert found.best == Trial(zen.Space(x=range(-9, 10)).find({"x": 0}), (0.0,))
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_threads_change_nothing(jobs):
+    found = zen.search(SPACE, cost, budget=80, seed=5, jobs=jobs)
+    assert list(found.trials) == list(zen.search(SPACE, cost, budget=80, seed=5).trials)
+    assert (found.count, found.ended) == (80, "budget")
+
+
+def test_columns_are_evaluated_many_at_a_time():
+    def batched(columns):
+        return abs(columns["n"] - 4) + abs(columns["m"] - 11) + (columns["k"] != "b")
+
+    found = zen.search(BOUND, batched, budget=80, seed=5, takes="columns")
+    assert found.trials == zen.search(BOUND, cost, budget=80, seed=5).trials
+
+
+def test_several_goals_come_back_as_a_front():
+    def both(columns):
+        return np.stack([columns["n"] + columns["m"], columns["n"] * columns["m"]], axis=1)
+
+    goals = ("minimize", "maximize")
+    found = zen.search(SPACE, both, goals, "nsga2", budget=150, takes="columns")
+    assert [trial.scores for trial in found.front] == sorted(t.scores for t in found.front)
+    assert len(found.front) > 2
+
+
+def test_columns_of_the_wrong_shape_are_refused():
+    with pytest.raises(InputError, match="of shape"):
+        zen.search(SPACE, lambda columns: np.zeros(3), budget=10, takes="columns")
+
+
+def test_what_is_known_is_not_tried_again():
+    before = zen.search(SPACE, cost, budget=40, seed=2)
+    known = {trial.point: trial.scores for trial in before.trials}
+    tried = []
+    again = zen.search(
+        SPACE, lambda p: tried.append(p) or cost(p), budget=60, seed=2, known=known, population=20
+    )
+    assert not known.keys() & set(tried)
+    assert again.count == 60
+
+
+def test_rules_and_settings_reach_the_search():
+    found = zen.search(SPACE, cost, engine="random", budget=400, stops="target=2")
+    assert (found.ended, found.best.scores[0] <= 2) == ("target", True)
+    with pytest.raises(InputError, match="did you mean 'population'"):
+        zen.search(SPACE, cost, populatoin=3)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("space", [WIDE, WIDE.where("x0 <= x1", "x2 != 11")])
+@pytest.mark.parametrize("engine", ["ga", "hill", "anneal", "simplex"])
+def test_a_kernel_finds_what_a_function_of_points_finds(sign, space, engine):
+    kernel, goal = (bowl, "minimize") if sign == 1 else (hill, "maximize")
+
+    def function(point):
+        return sign * sum((value - 11.0) ** 2 for value in point.values())
+
+    if engine == "ga":
+        settings = {"population": 30, "generations": 40, "steady": 100}
+        slow = zen.search(space, function, goal, engine, seed=4, **settings)
+        fast = zen.search(space, kernel, goal, engine, seed=4, **settings)
+        assert fast.best == slow.best
+    else:
+        fast = zen.search(space, kernel, goal, engine, seed=4, budget=600)
+        assert fast.count == 600
+    assert fast.best.scores == (float(function(fast.best.point)),)
+    assert all(space.contains(trial.point) for trial in fast.trials)
+    assert fast.best == fast.trials[-1]
+
+
+@given(st.integers(1, 400), st.sampled_from(["ga", "random", "anneal"]))
+def test_a_kernel_spends_its_budget_exactly(budget, engine):
+    assert zen.search(WIDE, bowl, engine=engine, budget=budget).count == budget
+
+
+def test_a_kernel_keeps_the_trials_that_were_improvements():
+    found = zen.search(WIDE, bowl, budget=2000, seed=3)
+    scores = [trial.scores[0] for trial in found.trials]
+    assert scores == sorted(scores, reverse=True)
+    assert len(set(scores)) == len(scores) == len(found.numbers) < found.count
+    assert found.trials[1:3] == list(found.trials)[1:3]
+    assert found.frame()["trial"].tolist() == list(found.numbers)
+
+
+@pytest.mark.parametrize("engine", ["ga", "hill"])
+def test_a_kernel_stops_at_its_target(engine):
+    found = zen.search(WIDE, bowl, engine=engine, budget=10**6, stops="target=5000")
+    assert (found.ended, found.best.scores[0] <= 5000) == ("target", True)
+    assert found.count == found.numbers[-1]
+
+
+def test_a_kernel_that_fails_everywhere_has_no_best():
+    @njit
+    def nothing(genes):
+        return np.nan * genes[0]
+
+    for engine in ("ga", "random"):
+        found = zen.search(WIDE, nothing, engine=engine, budget=100)
+        assert (found.best, list(found.trials), found.count) == (None, [], 100)
+        assert found.frame().empty
+
+
+def test_kernels_that_cannot_be_used_are_refused():
+    @njit
+    def names_its_genes(genes):
+        return genes.x
+
+    @njit("int64(int64[::1])")
+    def counts(genes):
+        return genes[0]
+
+    @njit("float64(float64[::1])")
+    def real(genes):
+        return genes[0]
+
+    for kernel, told in [
+        (names_its_genes, "cannot be compiled"),
+        (counts, "returns a float"),
+        (real, "cannot be compiled"),
+    ]:
+        with pytest.raises(InputError, match=told):
+            zen.search(WIDE, kernel, budget=10)
+    with pytest.raises(InputError, match="engines that work on genes"):
+        zen.search(WIDE, bowl, engine="exhaustive")
+    with pytest.raises(InputError, match="ends by its budget"):
+        zen.search(WIDE, bowl, budget="10s")
+    with pytest.raises(InputError, match="jobs=1"):
+        zen.search(WIDE, bowl, jobs=2)
+
+
+def test_frames_hold_every_trial():
+    found = zen.search(
+        zen.Space(score=[3, 1, 2]), lambda p: None if p["score"] == 3 else p["score"], "maximize",
+        "exhaustive",
+    )  # fmt: skip
+    frame = found.frame()
+    assert frame.columns.tolist() == ["trial", "score", "score_", "best"]
+    assert frame["score"].tolist() == [3, 1, 2]
+    assert frame["score_"].tolist()[1:] == [1, 2]
+    assert math.isnan(frame["best"][0])
+    assert frame["best"].tolist()[1:] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("answer", "scores"),
+    [
+        (3, (3.0,)),
+        (True, (1.0,)),
+        (None, ()),
+        ((1, None), (1.0, None)),
+        (np.float32(0.5), (0.5,)),
+        (np.array([1, 2]), (1.0, 2.0)),
+        (np.array(7), (7.0,)),
+    ],
+)
+def test_objectives_may_answer_in_many_ways(answer, scores):
+    assert scores_of(answer) == scores
+
+
+@pytest.mark.parametrize("answer", ["fast", object(), {"a": 1}])
+def test_an_answer_that_is_no_number_is_refused(answer):
+    with pytest.raises(InputError, match="returned"):
+        scores_of(answer)
+
+
+def test_an_error_of_the_objective_is_its_callers():
+    def broken(point):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        zen.search(SPACE, broken)
+
+
+def test_a_search_of_a_continuous_space_comes_near_its_best():
+    space = zen.Space(x=zen.uniform(-5, 5), y=zen.loguniform(0.01, 100))
+
+    def bowl_of(point):
+        return (point["x"] - 1.25) ** 2 + math.log(point["y"] / 3) ** 2
+
+    for engine in ("hill", "simplex", "gradient"):
+        found = zen.search(space, bowl_of, engine=engine, budget=400, seed=1)
+        assert found.best.scores[0] < 1e-6, engine
+
+
+def test_goals_keep_their_directions():
+    assert Goals(["Minimize", "maximize"]).directions == ("minimize", "maximize")
+    assert Goals("maximize").scores((-3.0,)) == (3.0,)
+    assert Goals("maximize").scores((math.inf,)) == ()
+
+
+def test_all_engines_are_listed():
+    assert {"ga", "random", "exhaustive", "sobol", "latin", "one-at-a-time", "anneal", "hill",
+            "simplex", "gradient", "nsga2", "optuna", "portfolio"} <= set(names())  # fmt: skip
