@@ -1,0 +1,62 @@
+"""What plans a workflow: the seam, and finding one by name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from zenturio import plugins
+from zenturio.errors import PluginError
+from zenturio.schedule.plan import Plan
+from zenturio.schedule.problem import Problem
+from zenturio.search.settings import NoSettings, Setting, described, settings_of
+
+Kind = Literal["static", "just-in-time", "moldable", "online", "dynamic", "exact"]
+
+
+class Algorithm(Protocol):
+    """Made of its settings and a seed; the same of both and the same problem: the same plan."""
+
+    def plan(self, problem: Problem) -> Plan: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """An algorithm as it is listed."""
+
+    name: str
+    kind: Kind
+    about: str
+    settings: tuple[Setting, ...]
+
+
+def names() -> list[str]:
+    """The names of all algorithms, sorted."""
+    return plugins.names("algorithms")
+
+
+def describe(name: str) -> Description:
+    """What the algorithm *name* does, and what can be set."""
+    found = _found(name)
+    about = (inspect.getdoc(found) or "").partition("\n")[0]
+    return Description(name, found.kind, about, described(_settings(found)))
+
+
+def make(name: str, settings: Mapping[str, Any] | None = None, seed: int = 0) -> Any:
+    """The algorithm *name*; InputError if there is none, or no such setting."""
+    found = _found(name)
+    return found(settings_of(_settings(found), settings or {}, name), seed)
+
+
+def _found(name: str) -> Any:
+    found = plugins.load("algorithms", name)
+    if not callable(found) or not hasattr(found, "kind"):
+        raise PluginError(f"algorithms {name!r} is no algorithm: {found!r} has no kind")
+    return found
+
+
+def _settings(found: Any) -> type[Any]:
+    kind: type[Any] = getattr(found, "Settings", NoSettings)
+    return kind

@@ -1,0 +1,1 @@
+"""Algorithms that plan a workflow, one file each."""

@@ -1,0 +1,237 @@
+"""A workflow: tasks and what each needs of others, kept as columns so that a million are cheap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zenturio.errors import InputError, did_you_mean
+from zenturio.schedule.curve import Curve
+
+Kind = Literal["job", "transfer"]
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One task, as a person writes it."""
+
+    name: str
+    work: float = 0.0
+    """Seconds on a machine of speed 1; of a transfer: bytes."""
+    kind: Kind = "job"
+    machine: str = ""
+    """The abstract machine it runs on: tasks that share one run on the same machine.
+
+    Empty: one of its own. Of a transfer: where it comes from."""
+    target: str = ""
+    """Of a transfer: the abstract machine it goes to."""
+    program: str = ""
+    """What it runs: tasks of one program look alike in pictures and predictions."""
+    tag: str = ""
+    """What a machine must be tagged with to run it."""
+    cores: int = 1
+    memory: float = 0.0
+    times: tuple[float, ...] = ()
+    """Seconds on each machine of the platform, in its order, instead of ``work / speed``."""
+    curve: Curve | None = None
+    """Seconds by number of nodes, if it is moldable."""
+
+
+@dataclass(frozen=True)
+class Links:
+    """For each task the tasks on one side of it: those of task t are at ``start[t]:start[t+1]``."""
+
+    start: NDArray[np.int64]
+    task: Indices
+    edge: Indices
+
+    def of(self, task: int) -> Indices:
+        return self.task[self.start[task] : self.start[task + 1]]
+
+
+@dataclass(frozen=True, eq=False)
+class Workflow:
+    """Tasks in the order they were given, and edges from one that must end to one that waits."""
+
+    name: str
+    names: Sequence[str]
+    work: Floats
+    sources: Indices
+    targets: Indices
+    data: Floats
+    """Bytes along each edge."""
+    more: Mapping[int, Task] = field(default_factory=dict)
+    """Tasks of which more is known than their work and program."""
+    program: Indices | None = None
+    programs: Sequence[str] = ()
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    """What else the file it comes from said: a measured makespan, an author."""
+
+    def __post_init__(self) -> None:
+        for column in (self.work, self.sources, self.targets, self.data):
+            column.flags.writeable = False
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        tasks: Iterable[Task],
+        edges: Iterable[tuple[str, str] | tuple[str, str, float]] = (),
+        **notes: Any,
+    ) -> Workflow:
+        """The workflow of *tasks*, joined by *edges*: from, to, and the bytes between them."""
+        tasks = list(tasks)
+        number = {task.name: i for i, task in enumerate(tasks)}
+        if len(number) < len(tasks):
+            raise InputError(f"workflow {name!r}: two tasks are named {_twice(tasks)!r}")
+        given = list(edges)
+        ends = [(_number(number, a), _number(number, b)) for a, b, *_ in given]
+        programs = {each: i for i, each in enumerate(dict.fromkeys(t.program for t in tasks))}
+        flow = cls(
+            name,
+            tuple(number),
+            np.array([task.work for task in tasks], np.float64),
+            np.array([a for a, _ in ends], np.int32),
+            np.array([b for _, b in ends], np.int32),
+            np.array([edge[2] if len(edge) > 2 else 0.0 for edge in given], np.float64),
+            {i: task for i, task in enumerate(tasks) if task != _plain(task)},
+            np.array([programs[task.program] for task in tasks], np.int32),
+            tuple(programs),
+            notes,
+        )
+        flow.check()
+        return flow
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __repr__(self) -> str:
+        return f"<Workflow {self.name}: {len(self)} tasks, {len(self.data)} edges>"
+
+    def task(self, number: int) -> Task:
+        if number in self.more:
+            return self.more[number]
+        program = "" if self.program is None else self.programs[self.program[number]]
+        return Task(self.names[number], float(self.work[number]), program=program)
+
+    @property
+    def tasks(self) -> Iterator[Task]:
+        return (self.task(i) for i in range(len(self)))
+
+    @property
+    def edges(self) -> Iterator[tuple[str, str, float]]:
+        for a, b, data in zip(self.sources, self.targets, self.data, strict=True):
+            yield self.names[a], self.names[b], float(data)
+
+    @cached_property
+    def before(self) -> Links:
+        """What each task waits for."""
+        return _links(self.targets, self.sources, len(self))
+
+    @cached_property
+    def after(self) -> Links:
+        """What waits for each task."""
+        return _links(self.sources, self.targets, len(self))
+
+    @cached_property
+    def order(self) -> Indices:
+        """The tasks, each after all that it waits for; refused where there is a loop."""
+        found = self._sorted
+        if len(found) < len(self):
+            raise InputError(
+                f"workflow {self.name!r} has a loop: {' -> '.join(self._loop(found))}",
+                cure="a static algorithm needs none; zen simulate --algorithm hybrid plays loops",
+            )
+        return found
+
+    @property
+    def looped(self) -> bool:
+        return len(self._sorted) < len(self)
+
+    @cached_property
+    def _sorted(self) -> Indices:
+        """What can be ordered, level by level; tasks of one level as they were given."""
+        waiting = np.bincount(self.targets, minlength=len(self))
+        ready = np.flatnonzero(waiting == 0)
+        levels = []
+        while len(ready):
+            levels.append(ready)
+            freed = self.after.task[_spans(self.after.start, ready)]
+            np.subtract.at(waiting, freed, 1)
+            ready = np.unique(freed[waiting[freed] == 0])
+        return np.concatenate(levels).astype(np.int32) if levels else np.zeros(0, np.int32)
+
+    @cached_property
+    def level(self) -> Indices:
+        """How many edges the longest way from a first task to each has."""
+        found = np.zeros(len(self), np.int32)
+        for task in self.order.tolist():
+            above = self.before.of(task)
+            if len(above):
+                found[task] = found[above].max() + 1
+        return found
+
+    def check(self) -> None:
+        """Refuse what no schedule could be made of."""
+        wrong = np.flatnonzero(~(np.isfinite(self.work) & (self.work >= 0)))
+        if len(wrong):
+            task = wrong[0]
+            raise InputError(f"task {self.names[task]!r} has work {self.work[task]}: 0 or more")
+        wrong = np.flatnonzero(~(np.isfinite(self.data) & (self.data >= 0)))
+        if len(wrong):
+            a, b = self.names[self.sources[wrong[0]]], self.names[self.targets[wrong[0]]]
+            raise InputError(f"edge {a} -> {b} has {self.data[wrong[0]]} bytes: 0 or more")
+        own = np.flatnonzero(self.sources == self.targets)
+        if len(own):
+            raise InputError(f"task {self.names[self.sources[own[0]]]!r} waits for itself")
+
+    def _loop(self, ordered: Indices) -> list[str]:
+        """A loop among the tasks that could not be ordered."""
+        left = np.ones(len(self), bool)
+        left[ordered] = False
+        at = int(np.flatnonzero(left)[0])
+        way: list[int] = []
+        while at not in way:
+            way.append(at)
+            above = self.before.of(at)
+            at = int(above[left[above]][0])
+        return [self.names[i] for i in [*way[way.index(at) :], at][::-1]]
+
+
+def _plain(task: Task) -> Task:
+    return Task(task.name, task.work, program=task.program)
+
+
+def _twice(tasks: Sequence[Task]) -> str:
+    seen: set[str] = set()
+    return next(t.name for t in tasks if t.name in seen or seen.add(t.name))  # type: ignore[func-returns-value]
+
+
+def _number(number: Mapping[str, int], name: str) -> int:
+    try:
+        return number[name]
+    except KeyError:
+        raise InputError(f"no task is named {name!r}", cure=did_you_mean(name, number)) from None
+
+
+def _links(key: Indices, other: Indices, count: int) -> Links:
+    by = np.argsort(key, kind="stable").astype(np.int32)
+    start = np.zeros(count + 1, np.int64)
+    np.cumsum(np.bincount(key, minlength=count), out=start[1:])
+    return Links(start, other[by], by)
+
+
+def _spans(start: NDArray[np.int64], rows: NDArray[Any]) -> NDArray[np.int64]:
+    """The places ``start[r]:start[r+1]`` of all *rows*, one after the other."""
+    lengths = start[rows + 1] - start[rows]
+    ends = np.cumsum(lengths)
+    steps = np.arange(ends[-1] if len(ends) else 0, dtype=np.int64)
+    found: NDArray[np.int64] = steps + np.repeat(start[rows] - ends + lengths, lengths)
+    return found
