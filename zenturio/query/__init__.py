@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from zenturio.query.exporting import FORMATS, export, format_of, jsonable
     from zenturio.query.fitting import KINDS, fit, fit_each, fits
     from zenturio.query.frames import frame
+    from zenturio.query.importance import Importances, importances
     from zenturio.query.model import Model
     from zenturio.query.raw_limits import Limits
     from zenturio.query.result import Result
@@ -21,6 +22,7 @@ _HOMES = {
     "exporting": ("FORMATS", "export", "format_of", "jsonable"),
     "fitting": ("KINDS", "fit", "fit_each", "fits"),
     "frames": ("frame",),
+    "importance": ("Importances", "importances"),
     "model": ("Model",),
     "asking": ("raw",),
     "raw_limits": ("Limits",),
@@ -33,6 +35,7 @@ __all__ = [
     "FORMATS",
     "KINDS",
     "Comparison",
+    "Importances",
     "Limits",
     "Model",
     "Result",
@@ -43,6 +46,7 @@ __all__ = [
     "fits",
     "format_of",
     "frame",
+    "importances",
     "jsonable",
     "raw",
     "results",

@@ -105,3 +105,36 @@ def ratio_interval(
     tail = NormalDist().cdf(-wide)
     low, high = np.quantile(ratios, [tail, 1 - tail])
     return Interval(float(low), float(high))
+
+
+def fisher(ratio: float, above: int, below: int) -> float:
+    """P(F >= *ratio*) of Fisher's distribution with *above* and *below* degrees of freedom."""
+    return _beta(below / (below + above * ratio), below / 2, above / 2)
+
+
+def _beta(x: float, a: float, b: float) -> float:
+    """The regularized incomplete beta function, by its continued fraction (DLMF 8.17.22)."""
+    if not 0 < x < 1:
+        return float(x >= 1)
+    if x > (a + 1) / (a + b + 2):  # where the fraction of the complement converges sooner
+        return 1 - _beta(1 - x, b, a)
+    scale = a * math.log(x) + b * math.log1p(-x)
+    scale += math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+    return math.exp(scale) / (a * _fraction(x, a, b))
+
+
+def _fraction(x: float, a: float, b: float) -> float:
+    """1 + d1 / (1 + d2 / (1 + ...)), evaluated from the front (Lentz)."""
+    value, up, down = 1.0, 1.0, 0.0
+    for n in range(1, 100_000):
+        m = n // 2
+        if n % 2:
+            term = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        else:
+            term = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        down = 1 / (1 + term * down)
+        up = 1 + term / up
+        value *= up * down
+        if abs(up * down - 1) < 1e-14:
+            break
+    return value

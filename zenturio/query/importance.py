@@ -1,0 +1,250 @@
+"""Which parameters matter for a metric: shares of its variance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from zenturio.errors import InputError
+from zenturio.query.levels import Codes, Ints, combined, levels_of
+from zenturio.query.points import known, numbers
+from zenturio.query.result import Result
+from zenturio.query.statistics import CONFIDENCE, fisher
+
+LEAST = 0.01
+"""A parameter of a smaller share does not matter, however sure that share is."""
+
+Floats = np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One value of a parameter, or some neighbouring ones."""
+
+    label: str
+    rows: int
+    mean: float
+    """Of the metric at this level, if all other parameters were as they are on average."""
+
+
+@dataclass(frozen=True, slots=True)
+class Importance:
+    """How much of a metric's variance goes with one parameter."""
+
+    parameter: str
+    share: float
+    """Of the variance of all rows, what goes with the parameter alone: its main effect."""
+    total: float | None
+    """The same with all interactions that it takes part in, without what repeats would differ by
+    anyway; known only where each of its values meets all combinations of the others, repeatedly.
+    """
+    chance: float
+    """How likely as large an effect is where there is none; NaN where that cannot be known."""
+    levels: tuple[Level, ...]
+
+    @property
+    def matters(self) -> bool:
+        """Whether its share is worth knowing, and not likely to be chance."""
+        whole = self.share if self.total is None else max(self.share, self.total)
+        return whole >= LEAST and self.chance < 1 - CONFIDENCE
+
+    @property
+    def range(self) -> float:
+        """How far the means of its levels are apart."""
+        means = [level.mean for level in self.levels]
+        return max(means) - min(means)
+
+
+@dataclass(frozen=True)
+class Importances:
+    """The parameters of a study by what they mean for one metric, the most important first."""
+
+    metric: str
+    parameters: tuple[Importance, ...]
+    noise: float | None
+    """The share in which repeats of the same point differ; none where nothing was repeated."""
+    interactions: float
+    """The share of all that is neither noise nor a main effect."""
+    rows: int
+    points: int
+    same: tuple[str, ...] = ()
+    """Parameters that have one value in all rows: nothing can be said of them."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader should know before believing the shares."""
+        rest = "interactions and noise" if self.noise is None else "interactions"
+        said = [f"{self.rows:,} rows at {self.points:,} points; {rest}: {self.interactions:.1%}"]
+        if self.noise is not None:
+            said[0] += f"; noise of repeats: {self.noise:.1%}"
+        if self.same:
+            said.append(f"the same in all rows: {', '.join(self.same)}")
+        return tuple(said)
+
+    def result(self) -> Result:
+        """The shares as a table."""
+        columns = ("parameter", "share", "total", "chance", "worst to best", "matters")
+        rows = tuple(
+            (p.parameter, p.share, p.total, _known(p.chance), p.range, p.matters)
+            for p in self.parameters
+        )
+        return Result(columns, rows, found=len(rows), notes=self.notes)
+
+
+def importances(frame: pd.DataFrame, metric: str, parameters: Sequence[str] = ()) -> Importances:
+    """How much of the variance of *metric* goes with each of the *parameters* of *frame*.
+
+    Without *parameters*, all that the frame of a study names. An additive model is fitted by least
+    squares, with a term for each value; of numbers with many values, for each of ten groups of
+    neighbours. A share is the covariance of a parameter's term with the metric, over the metric's
+    variance (Li et al. 2010): where all combinations are equally frequent it is the main effect of
+    the analysis of variance, and where they are not (points that a search chose) what another
+    parameter explains is not counted twice. With the interactions and the noise, shares sum to 1.
+    """
+    wanted = tuple(parameters) or tuple(frame.attrs.get("parameters", ()))
+    known(frame, (metric, *wanted))  # type: ignore[arg-type] # a frame is a mapping to it
+    y = numbers(frame, metric)  # type: ignore[arg-type]
+    used = np.isfinite(y)
+    if not used.any():
+        raise InputError(f"{metric!r} has no number in any row")
+    y = y[used]
+    codes = {name: levels_of(frame[name][used]) for name in wanted}
+    varied = {name: each for name, each in codes.items() if len(each.labels) > 1}
+    if not varied:
+        raise InputError(f"no parameter varies in the {len(y):,} rows that have {metric!r}")
+    return _Shares(metric, y, varied).all(tuple(n for n in codes if n not in varied))
+
+
+class _Shares:
+    """The sums of squares that shares are made of."""
+
+    def __init__(self, metric: str, y: Floats, codes: dict[str, Codes]) -> None:
+        self._metric = metric
+        self._codes = codes
+        self._mean = float(y.mean())
+        self._y = y - self._mean
+        self._all = float(self._y @ self._y)
+        self._fit = _Additive(self._y, [each.groups for each in codes.values()])
+        point = combined([each.exact for each in codes.values()])
+        self._points = int(point.max()) + 1
+        self._freedom = len(y) - self._points
+        """Of the repeats: how often a point was measured beyond its first time."""
+        self._noise = _within(self._y, point)
+
+    def all(self, same: tuple[str, ...]) -> Importances:
+        """All of them, the most important first."""
+        found = [self._importance(at, name) for at, name in enumerate(self._codes)]
+        noise = self._share(self._noise) if self._freedom else None
+        rest = max(0.0, 1 - sum(each.share for each in found) - (noise or 0.0))
+        return Importances(
+            self._metric,
+            tuple(sorted(found, key=lambda each: -max(each.share, each.total or 0.0))),
+            noise,
+            rest if self._all else 0.0,
+            len(self._y),
+            self._points,
+            same,
+        )
+
+    def _importance(self, at: int, name: str) -> Importance:
+        codes = self._codes[name]
+        terms = self._fit.terms(at)
+        counts = np.bincount(codes.groups, minlength=len(codes.labels))
+        levels = [
+            Level(label, int(rows), self._mean + float(term))
+            for label, rows, term in zip(codes.labels, counts, terms, strict=True)
+        ]
+        share = self._share(float(terms[codes.groups] @ self._y))
+        total, chance = self._whole(name) or (None, self._chance(self._fit.without(at), codes))
+        return Importance(name, share, total, chance, tuple(levels))
+
+    def _whole(self, name: str) -> tuple[float, float] | None:
+        """The share of a parameter with its interactions, and how likely it is by chance."""
+        others = [each.exact for other, each in self._codes.items() if other != name]
+        rest = combined(others) if others else np.zeros(len(self._y), dtype=np.int64)
+        groups = int(rest.max()) + 1
+        values = int(self._codes[name].exact.max()) + 1
+        if not self._freedom or groups * values != self._points:
+            return None
+        freedom = self._points - groups
+        squares = max(0.0, _within(self._y, rest) - self._noise)
+        error = self._noise / self._freedom
+        chance = _tail(squares / freedom, error, freedom, self._freedom, self._all)
+        return self._share(max(0.0, squares - freedom * error)), chance
+
+    def _chance(self, squares: float, codes: Codes) -> float:
+        """How likely main effects of these *squares* are where there are none."""
+        freedom = len(codes.labels) - 1
+        error, rest = self._noise, self._freedom
+        if not rest:  # nothing was repeated: what the additive model misses is noise
+            error, rest = self._all - self._fit.explained, len(self._y) - 1 - self._fit.freedom
+        if rest < 1:
+            return math.nan
+        return _tail(squares / freedom, error / rest, freedom, rest, self._all)
+
+    def _share(self, squares: float) -> float:
+        return squares / self._all if self._all else 0.0
+
+
+class _Additive:
+    """The least squares of a term for each level of each parameter."""
+
+    def __init__(self, y: Floats, groups: Sequence[Ints]) -> None:
+        self._counts = [np.bincount(each) for each in groups]
+        ends = np.cumsum([0, *map(len, self._counts)])
+        self._spans = [slice(ends[i], ends[i + 1]) for i in range(len(groups))]
+        self._normal = np.zeros((ends[-1], ends[-1]))
+        for i, one in enumerate(groups):
+            for j, other in enumerate(groups[: i + 1]):
+                shape = len(self._counts[i]), len(self._counts[j])
+                pairs = np.bincount(one * shape[1] + other, minlength=shape[0] * shape[1])
+                self._normal[self._spans[i], self._spans[j]] = pairs.reshape(shape)
+                self._normal[self._spans[j], self._spans[i]] = pairs.reshape(shape).T
+        self._right = np.concatenate([np.bincount(each, y) for each in groups])
+        self._terms, self.explained, self.freedom = _solved(self._normal, self._right)
+
+    def terms(self, at: int) -> Floats:
+        """The terms of one parameter, whose mean over all rows is 0."""
+        found = self._terms[self._spans[at]]
+        centred: Floats = found - np.average(found, weights=self._counts[at])
+        return centred
+
+    def without(self, at: int) -> float:
+        """By how much less is explained without this parameter."""
+        kept = np.delete(np.arange(len(self._right)), self._spans[at])
+        if not len(kept):
+            return self.explained
+        return max(0.0, self.explained - _solved(self._normal[np.ix_(kept, kept)],
+                                                 self._right[kept])[1])  # fmt: skip
+
+
+def _solved(normal: Floats, right: Floats) -> tuple[Floats, float, int]:
+    """The shortest solution, the sum of squares that it explains, and its freedom.
+
+    The terms of all parameters but one are known up to a constant, so *normal* is singular.
+    """
+    terms, _, rank, _ = np.linalg.lstsq(normal, right, rcond=1e-10)
+    return terms, float(terms @ right), int(rank) - 1
+
+
+def _within(y: Floats, group: Ints) -> float:
+    """The sum of squares of *y* about the mean of each group."""
+    means = np.bincount(group, y) / np.bincount(group)
+    off = y - means[group]
+    return float(off @ off)
+
+
+def _tail(effect: float, error: float, above: int, below: int, scale: float) -> float:
+    """How likely a ratio of mean squares is at least as large where there is no effect."""
+    rounding = 1e-12 * scale
+    if effect <= rounding:
+        return 1.0
+    return 0.0 if error * below <= rounding else fisher(effect / error, above, below)
+
+
+def _known(number: float) -> float | None:
+    return None if math.isnan(number) else number
