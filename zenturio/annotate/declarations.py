@@ -131,7 +131,9 @@ def _no_set(body: Passage, sign: str, at: int, keyword: str) -> AnnotationError:
         cure = f"write {keyword} name = {{ … }}; := if it is computed from other parameters"
         place = body.place(start, start + max(len(sign), 1))
         return AnnotationError(message, place=place, cure=cure)
-    word = body.text[at:].split()[0] if sign == "=" and body.text[at:].strip("= ") else ""
+    written = body.text[at:].strip() if sign == "=" and body.text[at:].strip("= ") else ""
+    call = re.match(r"\w+\([^()]*\)", written)
+    word = call[0] if call else written.split()[0] if written else ""
     value = word.rstrip(",") or "1, 2, 4"
     cure = f"write = {{ {value} }}"
     if word.isidentifier():

@@ -193,7 +193,9 @@ class Checker:
         elif None in pair or len(pair) == 1 or pair == {"int", "real"}:
             return
         else:
-            cure = "a number in quotes is a text" if "str" in pair else ""
+            cure = (
+                "4 in quotes is a text, and so is 512MB in a set: 4, 512e6" if "str" in pair else ""
+            )
             what = "are never equal" if operator in ("==", "!=") else "have no order"
             told = f"{_shown(left)}, which is {a}, and {_shown(right)}, which is {b}, {what}"
             self._complain(where, told, cure)
