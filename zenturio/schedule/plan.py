@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from functools import cached_property, singledispatch
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ from zenturio.schedule.workflow import Floats, Indices
 
 SLACK = 1e-9
 """By how much of the makespan two ways of adding the same numbers may differ."""
+
+P = TypeVar("P")
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +49,14 @@ class Plan:
         return f"{name}/{processor - first}" if several else name
 
 
-def faults(plan: Plan) -> Iterator[str]:
+@singledispatch
+def faults(plan: Any) -> Iterator[str]:
     """Each way in which *plan* cannot be carried out, in words."""
+    raise TypeError(f"{plan!r} is no plan")
+
+
+@faults.register
+def _(plan: Plan) -> Iterator[str]:
     problem = plan.problem
     if not (len(plan.processor) == len(plan.start) == len(plan.end) == problem.tasks):
         yield f"{len(plan.end)} of {problem.tasks} tasks are planned"
@@ -70,7 +78,7 @@ def faults(plan: Plan) -> Iterator[str]:
         yield f"{names[task]} and {names[problem.group[task]]} must share a machine"
 
 
-def check(plan: Plan) -> Plan:
+def check(plan: P) -> P:
     """*plan*, if it can be carried out; else refused with its first fault."""
     for fault in faults(plan):
         raise InputError(f"not a plan: {fault}")
