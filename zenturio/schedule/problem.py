@@ -29,7 +29,9 @@ class Problem:
     row: Indices
     pace: Floats
     group: Indices
-    """Tasks of one group run on one processor: those that share an abstract machine."""
+    """Tasks of one group run on one processor: those that share an abstract machine.
+
+    None of them can run where another of them cannot."""
     node: Indices
     """The machine that each processor is of."""
     site: Indices
@@ -56,8 +58,10 @@ class Problem:
             row[i] = kinds[kind]
         sites = {site: i for i, site in enumerate(platform.sites)}
         site = np.array([sites[machine.site] for machine in platform.machines], np.int32)
+        group = _groups(flow)
+        row, pace = _joined(flow, group, row, np.array(paces))
         return cls(
-            flow, platform, work, row, np.array(paces)[:, node], _groups(flow), node, site[node],
+            flow, platform, work, row, pace[:, node], group, node, site[node],
             platform.latency, 1 / platform.bandwidth,
         )  # fmt: skip
 
@@ -132,3 +136,26 @@ def _groups(flow: Workflow) -> Indices:
         if task.machine:
             group[i] = shared.setdefault(task.machine, i)
     return group
+
+
+def _joined(flow: Workflow, group: Indices, row: Indices, pace: Floats) -> tuple[Indices, Floats]:
+    """*row* and *pace*, infinite for all tasks of a group where one of them cannot run."""
+    members: dict[int, list[int]] = {}
+    for i, task in flow.more.items():
+        if task.machine:
+            members.setdefault(int(group[i]), []).append(i)
+    kinds: dict[tuple[int, bytes], int] = {}
+    paces = list(pace)
+    for tasks in members.values():
+        fits = np.isfinite(pace[row[tasks]]).all(axis=0)
+        if not fits.any():
+            names = ", ".join(flow.names[i] for i in tasks)
+            raise InputError(f"no machine can run all of {names}, which share one")
+        for i in tasks:
+            if (np.isfinite(pace[row[i]]) != fits).any():
+                kind = (int(row[i]), fits.tobytes())
+                if kind not in kinds:
+                    kinds[kind] = len(paces)
+                    paces.append(np.where(fits, pace[row[i]], np.inf))
+                row[i] = kinds[kind]
+    return row, np.array(paces)

@@ -1,0 +1,89 @@
+"""What list algorithms share: means, ranks, and placing tasks in an order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from zenturio.errors import InputError
+from zenturio.schedule.evaluate import numbers
+from zenturio.schedule.plan import Plan
+from zenturio.schedule.problem import Problem
+from zenturio.schedule.workflow import Floats, Indices
+
+NONE = -1
+"""In place of a processor: the one where the task ends first."""
+
+
+def mean_times(problem: Problem) -> Floats:
+    """The mean time of each task over the processors that can run it."""
+    fits = np.isfinite(problem.pace)
+    total = np.where(fits, problem.pace, 0.0).sum(axis=1)
+    found: Floats = problem.work * (total / np.maximum(fits.sum(axis=1), 1))[problem.row]
+    return found
+
+
+def mean_delays(problem: Problem) -> Floats:
+    """The mean time that the data of each edge take between two processors of two machines."""
+    counts = np.bincount(problem.node)
+    sites = np.zeros(len(counts), np.int64)
+    sites[problem.node] = problem.site
+    processors = np.bincount(problem.site, minlength=len(problem.latency)).astype(np.float64)
+    pairs = np.outer(processors, processors)
+    pairs -= np.diag(np.bincount(sites, counts.astype(np.float64) ** 2, len(processors)))
+    share = pairs / max(pairs.sum(), 1.0)
+    slowness = float((share * problem.slowness).sum())
+    return float((share * problem.latency).sum()) + problem.workflow.data * slowness
+
+
+def upward_ranks(problem: Problem, times: Floats, delays: Floats) -> Floats:
+    """The longest way from each task to an end: times of tasks and delays of edges."""
+    from zenturio.schedule.kernels.listing import upward  # noqa: PLC0415 - loads Numba
+
+    after, order = problem.after, problem.order
+    ranks: Floats = upward(
+        order.astype(np.uint32),
+        np.ascontiguousarray(times),
+        after.start.astype(np.uint64),
+        after.task.astype(np.uint32),
+        delays[after.edge],
+    )
+    return ranks
+
+
+def listed(
+    problem: Problem,
+    algorithm: str,
+    order: Indices,
+    home: Indices | None = None,
+    ahead: Floats | None = None,
+    notes: dict[str, Any] | None = None,
+) -> Plan:
+    """The plan in which each task of *order* is put into the first gap that fits.
+
+    On the processor that *home* has for its group, if any; else on the one where its end, and
+    what *ahead* has for it there, are least.
+    """
+    from zenturio.schedule.kernels.listing import put  # noqa: PLC0415
+
+    start, end = np.empty(problem.tasks), np.empty(problem.tasks)
+    place = np.zeros(problem.tasks, np.uint32)
+    put(
+        numbers(problem),
+        order.astype(np.uint32),
+        problem.group.astype(np.uint32),
+        np.full(problem.tasks, NONE, np.int64) if home is None else home.astype(np.int64),
+        np.empty((0, 0)) if ahead is None else ahead,
+        start,
+        end,
+        place,
+    )
+    return Plan(problem, algorithm, place.astype(np.int32), start, finite(end), notes or {})
+
+
+def finite(end: Floats) -> Floats:
+    """*end*, of which each must be finite: every task runs where it can."""
+    if not np.isfinite(end).all():
+        raise InputError("an algorithm put a task where it cannot run")
+    return end
