@@ -1,0 +1,135 @@
+"""Outcomes that this process makes itself, on their way into a study: in groups, counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from time import monotonic
+from types import TracebackType
+from typing import Self
+
+from zenturio.errors import RecordError
+from zenturio.experiment import Experiment, Outcome
+from zenturio.record import Definition, Repository
+from zenturio.record.driver import Driver
+from zenturio.study.define import open_version
+from zenturio.study.heart import Heart
+from zenturio.study.progress import Failures, Progress, Summary
+from zenturio.study.run import PLAIN
+
+WAIT = 0.1
+"""Seconds that an outcome waits for others at the most before it is committed."""
+
+
+class Entry:
+    """A study that one process fills, from its opening to its giving back.
+
+    Whatever ends it, what was added is committed.
+    """
+
+    def __init__(
+        self,
+        repository: Repository,
+        study: str,
+        definition: Definition,
+        total: int,
+        listener: Callable[[Progress], None] = lambda _progress: None,
+    ) -> None:
+        self._repository = repository
+        self._study = study
+        self._definition = definition
+        self._total = total
+        self._listener = listener
+        self._began = self._flushed = monotonic()
+        self._done: list[tuple[Experiment, Outcome]] = []
+        self._known = self._ok = self._failed = 0
+        self._failures: dict[str, Failures] = {}
+
+    def __enter__(self) -> Self:
+        open_version(self._repository, self._study, self._definition)
+        self._lease = self._repository.lease(self._study, Driver.here(), seconds=PLAIN.lease)
+        self._heart = Heart(self._repository, self._lease)
+        self._heart.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self.flush()
+        finally:
+            self._heart.__exit__(kind, error, trace)
+            with suppress(RecordError):  # the first error is the one to tell
+                self._repository.leave(self._lease)
+
+    def unknown(self, batch: Sequence[Experiment]) -> list[Experiment]:
+        """Those of *batch* that have no outcome yet; the others become rows of the study."""
+        known = self._repository.find([each.digest for each in batch])
+        if known:
+            self._repository.add(self._study, [each for each in batch if each.digest in known])
+            self._known += len(known)
+            for experiment in batch:
+                if experiment.digest in known:
+                    self._count(experiment, known[experiment.digest], new=False)
+        return [each for each in batch if each.digest not in known]
+
+    def add(self, experiment: Experiment, outcome: Outcome) -> None:
+        """One more has ended."""
+        self._done.append((experiment, outcome))
+        if monotonic() - self._flushed > WAIT:
+            self.flush()
+
+    def flush(self) -> None:
+        """Commit what was added."""
+        done, self._done = self._done, []
+        if done:
+            self._heart.check()
+            self._repository.enter(self._study, self._lease.number, done)
+            for experiment, outcome in done:
+                self._count(experiment, outcome, new=True)
+        self._flushed = monotonic()
+        self._tell()
+
+    def add_all(self, experiments: Iterable[tuple[Experiment, Outcome]]) -> None:
+        """Add all of them, and commit what is left."""
+        try:
+            for experiment, outcome in experiments:
+                self.add(experiment, outcome)
+        finally:
+            self.flush()
+
+    def summary(self) -> Summary:
+        """How it ended."""
+        left = self._total - self._known - self._ok - self._failed
+        return Summary(
+            self._study,
+            self._total,
+            self._known,
+            self._ok,
+            self._failed,
+            left,
+            monotonic() - self._began,
+            failures=tuple(sorted(self._failures.values(), key=lambda each: -each.count)),
+        )
+
+    def _count(self, experiment: Experiment, outcome: Outcome, *, new: bool) -> None:
+        if outcome.status == "ok":
+            self._ok += new
+            return
+        self._failed += new
+        cause = outcome.cause or outcome.status
+        seen = self._failures.get(cause)
+        count = seen.count + 1 if seen else 1
+        shown = seen or Failures(cause, 1, experiment.digest, experiment.values)
+        self._failures[cause] = Failures(cause, count, shown.digest, shown.values)
+
+    def _tell(self) -> None:
+        ended = self._ok + self._failed
+        passed = self._flushed - self._began
+        rate = ended / passed if passed > 0 else 0.0
+        left = self._total - self._known - ended
+        seconds = left / rate if rate > 0 else None
+        self._listener(Progress(self._total, self._known, self._ok, self._failed, 0, rate, seconds))
