@@ -49,8 +49,10 @@ def play(numbers: Any, processor: Any, order: Any, free: Any, start: Any, end: A
                 origin = processor[parent]
                 if numbers.node[origin] != numbers.node[place]:
                     here, there = numbers.site[origin], numbers.site[place]
-                    ready += numbers.latency[here, there]
-                    ready += numbers.data[edge] * numbers.slowness[here, there]
+                    ready += (
+                        numbers.latency[here, there]
+                        + numbers.data[edge] * numbers.slowness[here, there]
+                    )
             begin = max(begin, ready)
         stop = begin + numbers.work[task] * numbers.pace[numbers.row[task], place]
         if stop != stop:  # no work, where it cannot run  # noqa: PLR0124

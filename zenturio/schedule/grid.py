@@ -1,0 +1,320 @@
+"""The machines while a workflow is played, and the rules they keep.
+
+They are those of a plan. A processor runs the tasks that were sent to it one after the other,
+in the order in which they were sent. A task starts when its processor is free, all that it waits
+for has ended, and its data are there; these leave when the task that made them has ended and it is
+known where they go. A machine whose load changes gives its tasks another share of its speed from
+then on. With a machine that fails, the tasks that run there are lost, and wait to be sent again;
+what has ended is kept elsewhere and stays.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import inf, isfinite
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from zenturio.errors import InputError
+from zenturio.schedule.agenda import ARRIVES, DATA, ENDS, STEPS, WAKES, Agenda
+from zenturio.schedule.costs import Costs
+from zenturio.schedule.platform import Step
+from zenturio.schedule.policy import Policy
+from zenturio.schedule.problem import Problem
+from zenturio.schedule.trace import Event, Happening, Run
+
+State = Literal["unknown", "waiting", "sent", "running", "done"]
+"""``unknown``: not arrived; ``waiting``: to be sent, for the first time or again."""
+
+
+@dataclass(slots=True)
+class Running:
+    """A task that runs: *left* seconds of it at full speed, as of *since*."""
+
+    task: int
+    start: float
+    since: float
+    left: float
+    number: int
+
+
+class Grid:
+    """The machines at one moment, ``now``: what a policy sees of them, and does with them."""
+
+    def __init__(
+        self, problem: Problem, arrivals: ArrayLike | None = None, forward: ArrayLike | None = None
+    ) -> None:
+        tasks, processors = problem.tasks, problem.processors
+        self.problem = problem
+        self.now = 0.0
+        self.state: list[State] = ["waiting"] * tasks
+        self.where = [-1] * tasks
+        """The processor that each task was sent to; -1, if it was not."""
+        self.ended = [0.0] * tasks
+        """When each task that is done ended."""
+        self.share = [1.0] * len(problem.platform)
+        """What each machine gives its tasks of its speed."""
+        self.queue: list[deque[int]] = [deque() for _ in range(processors)]
+        """The tasks that wait on each processor, the next one first."""
+        self.running: list[Running | None] = [None] * processors
+        self.node: list[int] = problem.node.tolist()
+        """The machine that each processor is of."""
+        self.runs: list[Run] = []
+        self.events: list[Event] = []
+        self._costs = Costs(problem, forward)
+        self._waits = [len(each) for each in self._costs.before]
+        self._sent = [0.0] * tasks
+        self._agenda = Agenda()
+        self._steps = [iter(steps) for steps in self._costs.steps]
+        self._next: list[Step | None] = [None] * len(problem.platform)
+        self._news: list[Event] = []
+        self._stirred: set[int] = set()
+        self._open = tasks
+        self._expect(arrivals)
+        for machine in range(len(problem.platform)):
+            self._await_step(machine)
+
+    def play(self, policy: Policy) -> None:
+        """Lets things happen, and asks *policy* each time, until all is done or nothing is left."""
+        self._tell("began")
+        while True:
+            if self._news:
+                events, self._news = self._news, []
+                policy.react(self, events)
+            for processor in sorted(self._stirred):
+                self._start(processor)
+            self._stirred.clear()
+            if not self._open or self._agenda.over:
+                return
+            self.now = self._agenda.next
+            for kind, number, subject in self._agenda.moment():
+                self._happens(kind, number, subject)
+
+    # What a policy does.
+
+    def send(self, task: int, processor: int, *, first: bool = False) -> None:
+        """Puts a waiting *task* at the end of a processor's queue, or before all that wait."""
+        self._must(task, "waiting", "cannot be sent")
+        if not isfinite(self.time(task, processor)):
+            raise InputError(f"task {self._name(task)} cannot run on processor {processor}")
+        self.queue[processor].insert(0 if first else len(self.queue[processor]), task)
+        self.state[task], self.where[task], self._sent[task] = "sent", processor, self.now
+        self._stirred.add(processor)
+
+    def cancel(self, task: int) -> None:
+        """Takes *task* off its queue or kills it; what it had done is gone, and it waits again."""
+        processor = self.where[task]
+        if self.state[task] == "sent":
+            self.queue[processor].remove(task)
+            self.state[task], self.where[task] = "waiting", -1
+        else:
+            self._must(task, "running", "cannot be cancelled")
+            self._stop(processor, "cancelled")
+        self._tell("cancelled", task, news=False)
+        self._stirred.add(processor)
+
+    def again(self, task: int) -> None:
+        """Lets a *task* that is done wait to be run once more: in a loop, or for lost data."""
+        self._must(task, "done", "cannot be run again")
+        self.state[task], self.where[task] = "waiting", -1
+        self._open += 1
+        for other, _ in self._costs.after[task]:
+            self._waits[other] += 1
+
+    def wake(self, time: float) -> None:
+        """Asks the policy at *time*, whatever happens until then."""
+        self._agenda.put(max(time, self.now), WAKES, 0)
+
+    # What a policy sees.
+
+    def ready(self) -> list[int]:
+        """The tasks that wait to be sent, and wait for no other."""
+        states = enumerate(self.state)
+        return [task for task, state in states if state == "waiting" and not self._waits[task]]
+
+    def up(self, processor: int) -> bool:
+        """Whether its machine has not failed."""
+        return self.share[self.node[processor]] > 0
+
+    def idle(self, processor: int) -> bool:
+        """Whether *processor* is up, and runs nothing, and nothing waits there."""
+        return self.up(processor) and not (self.running[processor] or self.queue[processor])
+
+    def left(self) -> Iterator[int]:
+        """The tasks that are not done."""
+        return (task for task, state in enumerate(self.state) if state != "done")
+
+    def time(self, task: int, processor: int) -> float:
+        """Seconds that *task* takes on *processor*, if nothing loads it."""
+        return self._costs.run(task, processor)
+
+    def run(self, task: int) -> Running:
+        """Since when *task*, which runs, does so, and what is left of it."""
+        self._must(task, "running", "has no progress")
+        run = self.running[self.where[task]]
+        assert run is not None
+        return run
+
+    def remaining(self, task: int) -> float:
+        """The seconds, at full speed, that *task* has still to run."""
+        run = self.run(task)
+        share = self.share[self.node[self.where[task]]]
+        return max(run.left - (self.now - run.since) * share, 0.0)
+
+    def progress(self, task: int) -> float:
+        """Which part of its work *task* has done."""
+        if self.state[task] != "running":
+            return float(self.state[task] == "done")
+        whole = self.time(task, self.where[task])
+        return 1 - self.remaining(task) / whole if whole else 1.0
+
+    def arrival(self, task: int, processor: int) -> float:
+        """When the data of *task*, sent now, would be there, as far as they have been made."""
+        return self._arrival(task, processor, self.now)
+
+    def free_at(self, processor: int) -> float:
+        """When *processor* would have run all that it has, if its load stayed as it is."""
+        if not self.up(processor):
+            return inf
+        run = self.running[processor]
+        left = sum(self.time(task, processor) for task in self.queue[processor])
+        left += self.remaining(run.task) if run else 0.0
+        return self.now + left / self.share[self.node[processor]]
+
+    def finish(self, task: int, processor: int) -> float:
+        """When *task*, sent now, would end on *processor*, if its load stayed as it is."""
+        if not self.up(processor):
+            return inf
+        begin = max(self.free_at(processor), self.arrival(task, processor))
+        return begin + self.time(task, processor) / self.share[self.node[processor]]
+
+    # What happens.
+
+    def _happens(self, kind: int, number: int, subject: int) -> None:
+        if kind == ENDS:
+            run = self.running[subject]
+            if run and run.number == number:
+                self._end(subject)
+        elif kind == STEPS:
+            self._step(subject)
+        elif kind == ARRIVES:
+            self.state[subject] = "waiting"
+            self._tell("arrived", subject)
+        elif kind == DATA:
+            self._stirred.add(subject)
+        else:
+            self._tell("woke")
+
+    def _start(self, processor: int) -> None:
+        """Starts the next task of *processor*, if it can."""
+        queue = self.queue[processor]
+        if self.running[processor] or not queue or self._waits[queue[0]] or not self.up(processor):
+            return
+        task = queue[0]
+        begin = self._arrival(task, processor, self._sent[task])
+        if begin > self.now:
+            self._agenda.put(begin, DATA, processor)
+            return
+        queue.popleft()
+        self.state[task] = "running"
+        left = self.time(task, processor)
+        self.running[processor] = Running(task, self.now, self.now, left, 0)
+        self._tell("started", task, self.node[processor], news=False)
+        self._foresee(processor)
+
+    def _foresee(self, processor: int) -> None:
+        """Tells the heap when the task on *processor* ends; what it was told before is void."""
+        run = self.running[processor]
+        assert run is not None
+        share = self.share[self.node[processor]]
+        run.number = self._agenda.put(self.now + run.left / share, ENDS, processor)
+
+    def _end(self, processor: int) -> None:
+        task = self._stop(processor, "ended")
+        self.state[task], self.where[task], self.ended[task] = "done", processor, self.now
+        self._open -= 1
+        self._tell("ended", task, self.node[processor])
+        for other, _ in self._costs.after[task]:
+            self._waits[other] -= 1
+            if not self._waits[other] and self.state[other] == "sent":
+                self._stirred.add(self.where[other])
+        self._stirred.add(processor)
+
+    def _stop(self, processor: int, kind: Literal["ended", "lost", "cancelled"]) -> int:
+        run = self.running[processor]
+        assert run is not None
+        self.running[processor] = None
+        self.runs.append(Run(run.task, processor, run.start, self.now, kind))
+        self.state[run.task], self.where[run.task] = "waiting", -1
+        return run.task
+
+    def _step(self, machine: int) -> None:
+        """The load of *machine* changes."""
+        step = self._next[machine]
+        assert step is not None
+        share = step.share
+        processors = [p for p in self._costs.processors[machine] if self.running[p]]
+        for processor in processors:
+            run = self.running[processor]
+            assert run is not None
+            run.left, run.since = self.remaining(run.task), self.now
+        before, self.share[machine] = self.share[machine], share
+        kind: Happening = "load" if share and before else "back" if share else "failed"
+        self._tell(kind, machine=machine, share=share)
+        for processor in processors:
+            if share:
+                self._foresee(processor)
+            else:
+                self._tell("lost", self._stop(processor, "lost"), machine)
+        self._stirred.update(self._costs.processors[machine])
+        self._await_step(machine)
+
+    def _await_step(self, machine: int) -> None:
+        """The next change of its load is to come."""
+        step = self._next[machine] = next(self._steps[machine], None)
+        if step:
+            self._agenda.put(max(step.time, self.now), STEPS, machine)
+
+    def _expect(self, arrivals: ArrayLike | None) -> None:
+        times = [] if arrivals is None else np.asarray(arrivals, np.float64).tolist()
+        if times and len(times) != self.problem.tasks:
+            raise InputError(f"{len(times)} arrivals for {self.problem.tasks} tasks")
+        for task, time in enumerate(times):
+            if not isfinite(time):
+                raise InputError(f"task {self._name(task)} arrives at {time}")
+            if time > 0:
+                self.state[task] = "unknown"
+                self._agenda.put(time, ARRIVES, task)
+
+    def _arrival(self, task: int, processor: int, known: float) -> float:
+        begin = known
+        for other, data in self._costs.before[task]:
+            if self.state[other] == "done":
+                moved = self._costs.transfer(data, self.where[other], processor)
+                begin = max(begin, max(self.ended[other], known) + moved)
+        return begin
+
+    def _tell(
+        self,
+        kind: Happening,
+        task: int = -1,
+        machine: int = -1,
+        share: float = 1.0,
+        *,
+        news: bool = True,
+    ) -> None:
+        event = Event(self.now, kind, task, machine, share)
+        self.events.append(event)
+        if news:
+            self._news.append(event)
+
+    def _must(self, task: int, state: State, otherwise: str) -> None:
+        if self.state[task] != state:
+            raise InputError(f"task {self._name(task)} is {self.state[task]}: it {otherwise}")
+
+    def _name(self, task: int) -> str:
+        return repr(self.problem.workflow.names[task])

@@ -1,0 +1,53 @@
+"""Who decides while a workflow is played; and the policy that follows a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from zenturio.schedule.plan import Plan
+from zenturio.schedule.trace import Event
+
+if TYPE_CHECKING:
+    from zenturio.schedule.grid import Grid
+
+
+class Policy(Protocol):
+    """Is asked whenever something happens, and acts on the grid: `send`, `cancel`, `wake`.
+
+    It must not look into the loads of the platform, which are the future.
+    """
+
+    def react(self, grid: Grid, events: Sequence[Event]) -> None:
+        """*events* are all that happened at ``grid.now``, in their order; the first: "began"."""
+        ...
+
+
+class Follow:
+    """Sends each task where *plan* has it, in its order, whatever happens.
+
+    A task that was lost with its machine waits there until the machine is back.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._sequence = sequence(plan)
+
+    def react(self, grid: Grid, events: Sequence[Event]) -> None:
+        for event in events:
+            if event.kind == "lost":
+                grid.send(event.task, int(self.plan.processor[event.task]), first=True)
+        if any(event.kind in {"began", "arrived"} for event in events):
+            for task in self._sequence:
+                if grid.state[task] == "waiting":
+                    grid.send(task, int(self.plan.processor[task]))
+
+
+def sequence(plan: Plan) -> list[int]:
+    """The tasks by their starts; of equal ones, as the workflow orders them."""
+    place = np.empty(plan.problem.tasks, np.int64)
+    place[plan.problem.order] = np.arange(plan.problem.tasks)
+    found: list[int] = np.lexsort((place, plan.end, plan.start)).tolist()
+    return found

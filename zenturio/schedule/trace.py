@@ -1,0 +1,76 @@
+"""What happened when a workflow was played: events, runs of tasks, and the plan that came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from zenturio.schedule.plan import Plan
+from zenturio.schedule.problem import Problem
+
+Happening = Literal[
+    "began", "arrived", "started", "ended", "lost", "cancelled", "load", "failed", "back", "woke"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened at *time*: to a task, or to a machine of the platform."""
+
+    time: float
+    kind: Happening
+    task: int = -1
+    machine: int = -1
+    share: float = 1.0
+    """Of a load: what the machine gives its tasks from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A task on a processor, from its start to its end, good or bad."""
+
+    task: int
+    processor: int
+    start: float
+    end: float
+    kind: Literal["ended", "lost", "cancelled"] = "ended"
+
+
+@dataclass(frozen=True)
+class Trace:
+    """All runs, in the order of their ends, and all events, in the order they happened."""
+
+    problem: Problem
+    algorithm: str
+    runs: tuple[Run, ...]
+    events: tuple[Event, ...] = field(repr=False)
+    left: tuple[int, ...] = ()
+    """Tasks that did not end: their machine is gone for good, or the policy left them lying."""
+
+    @cached_property
+    def makespan(self) -> float:
+        """When the last task ended; infinite if one did not."""
+        return float("inf") if self.left else max((run.end for run in self.good), default=0.0)
+
+    @property
+    def good(self) -> Iterator[Run]:
+        return (run for run in self.runs if run.kind == "ended")
+
+    @property
+    def wasted(self) -> float:
+        """Seconds of processors in runs that came to nothing."""
+        return sum(run.end - run.start for run in self.runs if run.kind != "ended")
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The last good run of each task; NaN for the times of one that did not end."""
+        count = self.problem.tasks
+        processor = np.zeros(count, np.int32)
+        start, end = np.full(count, np.nan), np.full(count, np.nan)
+        for run in self.good:
+            processor[run.task], start[run.task], end[run.task] = run.processor, run.start, run.end
+        return Plan(self.problem, self.algorithm, processor, start, end)
