@@ -1,0 +1,198 @@
+"""A file of nested values, and words for what is wrong in it at which place."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from zenturio.errors import InputError, Place, did_you_mean
+from zenturio.schedule.formats import where
+from zenturio.schedule.workflow import Floats
+
+MOST_BYTES = 2**30
+"""A file that is larger is refused before it is read."""
+
+MOST_TASKS = 10**7
+
+MOST_EDGES = 5 * 10**7
+
+MOST_PARTS = 3 * 10**7
+"""Lists and objects in one JSON file: each costs far more memory than it has letters."""
+
+_LONG_NUMBER = re.compile(r"\d{300}")
+
+Way = Sequence[str | int]
+"""How one comes to a value from the outermost: keys and numbers."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """What a file says, and where."""
+
+    file: str
+    text: str
+    value: Any
+    toml: bool = False
+
+    def wrong(self, way: Way, message: str, cure: str = "") -> NoReturn:
+        """Refuse the value to which *way* leads."""
+        find = where.in_toml if self.toml else where.in_json
+        raise InputError(
+            message, place=place(self.file, self.text, find(self.text, way)), cure=cure
+        )
+
+    def keys(self, value: Any, known: Mapping[str, Any] | Sequence[str], way: Way) -> None:
+        """Refuse *value* if it is no object, or has a key that is not *known*."""
+        if not isinstance(value, dict):
+            self.wrong(way, f"{named(way)} is {kind(value)}; it has to be {_TABLE[self.toml]}")
+        for key in value:
+            if key not in known:
+                self.wrong((*way, key), f"unknown key {key!r}", did_you_mean(key, known))
+
+    def number(self, value: Any, way: Way, low: float = 0.0, *, finite: bool = True) -> float:
+        """*value*, if it is a number of at least *low*, or a text of a number with a unit."""
+        if isinstance(value, str):
+            value = self._measured(value, way)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            self.wrong(way, f"{named(way)} is {kind(value)}; it has to be a number")
+        if math.isnan(value) or value < low or (finite and math.isinf(value)):
+            self.wrong(way, f"{named(way)} is {value}; it has to be a number from {low:g} on")
+        return float(value)
+
+    def numbers(self, values: Sequence[Any], way: Callable[[int], Way]) -> Floats:
+        """All *values* as a column; the way to the i-th is ``way(i)``."""
+        if set(map(type, values)) <= {int, float}:
+            found = np.array(values, np.float64)
+            wrong = np.flatnonzero(~(np.isfinite(found) & (found >= 0)))
+            if len(wrong):
+                self.number(values[wrong[0]], way(int(wrong[0])))
+            return found
+        return np.array([self.number(each, way(i)) for i, each in enumerate(values)], np.float64)
+
+    def texts(self, values: Sequence[Any], way: Callable[[int], Way]) -> None:
+        """Refuse the first of *values* that is no text."""
+        if not set(map(type, values)) <= {str}:
+            for i, value in enumerate(values):
+                self.words(value, way(i))
+
+    def whole(self, value: Any, way: Way, low: int = 1, high: int = MOST_TASKS) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            shown = value if isinstance(value, int | float) else kind(value)
+            self.wrong(
+                way, f"{named(way)} is {shown}; it has to be a whole number from {low} to {high}"
+            )
+        return value
+
+    def words(self, value: Any, way: Way) -> str:
+        if not isinstance(value, str):
+            self.wrong(way, f"{named(way)} is {kind(value)}; it has to be a text")
+        return value
+
+    def items(self, value: Any, way: Way) -> list[Any]:
+        if not isinstance(value, list):
+            self.wrong(way, f"{named(way)} is {kind(value)}; it has to be a list")
+        return value
+
+    def _measured(self, text: str, way: Way) -> Any:
+        """4GB, 100ms: a number with a unit, as expressions have them."""
+        from zenturio.expression import parse
+
+        try:
+            return parse(text).value({})
+        except InputError:
+            self.wrong(way, f"{named(way)} is {text!r}", "write a number, or one such as '4GB'")
+
+
+_TABLE = {True: "a table", False: "an object"}
+
+
+def named(way: Way) -> str:
+    """The last name on *way*: what a person calls the value."""
+    return next((each for each in reversed(way) if isinstance(each, str)), "the file")
+
+
+def kind(value: Any) -> str:
+    """What *value* is, in words."""
+    words = {dict: "an object", list: "a list", str: f"the text {value!r:.40}", type(None): "null"}
+    return words.get(type(value), str(value))
+
+
+def place(file: str, text: str, at: int) -> Place:
+    """Where in *file* the character *at* of its *text* stands."""
+    line = text.count("\n", 0, at) + 1
+    first = text.rfind("\n", 0, at) + 1
+    last = text.find("\n", at)
+    return Place(file, line, at - first + 1, text[first : last if last >= 0 else len(text)])
+
+
+def read_text(path: Path) -> str:
+    """The text of the file *path*, in UTF-8."""
+    try:
+        size = path.stat().st_size
+        if size > MOST_BYTES:
+            raise InputError(f"{path} has {size:,} bytes: more than {MOST_BYTES:,} are not read")
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        column = error.start - content.rfind(b"\n", 0, error.start)
+        raise InputError(
+            f"{path} is not a text in UTF-8", place=Place(str(path), line, column)
+        ) from None
+
+
+def read_json(path: Path, text: str) -> Document:
+    """The JSON *text* of *path*; what is no JSON, too deep or too large is refused."""
+    long = _LONG_NUMBER.search(text)
+    if long:
+        at = place(str(path), text, long.start())
+        raise InputError("a number of more than 300 digits", place=at)
+    if text.count("{") + text.count("[") > MOST_PARTS:
+        raise InputError(f"{path} has more than {MOST_PARTS:,} lists and objects")
+    try:
+        value = json.loads(text, parse_constant=_no_number)
+    except json.JSONDecodeError as error:
+        at = place(str(path), text, min(error.pos, len(text)))
+        raise InputError(f"not JSON: {error.msg}", place=at) from None
+    except _NoNumberError as error:
+        at = place(str(path), text, max(text.find(str(error)), 0))
+        raise InputError(f"{error} is no number of JSON", place=at) from None
+    except RecursionError:
+        raise InputError(f"{path}: lists and objects are nested too deeply") from None
+    return Document(str(path), text, value)
+
+
+def read_toml(path: Path, text: str) -> Document:
+    try:
+        return Document(str(path), text, tomllib.loads(text), toml=True)
+    except tomllib.TOMLDecodeError as error:
+        message, _, rest = str(error).partition(" (at ")
+        line, column = (
+            (int(each) for each in re.findall(r"\d+", rest)) if "line" in rest else (0, 0)
+        )
+        lines = text.split("\n")
+        line = line or len(lines)
+        shown = lines[line - 1]
+        at = Place(str(path), line, column or len(shown) + 1, shown)
+        raise InputError(f"not TOML: {message}", place=at) from None
+    except (RecursionError, ValueError) as error:
+        raise InputError(f"{path} cannot be read as TOML: {error}") from None
+
+
+class _NoNumberError(Exception):
+    pass
+
+
+def _no_number(text: str) -> NoReturn:
+    raise _NoNumberError(text)

@@ -1,0 +1,194 @@
+"""DOT, the language of Graphviz: nodes, chains of edges, groups in braces, and attributes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+
+from zenturio.errors import InputError
+from zenturio.schedule.formats.document import MOST_EDGES, MOST_TASKS, place
+from zenturio.schedule.formats.graphs import attributes, moved, pairs, task
+from zenturio.schedule.formats.wfformat import lost_of_tasks
+from zenturio.schedule.workflow import Workflow
+
+_TOKEN = re.compile(
+    r"""\s+ | //[^\n]* | /\*.*?\*/ | ^\#[^\n]*
+    | (?P<text>"(?:[^"\\]|\\.)*")
+    | (?P<word>[^\W\d]\w* | -?(?:\.\d+|\d+(?:\.\d*)?)(?:[eE][+-]?\d+)?)
+    | (?P<sign>->|--|[{}\[\]=;,:])""",
+    re.VERBOSE | re.DOTALL | re.MULTILINE,
+)
+_DEEPEST = 50
+_KEYWORDS = {"graph", "node", "edge"}
+
+Known = dict[str, str]
+
+
+class _Reader:
+    """One token ahead; what has been read is in ``nodes`` and ``edges``."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.path, self.text = str(path), text
+        self.tokens = self._tokens()
+        self.at, self.sign, self.value = 0, "", ""
+        self.nodes: dict[str, Known] = {}
+        self.edges: dict[tuple[str, str], Known] = {}
+        self.common: Known = {}
+        self.step()
+
+    def _tokens(self) -> Iterator[tuple[int, str, str]]:
+        at = 0
+        while at < len(self.text):
+            found = _TOKEN.match(self.text, at)
+            if not found:
+                self.at = at
+                self.wrong(f"{self.text[at]!r} is nothing of DOT")
+            if found["text"]:
+                yield at, "name", re.sub(r"\\(.)", r"\1", found["text"][1:-1])
+            elif found["word"]:
+                yield at, "name", found["word"]
+            elif found["sign"]:
+                yield at, found["sign"], found["sign"]
+            at = found.end()
+        while True:
+            yield at, "end", "the end of the file"
+
+    def wrong(self, message: str, cure: str = "") -> NoReturn:
+        raise InputError(message, place=place(self.path, self.text, self.at), cure=cure)
+
+    def step(self) -> str:
+        """The value of the token, and on to the next."""
+        value = self.value
+        self.at, self.sign, self.value = next(self.tokens)
+        return value
+
+    def take(self, sign: str) -> str:
+        if self.sign != sign:
+            self.wrong(f"{self.value!r} stands where {sign!r} should")
+        return self.step()
+
+    def graph(self) -> str:
+        """The whole file: its name."""
+        if self.value == "strict":
+            self.step()
+        if self.value == "graph":
+            self.wrong("a graph without directions is no workflow", "write digraph, and ->")
+        if self.value != "digraph":
+            self.wrong(f"{self.value!r} stands where 'digraph' should")
+        self.step()
+        name = self.step() if self.sign == "name" else ""
+        self.take("{")
+        self.statements(0)
+        self.take("}")
+        return name
+
+    def statements(self, depth: int) -> list[str]:
+        """All up to the brace that closes: the nodes that are named."""
+        if depth > _DEEPEST:
+            self.wrong(f"braces are nested more than {_DEEPEST} deep")
+        found: list[str] = []
+        while self.sign not in {"}", "end"}:
+            if self.sign in {";", ","}:
+                self.step()
+            else:
+                found += self.statement(depth)
+        return found
+
+    def statement(self, depth: int) -> list[str]:
+        if self.sign == "name" and self.value in _KEYWORDS:
+            which = self.step()
+            known = self.attributes()
+            self.common |= known if which == "node" else {}
+            return []
+        ends = [self.group(depth)]
+        if self.sign == "=":
+            self.step()
+            self.take("name")
+            self.nodes.pop(ends[0][0], None)
+            return []
+        while self.sign == "->":
+            self.step()
+            ends.append(self.group(depth))
+        known = self.attributes()
+        if len(ends) == 1:
+            for node in ends[0]:
+                self.nodes[node] |= known
+        for before, after in zip(ends, ends[1:], strict=False):
+            self.join(before, after, known)
+        return [node for end in ends for node in end]
+
+    def group(self, depth: int) -> list[str]:
+        """A node, or the nodes in braces."""
+        if self.value == "subgraph" and self.sign == "name":
+            self.step()
+            if self.sign == "name":
+                self.step()
+        if self.sign == "{":
+            self.step()
+            found = list(dict.fromkeys(self.statements(depth + 1)))
+            self.take("}")
+            return found
+        name = self.take("name")
+        while self.sign == ":":
+            self.step()
+            self.take("name")
+        self.nodes.setdefault(name, dict(self.common))
+        if len(self.nodes) > MOST_TASKS:
+            self.wrong(f"more than {MOST_TASKS:,} nodes")
+        return [name]
+
+    def join(self, before: list[str], after: list[str], known: Known) -> None:
+        if len(self.edges) + len(before) * len(after) > MOST_EDGES:
+            self.wrong(f"more than {MOST_EDGES:,} edges")
+        for a in before:
+            for b in after:
+                self.edges[a, b] = self.edges.get((a, b), {}) | known
+
+    def attributes(self) -> Known:
+        found: Known = {}
+        while self.sign == "[":
+            self.step()
+            while self.sign != "]":
+                key = self.take("name")
+                found[key] = "true"
+                if self.sign == "=":
+                    self.step()
+                    found[key] = self.take("name")
+                if self.sign in {";", ","}:
+                    self.step()
+            self.step()
+        return found
+
+
+def read(path: Path, text: str) -> Workflow:
+    """The workflow of a digraph; attributes as those of a networkx graph."""
+    reader = _Reader(path, text)
+    name = reader.graph()
+    tasks = [task(node, known) for node, known in reader.nodes.items()]
+    edges = [(*ends, moved(ends, known)) for ends, known in reader.edges.items()]
+    if not tasks:
+        reader.wrong("a graph without nodes is no workflow")
+    return Workflow.of(name or path.stem, tasks, edges)
+
+
+def write(flow: Workflow) -> Iterator[str]:
+    """*flow* as a digraph."""
+    yield f"digraph {_quoted(flow.name)} {{\n"
+    for each in flow.tasks:
+        known = ", ".join(f"{key}={_quoted(text)}" for key, text in pairs(attributes(each)))
+        yield f"  {_quoted(each.name)} [{known}];\n"
+    for a, b, data in flow.edges:
+        yield f"  {_quoted(a)} -> {_quoted(b)}{f' [bytes={data!r}]' if data else ''};\n"
+    yield "}\n"
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def losses(flow: Workflow) -> Iterator[str]:
+    yield from lost_of_tasks(flow, ("kind", "machine", "target", "tag", "cores", "memory"))
+    if flow.notes:
+        yield f"notes: {', '.join(flow.notes)}"

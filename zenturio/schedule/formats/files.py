@@ -1,0 +1,152 @@
+"""Reading and writing files by their endings, or by what they begin with."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from zenturio.errors import InputError, did_you_mean
+from zenturio.schedule.formats import dot, ours, platforms, stg, wfformat
+from zenturio.schedule.formats.document import place, read_json, read_text, read_toml
+from zenturio.schedule.formats.instance import Instance
+from zenturio.schedule.platform import Platform, identical
+from zenturio.schedule.workflow import Workflow
+
+_FORMATS = {
+    "json": "the project's own: all that a workflow and its platform know",
+    "wfformat": f"WfFormat {wfformat.VERSION} of WfCommons (also written *.json)",
+    "stg": "Standard Task Graph",
+    "dot": "Graphviz",
+}
+_ENDINGS = {".json": "json", ".stg": "stg", ".dot": "dot", ".gv": "dot"}
+_MOST_IDENTICAL = 10**6
+
+
+def formats() -> dict[str, str]:
+    """The formats that are read and written, and what each is."""
+    return dict(_FORMATS)
+
+
+def read_workflow(path: str | Path) -> Workflow:
+    """The workflow in the file *path*, of any format."""
+    return read_instance(path).workflow
+
+
+def read_instance(path: str | Path) -> Instance:
+    """The workflow in the file *path*, and the platform that it has with it, if any."""
+    path = Path(path)
+    text = read_text(path)
+    match _ENDINGS.get(path.suffix.lower()) or _guess(text):
+        case "json":
+            return _json(path, text)
+        case "stg":
+            return Instance(stg.read(path, text))
+        case "dot":
+            return Instance(dot.read(path, text))
+        case _:
+            raise InputError(
+                f"{path} is no workflow",
+                place=place(str(path), text, 0),
+                cure=f"formats that are read: {', '.join(_FORMATS)}",
+            )
+
+
+def _guess(text: str) -> str:
+    start = text.lstrip()[:200]
+    if start.startswith("{"):
+        return "json"
+    if re.match(r"(strict\s+)?(di)?graph\b", start):
+        return "dot"
+    return "stg" if start[:1].isdigit() else ""
+
+
+def _json(path: Path, text: str) -> Instance:
+    document = read_json(path, text)
+    if not isinstance(document.value, dict):
+        document.wrong((), "a workflow is an object")
+    if "workflow" in document.value or "schemaVersion" in document.value:
+        return wfformat.read(document)
+    return ours.read(document)
+
+
+def read_platform(text: str) -> Platform:
+    """``identical:N``, or the platform in a file: grid.toml, a JSON file that has one."""
+    kind, colon, rest = text.partition(":")
+    if kind == "identical" and colon:
+        if not rest.isdecimal() or len(rest) > 7 or not 1 <= int(rest) <= _MOST_IDENTICAL:
+            raise InputError(f"{text}: identical:N has N from 1 to {_MOST_IDENTICAL:,}")
+        return identical(int(rest))
+    path = Path(text)
+    content = read_text(path) if path.suffix or path.exists() else None
+    if content is None:
+        raise InputError(f"no platform {text!r}", cure="identical:8, or a file such as grid.toml")
+    if path.suffix.lower() == ".json" or content.lstrip().startswith("{"):
+        return _platform_of_json(path, content)
+    document = read_toml(path, content)
+    return platforms.read(document, document.value, (), path.stem)
+
+
+def _platform_of_json(path: Path, text: str) -> Platform:
+    document = read_json(path, text)
+    value = document.value
+    if isinstance(value, dict) and "machines" in value:
+        return platforms.read(document, value, (), path.stem)
+    found = _json(path, text).platform
+    if found is None:
+        document.wrong((), "this workflow names no machines", "try --on identical:8")
+    return found
+
+
+def write_workflow(
+    flow: Workflow, path: str | Path, platform: Platform | None = None, form: str = ""
+) -> tuple[str, ...]:
+    """Write *flow* into *path*, in the format of its ending or in *form*; what was lost, in words."""
+    path = Path(path)
+    form = form or _ENDINGS.get(path.suffix.lower(), "")
+    if form not in _FORMATS:
+        raise InputError(
+            f"{path}: no format is named {form or path.suffix!r}",
+            cure=did_you_mean(form or path.suffix.lstrip("."), _FORMATS),
+        )
+    match form:
+        case "json":
+            pieces, lost = ours.write(flow, platform), iter(())
+        case "wfformat":
+            pieces, lost = wfformat.write(flow, platform), wfformat.losses(flow, platform)
+        case "stg":
+            pieces, lost = stg.write(flow), stg.losses(flow)
+        case _:
+            pieces, lost = dot.write(flow), dot.losses(flow)
+    found = tuple(lost)
+    _write(path, pieces)
+    if platform is not None and form in {"stg", "dot"}:
+        found += (f"the {len(platform)} machines of the platform",)
+    return found
+
+
+def write_platform(platform: Platform, path: str | Path) -> None:
+    """Write *platform* as a platform file."""
+    _write(Path(path), platforms.toml(platform))
+
+
+def _write(path: Path, pieces: Iterable[str]) -> None:
+    """All of a file or nothing: a file that was there stays until the new one is whole."""
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.writelines(pieces)
+            mask = os.umask(0)
+            os.umask(mask)
+            Path(name).chmod(0o666 & ~mask)
+            Path(name).replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                Path(name).unlink()
+            raise
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror or error}") from error

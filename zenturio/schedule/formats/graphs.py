@@ -1,0 +1,94 @@
+"""Graphs of networkx as workflows, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from zenturio.errors import InputError
+from zenturio.schedule.workflow import Task, Workflow
+
+_WORK = ("work", "weight", "runtime", "size", "cost")
+_DATA = ("bytes", "data", "size", "weight")
+_TEXTS = ("kind", "machine", "target", "program", "tag")
+
+
+def from_networkx(graph: Any, name: str = "") -> Workflow:
+    """The workflow of a directed *graph*.
+
+    A node's ``work``, ``weight``, ``runtime``, ``size`` or ``cost`` is its work, an edge's
+    ``bytes``, ``data``, ``size`` or ``weight`` its data; parallel edges are added up.
+    """
+    if not graph.is_directed():
+        raise InputError("a workflow is a directed graph, and this one is not")
+    tasks = [task(str(node), known) for node, known in graph.nodes(data=True)]
+    edges: dict[tuple[str, str], float] = {}
+    for a, b, known in graph.edges(data=True):
+        ends = str(a), str(b)
+        edges[ends] = edges.get(ends, 0.0) + moved(ends, known)
+    return Workflow.of(
+        name or str(graph.name) or "graph", tasks, [(a, b, data) for (a, b), data in edges.items()]
+    )
+
+
+def task(name: str, known: Mapping[str, Any]) -> Task:
+    """A task with the attributes that are *known* of it."""
+    texts = {key: str(known[key]) for key in _TEXTS if known.get(key)}
+    if texts.get("kind", "job") not in {"job", "transfer"}:
+        raise InputError(f"task {name!r}: kind is {texts['kind']!r}, not job or transfer")
+    return Task(
+        name,
+        _number(f"task {name!r}", known, _WORK),
+        cores=max(int(_number(f"task {name!r}", known, ("cores",), 1.0)), 1),
+        memory=_number(f"task {name!r}", known, ("memory",)),
+        **texts,  # type: ignore[arg-type]
+    )
+
+
+def moved(ends: tuple[str, str], known: Mapping[str, Any]) -> float:
+    """The bytes along an edge with the attributes that are *known* of it."""
+    return _number(f"edge {ends[0]} -> {ends[1]}", known, _DATA)
+
+
+def _number(
+    what: str, known: Mapping[str, Any], keys: tuple[str, ...], default: float = 0.0
+) -> float:
+    for key in keys:
+        if known.get(key) is not None:
+            try:
+                found = float(known[key])
+            except (TypeError, ValueError):
+                raise InputError(f"{what}: {key} is {known[key]!r}, which is no number") from None
+            if not 0 <= found < float("inf"):
+                raise InputError(f"{what}: {key} is {found:g}; it has to be 0 or more")
+            return found
+    return default
+
+
+def to_networkx(flow: Workflow) -> Any:
+    """A ``networkx.DiGraph`` of *flow* with all it knows as attributes."""
+    import networkx as nx
+
+    graph = nx.DiGraph(name=flow.name)
+    for each in flow.tasks:
+        graph.add_node(each.name, **attributes(each))
+    for a, b, data in flow.edges:
+        before = graph.edges[a, b]["bytes"] if graph.has_edge(a, b) else 0.0
+        graph.add_edge(a, b, bytes=before + data)
+    return graph
+
+
+def attributes(task: Task) -> dict[str, Any]:
+    """What is known of *task* beside its name, without what is as it is commonly."""
+    common = Task("")
+    found: dict[str, Any] = {"work": task.work}
+    for key in (*_TEXTS, "cores", "memory"):
+        if getattr(task, key) != getattr(common, key):
+            found[key] = getattr(task, key)
+    return found
+
+
+def pairs(known: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Attributes as texts; of numbers, the shortest that say them exactly."""
+    for key, value in known.items():
+        yield key, repr(value) if isinstance(value, float) else str(value)

@@ -1,0 +1,173 @@
+"""The project's own JSON: everything that a workflow knows, and its machines if it has any.
+
+Tasks are a list of objects, or an object of columns, which large files use.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from zenturio.errors import InputError, did_you_mean
+from zenturio.schedule.formats import platforms
+from zenturio.schedule.formats.document import MOST_EDGES, MOST_TASKS, Document
+from zenturio.schedule.formats.instance import Instance
+from zenturio.schedule.formats.sweeps import Edges, Sweeps
+from zenturio.schedule.formats.tasks import Tasks, from_columns, from_rows, row
+from zenturio.schedule.platform import Platform
+from zenturio.schedule.workflow import Indices, Workflow
+
+FORMAT = "zenturio-workflow"
+MANY = 10_000
+"""Beyond so many tasks a file is written as columns."""
+
+_TOP = ("format", "name", "notes", "tasks", "edges", "platform")
+_ENDS = ("from", "to", "bytes")
+
+
+def read(document: Document) -> Instance:
+    """The workflow of *document*, and its platform if it has one."""
+    value = document.value
+    document.keys(value, _TOP, ())
+    if value.get("format", FORMAT) != FORMAT:
+        document.wrong(("format",), f"format is not {FORMAT!r}")
+    if "tasks" not in value:
+        document.wrong((), "no tasks: a workflow has a list of them")
+    tasks, sweeps = _tasks(document, value["tasks"])
+    ends = _edges(document, tasks, sweeps, value.get("edges", []))
+    notes = value.get("notes", {})
+    if not isinstance(notes, dict):
+        document.wrong(("notes",), "notes is no object")
+    flow = Workflow(
+        document.words(value.get("name", Path(document.file).stem), ("name",)),
+        tuple(tasks.names), tasks.work, ends.sources, ends.targets, ends.data,
+        tasks.more, tasks.program, tuple(tasks.programs), notes,
+    )  # fmt: skip
+    flow.check()
+    machines = value.get("platform")
+    return Instance(
+        flow,
+        None if machines is None else platforms.read(document, machines, ("platform",), flow.name),
+    )
+
+
+def _tasks(document: Document, value: Any) -> tuple[Tasks, Sweeps]:
+    if isinstance(value, dict):
+        tasks, sweeps = from_columns(document, value), Sweeps({})
+    else:
+        tasks, sweeps = from_rows(document, document.items(value, ("tasks",)))
+    if len(tasks.names) > MOST_TASKS:
+        document.wrong(("tasks",), f"more than {MOST_TASKS:,} tasks")
+    if len(set(tasks.names)) < len(tasks.names):
+        seen: set[str] = set()
+        twice = next(i for i, n in enumerate(tasks.names) if n in seen or seen.add(n))  # type: ignore[func-returns-value]
+        way = ("tasks", *(("name", twice) if isinstance(value, dict) else (twice, "name")))
+        document.wrong(
+            way if not sweeps.ranges else (), f"two tasks are named {tasks.names[twice]!r}"
+        )
+    return tasks, sweeps
+
+
+def _edges(document: Document, tasks: Tasks, sweeps: Sweeps, value: Any) -> Edges:
+    if isinstance(value, dict):
+        return _edge_columns(document, value, len(tasks.names))
+    rows = document.items(value, ("edges",))
+    if len(rows) > MOST_EDGES:
+        document.wrong(("edges",), f"more than {MOST_EDGES:,} edges")
+    number = {name: i for i, name in enumerate(tasks.names)}
+    if sweeps.ranges or not set(map(type, rows)) <= {list}:
+        return sweeps.edges(document, number, rows)
+    return _edge_rows(document, number, rows)
+
+
+def _edge_rows(document: Document, number: Mapping[str, int], rows: list[list[Any]]) -> Edges:
+    for i in (i for i, edge in enumerate(rows) if not 2 <= len(edge) <= 3):
+        document.wrong(("edges", i), "an edge is [from, to] or [from, to, bytes]")
+    ends: list[Indices] = []
+    for end in (0, 1):
+        names = [edge[end] for edge in rows]
+        document.texts(names, lambda i, end=end: ("edges", i, end))  # type: ignore[misc]
+        found = np.array([number.get(name, -1) for name in names], np.int32)
+        for i in np.flatnonzero(found < 0)[:1].tolist():
+            cure = did_you_mean(names[i], number)
+            document.wrong(("edges", i, end), f"no task is named {names[i]!r}", cure)
+        ends.append(found)
+    for i in np.flatnonzero(ends[0] == ends[1])[:1].tolist():
+        document.wrong(("edges", i), f"task {rows[i][0]!r} waits for itself")
+    data = document.numbers(
+        [edge[2] if len(edge) > 2 else 0.0 for edge in rows], lambda i: ("edges", i, 2)
+    )
+    return Edges(ends[0], ends[1], data)
+
+
+def _edge_columns(document: Document, value: dict[str, Any], count: int) -> Edges:
+    document.keys(value, _ENDS, ("edges",))
+    columns = {key: document.items(value.get(key, []), ("edges", key)) for key in _ENDS}
+    if len(columns["from"]) != len(columns["to"]):
+        document.wrong(("edges", "to"), "from and to are not equally long")
+    for key in ("from", "to"):
+        for i in _not_below(columns[key], count):
+            document.whole(columns[key][i], ("edges", key, i), 0, count - 1)
+    data = columns["bytes"] or [0.0] * len(columns["to"])
+    if len(data) != len(columns["to"]):
+        document.wrong(("edges", "bytes"), "bytes and to are not equally long")
+    return Edges(
+        np.array(columns["from"], np.int32),
+        np.array(columns["to"], np.int32),
+        document.numbers(data, lambda i: ("edges", "bytes", i)),
+    )
+
+
+def _not_below(values: list[Any], count: int) -> list[int]:
+    """The first of *values*, if any, that is no number from 0 to below *count*."""
+    if not set(map(type, values)) <= {int}:
+        return [next(i for i, each in enumerate(values) if type(each) is not int)]
+    if values and (min(values) < 0 or max(values) >= count):
+        return [next(i for i, each in enumerate(values) if not 0 <= each < count)]
+    return []
+
+
+def write(flow: Workflow, platform: Platform | None = None) -> Iterator[str]:
+    """The text of *flow*, in pieces; a task and an edge each stand on a line of their own."""
+    yield f'{{\n"format": "{FORMAT}",\n"name": {json.dumps(flow.name, ensure_ascii=False)},\n'
+    if flow.notes:
+        yield f'"notes": {_json(dict(flow.notes))},\n'
+    yield from _written_columns(flow) if len(flow) > MANY else _written_rows(flow)
+    if platform is not None:
+        yield ',\n"platform": '
+        yield json.dumps(platforms.facts(platform), ensure_ascii=False, indent=1)
+    yield "\n}\n"
+
+
+def _written_rows(flow: Workflow) -> Iterator[str]:
+    yield '"tasks": [\n '
+    yield ",\n ".join(_json(row(task)) for task in flow.tasks)
+    yield '\n],\n"edges": [\n '
+    yield ",\n ".join(_json([a, b, data] if data else [a, b]) for a, b, data in flow.edges)
+    yield "\n]"
+
+
+def _written_columns(flow: Workflow) -> Iterator[str]:
+    columns: dict[str, Any] = {"name": list(flow.names), "work": flow.work.tolist()}
+    if flow.program is not None:
+        columns |= {"program": flow.program.tolist(), "programs": list(flow.programs)}
+    if flow.more:
+        columns["more"] = [row(task) for _, task in sorted(flow.more.items())]
+    yield f'"tasks": {_columns(columns)},\n'
+    edges = {"from": flow.sources.tolist(), "to": flow.targets.tolist()}
+    yield f'"edges": {_columns({**edges, "bytes": flow.data.tolist()})}'
+
+
+def _columns(columns: Mapping[str, Any]) -> str:
+    return "{\n" + ",\n".join(f" {json.dumps(k)}: {_json(v)}" for k, v in columns.items()) + "\n}"
+
+
+def _json(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, default=str)
+    except ValueError as error:
+        raise InputError(f"a workflow's notes cannot be written: {error}") from None

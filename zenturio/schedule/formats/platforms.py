@@ -1,0 +1,164 @@
+"""Platforms as nested values: those of a platform file (TOML), and those inside a JSON file."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from zenturio.errors import InputError
+from zenturio.schedule.formats.document import Document, Way
+from zenturio.schedule.formats.swf import load_of
+from zenturio.schedule.platform import Link, Machine, Platform, Step
+
+MOST_MACHINES = 10**6
+
+_MACHINE = ("name", "count", "speed", "cores", "memory", "site", "tags", "cost", "load")
+_LINK = ("between", "bandwidth", "latency")
+
+
+def read(document: Document, value: Any, way: Way, name: str) -> Platform:
+    """The platform that *value* describes; *name* if it does not name itself."""
+    machine, link = ("machine", "link") if document.toml else ("machines", "links")
+    document.keys(value, ("name", machine, link, "default"), way)
+    machines: list[Machine] = []
+    for i, each in enumerate(document.items(value.get(machine, []), (*way, machine))):
+        machines += _machines(document, each, (*way, machine, i), len(machines))
+    links = [
+        _link(document, each, (*way, link, i))
+        for i, each in enumerate(document.items(value.get(link, []), (*way, link)))
+    ]
+    default = value.get("default", {})
+    document.keys(default, _LINK[1:], (*way, "default"))
+    try:
+        found = Platform(
+            document.words(value.get("name", name), (*way, "name")),
+            tuple(machines),
+            tuple(links),
+            Link("", "", *_speeds(document, default, (*way, "default"))),
+        )
+        _ = found.latency  # looks up the sites that the links name
+    except InputError as error:
+        if error.complaints[0].place:
+            raise
+        complaint = error.complaints[0]
+        document.wrong(way, complaint.message, complaint.cure)
+    return found
+
+
+def _machines(document: Document, given: Any, way: Way, before: int) -> list[Machine]:
+    """One machine, or as many as ``count`` says, numbered from 1."""
+    document.keys(given, _MACHINE, way)
+    if "name" not in given:
+        document.wrong(way, "a machine without a name")
+    name = document.words(given["name"], (*way, "name"))
+    count = document.whole(given.get("count", 1), (*way, "count"), 1, MOST_MACHINES)
+    if before + count > MOST_MACHINES:
+        document.wrong((*way, "count"), f"more than {MOST_MACHINES:,} machines")
+    speed = document.number(given.get("speed", 1.0), (*way, "speed"))
+    memory = document.number(given.get("memory", math.inf), (*way, "memory"), finite=False)
+    for key, number in (("speed", speed), ("memory", memory)):
+        if number == 0:
+            document.wrong((*way, key), f"{key} is 0; it has to be more")
+    tags = document.items(given.get("tags", []), (*way, "tags"))
+    document.texts(tags, lambda i: (*way, "tags", i))
+    width = len(str(count))
+    names = [f"{name}{i:0{width}}" for i in range(1, count + 1)] if "count" in given else [name]
+    cores = document.whole(given.get("cores", 1), (*way, "cores"), 1, 10**5)
+    site = document.words(given.get("site", ""), (*way, "site"))
+    cost = document.number(given.get("cost", 0.0), (*way, "cost"))
+    load = _load(document, given.get("load", []), (*way, "load"))
+    return [
+        Machine(each, speed, cores, memory, site, frozenset(tags), cost, load) for each in names
+    ]
+
+
+def _load(document: Document, value: Any, way: Way) -> tuple[Step, ...]:
+    """Pairs of a time and the share of the speed from then on, or the name of an SWF log."""
+    if isinstance(value, str):
+        return load_of(Path(document.file).parent / value)
+    steps = []
+    for i, each in enumerate(document.items(value, way)):
+        if not isinstance(each, list) or len(each) != 2:
+            document.wrong((*way, i), "a step of load is [time, share]")
+        share = document.number(each[1], (*way, i, 1))
+        if share > 1:
+            document.wrong((*way, i, 1), f"share is {share:g}; it has to be from 0 to 1")
+        steps.append(Step(document.number(each[0], (*way, i, 0)), share))
+        if len(steps) > 1 and steps[-1].time <= steps[-2].time:
+            document.wrong((*way, i, 0), f"time {each[0]} is not after the one before")
+    return tuple(steps)
+
+
+def _link(document: Document, given: Any, way: Way) -> Link:
+    document.keys(given, _LINK, way)
+    between = document.items(given.get("between"), (*way, "between"))
+    document.texts(between, lambda i: (*way, "between", i))
+    if not 1 <= len(between) <= 2:
+        document.wrong((*way, "between"), "between names two sites, or one for inside it")
+    return Link(between[0], between[-1], *_speeds(document, given, way))
+
+
+def _speeds(document: Document, given: dict[str, Any], way: Way) -> tuple[float, float]:
+    bandwidth = given.get("bandwidth", math.inf)
+    found = document.number(bandwidth, (*way, "bandwidth"), finite=False)
+    if found == 0:
+        document.wrong((*way, "bandwidth"), "bandwidth is 0; it has to be more")
+    return found, document.number(given.get("latency", 0.0), (*way, "latency"))
+
+
+def facts(platform: Platform) -> dict[str, Any]:
+    """*platform* as values of JSON, without what is as it is commonly."""
+    found: dict[str, Any] = {"name": platform.name}
+    found["machines"] = [_machine_facts(each) for each in platform.machines]
+    if platform.links:
+        found["links"] = [
+            {"between": [link.one, link.other], **_link_facts(link)} for link in platform.links
+        ]
+    default = _link_facts(platform.default)
+    return {**found, "default": default} if default else found
+
+
+def _machine_facts(machine: Machine) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": machine.name}
+    for key in ("speed", "cores", "memory", "site", "cost"):
+        if getattr(machine, key) != getattr(_COMMON, key):
+            found[key] = getattr(machine, key)
+    if machine.tags:
+        found["tags"] = sorted(machine.tags)
+    if machine.load:
+        found["load"] = [[step.time, step.share] for step in machine.load]
+    return found
+
+
+def _link_facts(link: Link) -> dict[str, float]:
+    found = {} if math.isinf(link.bandwidth) else {"bandwidth": link.bandwidth}
+    return {**found, "latency": link.latency} if link.latency else found
+
+
+_COMMON = Machine("")
+
+
+def toml(platform: Platform) -> Iterator[str]:
+    """*platform* as a platform file."""
+    known = facts(platform)
+    yield f"name = {_toml(known['name'])}\n"
+    if "default" in known:
+        yield from _table("[default]", known["default"])
+    for machine in known["machines"]:
+        yield from _table("[[machine]]", machine)
+    for link in known.get("links", []):
+        yield from _table("[[link]]", link)
+
+
+def _table(head: str, values: dict[str, Any]) -> Iterator[str]:
+    yield f"\n{head}\n"
+    for key, value in values.items():
+        yield f"{key} = {_toml(value)}\n"
+
+
+def _toml(value: Any) -> str:
+    """What JSON and TOML write alike: texts, numbers, lists."""
+    return json.dumps(value).replace("\x7f", "\\u007f")

@@ -1,0 +1,94 @@
+"""Logs of clusters in the Standard Workload Format, as a load that leaves a share of the speed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from zenturio.errors import InputError
+from zenturio.schedule.formats.document import place, read_text
+from zenturio.schedule.platform import Step
+from zenturio.schedule.workflow import Floats, Indices
+
+_FIELDS = 18
+_SIZE = re.compile(r"^;\s*Max(Procs|Nodes):\s*(\d+)", re.MULTILINE)
+
+
+@dataclass(frozen=True, eq=False)
+class Jobs:
+    """The jobs of a log that ran, in the order of the file."""
+
+    start: Floats
+    """Seconds since the log began: when it was submitted, and how long it waited."""
+    end: Floats
+    processors: Indices
+    size: int
+    """Processors of the cluster: what the log says, or the most that were ever busy."""
+
+
+def read_swf(path: str | Path) -> Jobs:
+    """The jobs of the log *path*; those that never ran (no time, no processors) are left out."""
+    text = read_text(Path(path))
+    rows = _rows(str(path), text)
+    submit, wait, run = rows[:, 1], np.maximum(rows[:, 2], 0), rows[:, 3]
+    allocated = np.where(rows[:, 4] > 0, rows[:, 4], rows[:, 7])
+    ran = (run > 0) & (allocated > 0)
+    start = (submit + wait)[ran]
+    processors = allocated[ran].astype(np.int32)
+    said = {kind: int(number) for kind, number in _SIZE.findall(text)}
+    end = start + run[ran]
+    size = (
+        said.get("Procs")
+        or said.get("Nodes")
+        or int(max(_busy(start, end, processors)[1], default=0))
+    )
+    return Jobs(start, end, processors, size)
+
+
+def _rows(file: str, text: str) -> Floats:
+    rows = []
+    offset = 0
+    for line in text.split("\n"):
+        if line.strip() and not line.lstrip().startswith(";"):
+            try:
+                rows.append([float(each) for each in line.split()])
+            except ValueError:
+                at = place(file, text, offset)
+                raise InputError("not a line of numbers", place=at) from None
+            if len(rows[-1]) != _FIELDS or not np.isfinite(rows[-1]).all():
+                raise InputError(
+                    f"{len(rows[-1])} numbers: a job of SWF has {_FIELDS}",
+                    place=place(file, text, offset),
+                )
+        offset += len(line) + 1
+    return np.array(rows, np.float64).reshape(-1, _FIELDS)
+
+
+def _busy(start: Floats, end: Floats, processors: Indices) -> tuple[Floats, Floats]:
+    """The times at which the number of busy processors changes, and the number from then on."""
+    times = np.concatenate([start, end])
+    change = np.concatenate([processors, -processors]).astype(np.float64)
+    at, which = np.unique(times, return_inverse=True)
+    return at, np.cumsum(np.bincount(which, change, len(at)))
+
+
+def load(jobs: Jobs, size: int | None = None, start: float = 0.0) -> tuple[Step, ...]:
+    """The share of a cluster that *jobs* leave free, from *start* of the log on.
+
+    Never 0, which would be a failure: where every processor is busy, the share of one is left.
+    """
+    size = size or jobs.size
+    at, busy = _busy(jobs.start, jobs.end, jobs.processors)
+    share = np.maximum(1 - busy / max(size, 1), 1 / max(size, 1))
+    before = int(np.searchsorted(at, start, "right"))
+    now = float(share[before - 1]) if before else 1.0
+    steps = [(0.0, now), *zip((at[before:] - start).tolist(), share[before:].tolist(), strict=True)]
+    changes = [s for i, s in enumerate(steps) if i == 0 or s[1] != steps[i - 1][1]]
+    return tuple(Step(time, left) for time, left in changes)
+
+
+def load_of(path: Path) -> tuple[Step, ...]:
+    return load(read_swf(path))

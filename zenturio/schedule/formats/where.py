@@ -1,0 +1,84 @@
+"""Where in the text of a file a value stands: looked for only when it is wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+
+_SPACE = re.compile(r"[ \t\r\n,]*")
+_HEADER = re.compile(r"^[ \t]*\[(\[?)[ \t]*([^\]#]+?)[ \t]*\]", re.MULTILINE)
+_DECODER = json.JSONDecoder()
+
+
+def in_json(text: str, way: Sequence[str | int]) -> int:
+    """The offset of the value (or of its key) to which *way* leads, or the last on it found."""
+    at = _skip(text, 0)
+    for step in way:
+        found = _key(text, at, step) if isinstance(step, str) else _item(text, at, step)
+        if found is None:
+            break
+        at = found
+    return min(at, max(len(text) - 1, 0))
+
+
+def _skip(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+def _key(text: str, at: int, wanted: str) -> int | None:
+    """The offset of the value of *wanted* in the object that begins at *at*."""
+    if text[at : at + 1] != "{":
+        return None
+    at = _skip(text, at + 1)
+    while text[at : at + 1] == '"':
+        key, at = _DECODER.raw_decode(text, at)
+        at = _skip(text, _skip(text, at) + 1)
+        if key == wanted:
+            return at
+        _, at = _DECODER.raw_decode(text, at)
+        at = _skip(text, at)
+    return None
+
+
+def _item(text: str, at: int, wanted: int) -> int | None:
+    """The offset of item *wanted* of the list that begins at *at*."""
+    if text[at : at + 1] != "[":
+        return None
+    at = _skip(text, at + 1)
+    for _ in range(wanted):
+        _, at = _DECODER.raw_decode(text, at)
+        at = _skip(text, at)
+    return at
+
+
+def in_toml(text: str, way: Sequence[str | int]) -> int:
+    """The offset of the line that sets the value, or of the table it belongs to.
+
+    Looked for as such files are commonly written: ``[table]``, ``[[table]]``, ``key = value``.
+    """
+    table, number, key = _steps(way)
+    start, end = 0, len(text)
+    if table:
+        headers = list(_HEADER.finditer(text))
+        same = [h for h in headers if h[2].strip("\"'") == table]
+        if len(same) > number:
+            start = same[number].start()
+            end = next((h.start() for h in headers if h.start() > start), end)
+    if key:
+        line = re.compile(rf"^[ \t]*[\"']?{re.escape(key)}[\"']?[ \t]*=", re.MULTILINE)
+        found = line.search(text, start, end) or line.search(text)
+        if found:
+            return found.start() + len(found[0]) - len(found[0].lstrip())
+    return start
+
+
+def _steps(way: Sequence[str | int]) -> tuple[str, int, str]:
+    """A table, which of those so named, and a key in it."""
+    names = [each for each in way if isinstance(each, str)]
+    numbers = [each for each in way if isinstance(each, int)]
+    if len(way) == 1:
+        return "", 0, names[0] if names else ""
+    number = numbers[0] if numbers else 0
+    return (names[0] if names else ""), number, names[1] if len(names) > 1 else ""
