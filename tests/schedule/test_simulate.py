@@ -18,10 +18,11 @@ from zenturio.schedule import (
     Step,
     Task,
     Workflow,
-    check,
+    faults,
     identical,
 )
 from zenturio.schedule.evaluate import evaluate
+from zenturio.schedule.policy import sequence
 from zenturio.schedule.simulate import simulate
 
 PAIR = Workflow.of("pair", [Task("a", 4), Task("b", 2)], [("a", "b", 6.0)])
@@ -49,10 +50,13 @@ def test_a_plan_that_nothing_disturbs_is_carried_out_as_it_is(drawn):
     problem, processor, order = drawn
     plan = evaluate(problem, processor, order, "drawn")
     trace = simulate(problem, plan)
-    assert check(trace.plan).start.tolist() == plan.start.tolist()
-    assert trace.plan.end.tolist() == plan.end.tolist()
-    assert trace.makespan == plan.makespan
+    assert not list(faults(trace.plan))
+    assert (trace.plan.end <= plan.end).all()
     assert trace.algorithm == "drawn"
+    if problem.work.all():  # times do not tell the order of tasks of no length
+        assert trace.plan.start.tolist() == plan.start.tolist()
+        assert trace.plan.end.tolist() == plan.end.tolist()
+        assert trace.makespan == plan.makespan
 
 
 def test_a_machine_that_is_loaded_takes_longer():
@@ -254,8 +258,8 @@ def test_a_trace_on_loaded_machines_keeps_the_rules_of_a_plan(drawn, data):
         for each in problem.platform.machines
     )
     problem = Problem.of(problem.workflow, replace(problem.platform, machines=machines))
-    trace = simulate(problem, evaluate(problem, processor, order))
-    again = simulate(problem, evaluate(problem, processor, order))
+    planned = evaluate(problem, processor, order)
+    trace, again = simulate(problem, planned), simulate(problem, planned)
     assert (trace.runs, trace.events) == (again.runs, again.events)
     assert not trace.left
     times = [event.time for event in trace.events]
@@ -264,7 +268,7 @@ def test_a_trace_on_loaded_machines_keeps_the_rules_of_a_plan(drawn, data):
         runs = sorted((r.start, r.end) for r in trace.runs if r.processor == place)
         assert all(one[1] <= other[0] for one, other in pairwise(runs))
         assert [r.task for r in trace.good if r.processor == place] == [
-            task for task in order if processor[task] == place
+            task for task in sequence(planned) if processor[task] == place
         ]
     plan = trace.plan
     for a, b, size in zip(
