@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from zenturio.errors import InputError, Place, did_you_mean
+from zenturio.expression import parse
 from zenturio.schedule.formats import where
 from zenturio.schedule.workflow import Floats
 
@@ -103,8 +104,6 @@ class Document:
 
     def _measured(self, text: str, way: Way) -> Any:
         """4GB, 100ms: a number with a unit, as expressions have them."""
-        from zenturio.expression import parse
-
         try:
             return parse(text).value({})
         except InputError:
@@ -178,13 +177,10 @@ def read_toml(path: Path, text: str) -> Document:
         return Document(str(path), text, tomllib.loads(text), toml=True)
     except tomllib.TOMLDecodeError as error:
         message, _, rest = str(error).partition(" (at ")
-        line, column = (
-            (int(each) for each in re.findall(r"\d+", rest)) if "line" in rest else (0, 0)
-        )
+        numbers = [int(each) for each in re.findall(r"\d+", rest)]
         lines = text.split("\n")
-        line = line or len(lines)
-        shown = lines[line - 1]
-        at = Place(str(path), line, column or len(shown) + 1, shown)
+        line, column = numbers if len(numbers) == 2 else (len(lines), len(lines[-1]) + 1)
+        at = Place(str(path), line, column, lines[line - 1])
         raise InputError(f"not TOML: {message}", place=at) from None
     except (RecursionError, ValueError) as error:
         raise InputError(f"{path} cannot be read as TOML: {error}") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -115,7 +116,7 @@ class _Reader:
         if len(ends) == 1:
             for node in ends[0]:
                 self.nodes[node] |= known
-        for before, after in zip(ends, ends[1:], strict=False):
+        for before, after in itertools.pairwise(ends):
             self.join(before, after, known)
         return [node for end in ends for node in end]
 

@@ -104,7 +104,7 @@ def _platform_of_json(path: Path, text: str) -> Platform:
 def write_workflow(
     flow: Workflow, path: str | Path, platform: Platform | None = None, form: str = ""
 ) -> tuple[str, ...]:
-    """Write *flow* into *path*, in the format of its ending or in *form*; what was lost, in words."""
+    """Write *flow* into *path*, as its ending or *form* says; what could not be said, in words."""
     path = Path(path)
     form = form or _ENDINGS.get(path.suffix.lower(), "")
     if form not in _FORMATS:
@@ -112,20 +112,27 @@ def write_workflow(
             f"{path}: no format is named {form or path.suffix!r}",
             cure=did_you_mean(form or path.suffix.lstrip("."), _FORMATS),
         )
+    pieces, lost = _written(flow, platform, form)
+    found = list(lost)
+    if platform is not None and form in {"stg", "dot"}:
+        found.append(f"the {len(platform)} machines of the platform")
+    _write(path, pieces)
+    return tuple(found)
+
+
+def _written(
+    flow: Workflow, platform: Platform | None, form: str
+) -> tuple[Iterable[str], Iterable[str]]:
+    """The text in pieces, and what of *flow* it does not say."""
     match form:
         case "json":
-            pieces, lost = ours.write(flow, platform), iter(())
+            return ours.write(flow, platform), ()
         case "wfformat":
-            pieces, lost = wfformat.write(flow, platform), wfformat.losses(flow, platform)
+            return wfformat.write(flow, platform), wfformat.losses(flow, platform)
         case "stg":
-            pieces, lost = stg.write(flow), stg.losses(flow)
+            return stg.write(flow), stg.losses(flow)
         case _:
-            pieces, lost = dot.write(flow), dot.losses(flow)
-    found = tuple(lost)
-    _write(path, pieces)
-    if platform is not None and form in {"stg", "dot"}:
-        found += (f"the {len(platform)} machines of the platform",)
-    return found
+            return dot.write(flow), dot.losses(flow)
 
 
 def write_platform(platform: Platform, path: str | Path) -> None:

@@ -67,7 +67,7 @@ def _number(
 
 def to_networkx(flow: Workflow) -> Any:
     """A ``networkx.DiGraph`` of *flow* with all it knows as attributes."""
-    import networkx as nx
+    import networkx as nx  # noqa: PLC0415 - loads for half a second
 
     graph = nx.DiGraph(name=flow.name)
     for each in flow.tasks:

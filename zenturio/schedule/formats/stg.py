@@ -96,7 +96,8 @@ def _time(lines: _Lines, word: str) -> float:
 
 def write(flow: Workflow) -> Iterator[str]:
     """*flow* as an STG file, with dummies at both ends if it has none."""
-    order = flow.order.tolist()
+    given = bool((flow.sources < flow.targets).all())
+    order = range(len(flow)) if given else flow.order.tolist()
     waits = [len(flow.before.of(task)) for task in range(len(flow))]
     first, last = _ends(flow)
     middle = [task for task in order if task not in {first, last}]
