@@ -13,6 +13,7 @@ from zenturio.errors import InputError, did_you_mean
 from zenturio.schedule.formats import dot, ours, platforms, stg, wfformat
 from zenturio.schedule.formats.document import place, read_json, read_text, read_toml
 from zenturio.schedule.formats.instance import Instance
+from zenturio.schedule.grids import GRIDS
 from zenturio.schedule.platform import Platform, identical
 from zenturio.schedule.workflow import Workflow
 
@@ -74,16 +75,21 @@ def _json(path: Path, text: str) -> Instance:
 
 
 def read_platform(text: str) -> Platform:
-    """``identical:N``, or the platform in a file: grid.toml, a JSON file that has one."""
+    """``identical:N``, ``grid-2005``, or what is in a file: grid.toml, a JSON file with machines."""
     kind, colon, rest = text.partition(":")
     if kind == "identical" and colon:
         if not rest.isdecimal() or len(rest) > 7 or not 1 <= int(rest) <= _MOST_IDENTICAL:
             raise InputError(f"{text}: identical:N has N from 1 to {_MOST_IDENTICAL:,}")
         return identical(int(rest))
+    if text in GRIDS and not Path(text).exists():
+        return GRIDS[text]()
     path = Path(text)
     content = read_text(path) if path.suffix or path.exists() else None
     if content is None:
-        raise InputError(f"no platform {text!r}", cure="identical:8, or a file such as grid.toml")
+        known = ", ".join(GRIDS)
+        raise InputError(
+            f"no platform {text!r}", cure=f"identical:8, {known}, or a file such as grid.toml"
+        )
     if path.suffix.lower() == ".json" or content.lstrip().startswith("{"):
         return _platform_of_json(path, content)
     document = read_toml(path, content)

@@ -1,0 +1,23 @@
+"""Workflows made by rule and seed: those of the papers, random ones, and traces scaled up."""
+
+from zenturio.schedule.generators.generator import (
+    Description,
+    Generator,
+    describe,
+    generate,
+    instance_of,
+    names,
+    pairs,
+)
+from zenturio.schedule.grids import grid_2005
+
+__all__ = [
+    "Description",
+    "Generator",
+    "describe",
+    "generate",
+    "grid_2005",
+    "instance_of",
+    "names",
+    "pairs",
+]

@@ -1,0 +1,106 @@
+"""Generators of workflows by name, with their settings."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from zenturio.errors import InputError, NotFoundError, did_you_mean
+from zenturio.schedule.formats import Instance, read_instance
+from zenturio.schedule.generators import layered, sweeps, wien2k
+from zenturio.search.settings import Setting, described, settings_of
+
+
+class Generator(Protocol):
+    """A frozen dataclass of settings; of the same settings and seed it makes the same workflow."""
+
+    def instance(self, seed: int) -> Instance: ...
+
+
+_GENERATORS: dict[str, type[Any]] = {
+    "ctg": sweeps.Ctg,
+    "ditg": sweeps.Ditg,
+    "dotg": sweeps.Dotg,
+    "itg": sweeps.Itg,
+    "layered": layered.Layered,
+    "otg": sweeps.Otg,
+    "ptg": sweeps.Ptg,
+    "sweep": sweeps.Sweep,
+    "topcuoglu": layered.Topcuoglu,
+    "wien2k": wien2k.Wien2k,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """A generator as it is listed."""
+
+    name: str
+    about: str
+    settings: tuple[Setting, ...]
+
+
+def names() -> list[str]:
+    """The names of all generators, sorted."""
+    return sorted(_GENERATORS)
+
+
+def describe(name: str) -> Description:
+    """What the generator *name* makes, and what can be set."""
+    found = _found(name)
+    about = (inspect.getdoc(found) or "").partition("\n")[0]
+    return Description(name, about, described(found))
+
+
+def generate(name: str, settings: Mapping[str, Any] | None = None, seed: int = 0) -> Instance:
+    """What the generator *name* makes of *settings* and *seed*; of the same always the same."""
+    kind = _found(name)
+    known = {each.name for each in described(kind)}
+    given = dict(settings or {})
+    wrong = next((key for key in given if key not in known), None)
+    if wrong is not None:
+        raise InputError(
+            f"generator {name} has no setting {wrong!r}", cure=did_you_mean(wrong, known)
+        )
+    generator: Generator = settings_of(kind, given)
+    return generator.instance(seed)
+
+
+def instance_of(text: str, settings: Mapping[str, Any] | None = None, seed: int = 0) -> Instance:
+    """The workflow in the file *text*, or of the generator ``NAME`` or ``NAME:key=value,...``."""
+    name, _, rest = text.partition(":")
+    if name not in _GENERATORS or Path(text).exists():
+        if not Path(text).exists() and not Path(text).suffix:
+            cure = did_you_mean(name, _GENERATORS)
+            raise NotFoundError(f"{text!r} is neither a file nor a generator", cure=cure)
+        return read_instance(text)
+    given = dict(settings or {}) | pairs(rest.split(",") if rest else [])
+    return generate(name, {k: v for k, v in given.items() if k != "seed"}, _seed(given, seed))
+
+
+def pairs(texts: list[str]) -> dict[str, str]:
+    """``key=value`` texts as a dictionary."""
+    found = {}
+    for text in texts:
+        key, sign, value = text.partition("=")
+        if not sign:
+            raise InputError(f"{text!r} is no setting", cure="write NAME=VALUE")
+        found[key.strip()] = value.strip()
+    return found
+
+
+def _seed(given: Mapping[str, Any], seed: int) -> int:
+    text = str(given.get("seed", seed))
+    if not text.isdecimal() or len(text) > 18:
+        raise InputError(f"seed={text} is not possible", cure="write a whole number from 0 on")
+    return int(text)
+
+
+def _found(name: str) -> type[Any]:
+    if name not in _GENERATORS:
+        cure = did_you_mean(name, _GENERATORS)
+        raise NotFoundError(f"no generator is named {name!r}", cure=cure)
+    return _GENERATORS[name]
