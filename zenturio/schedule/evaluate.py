@@ -47,11 +47,8 @@ def makespans(given: Numbers, processors: ArrayLike, orders: ArrayLike) -> Float
     """
     from zenturio.schedule.kernels.evaluate import play_all  # noqa: PLC0415
 
-    tasks = len(given.work)
-    rows = _rows(processors, tasks, len(given.node), "processors")
-    sequences = _rows(orders, tasks, tasks, "orders")
-    if len(sequences) not in {1, len(rows)}:
-        raise InputError(f"{len(sequences)} orders for {len(rows)} plans: one for all, or each")
+    rows = rows_of(given, processors)
+    sequences = orders_of(given, orders, len(rows))
     found = np.empty(len(rows))
     play_all(given, rows, sequences, found)
     return found
@@ -99,6 +96,19 @@ def evaluate(
     start, end = np.empty(tasks), np.empty(tasks)
     play(numbers(problem), where, sequence, np.empty(problem.processors), start, end)
     return Plan(problem, algorithm, where.astype(np.int32), start, end, notes or {})
+
+
+def rows_of(given: Numbers, processors: ArrayLike) -> Unsigned:
+    """*processors* as rows that a compiled function may read: one of its own for each task."""
+    return _rows(processors, len(given.work), len(given.node), "processors")
+
+
+def orders_of(given: Numbers, orders: ArrayLike, plans: int) -> Unsigned:
+    """*orders* as rows that a compiled function may read: one for each of *plans*, or for all."""
+    rows = _rows(orders, len(given.work), len(given.work), "orders")
+    if len(rows) not in {1, plans}:
+        raise InputError(f"{len(rows)} orders for {plans} plans: one for all, or each")
+    return rows
 
 
 def _rows(given: ArrayLike, width: int, below: int, what: str) -> Unsigned:
