@@ -13,8 +13,9 @@ _SITES = ("innsbruck", "linz", "salzburg")
 
 
 def grid_2005(seed: int = 2005) -> Platform:
-    """The Grid of "Dynamic Scheduling of Scientific Workflow Applications on the Grid": 314 machines at four sites, speeds in GHz.
+    """314 machines at four sites, speeds in GHz: the Grid on which WIEN2k was scheduled in 2005.
 
+    As section 6 of "Dynamic Scheduling of Scientific Workflow Applications on the Grid" has it:
     16 have 3 GHz; 64 of 700 MHz are a cluster with Myrinet; the others are "mostly average and
     low quality", here of 0.3 to 2 GHz by *seed*. Inside a site there are 100 Mbit/s, between
     sites 20 Mbit/s.

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from zenturio.errors import InputError, NotFoundError, did_you_mean
 from zenturio.schedule.formats import Instance, read_instance
-from zenturio.schedule.generators import layered, sweeps, wien2k
+from zenturio.schedule.generators import bioinformatics, kwave, layered, recipe, sweeps, wien2k
 from zenturio.search.settings import Setting, described, settings_of
 
 
@@ -24,10 +24,17 @@ _GENERATORS: dict[str, type[Any]] = {
     "ctg": sweeps.Ctg,
     "ditg": sweeps.Ditg,
     "dotg": sweeps.Dotg,
+    "gee": bioinformatics.Gee,
     "itg": sweeps.Itg,
+    "kwave-barrier": kwave.Barrier,
+    "kwave-independent": kwave.Independent,
+    "kwave-tree": kwave.Tree,
     "layered": layered.Layered,
+    "maxdo": bioinformatics.MaxDo,
     "otg": sweeps.Otg,
+    "pipealign": bioinformatics.PipeAlign,
     "ptg": sweeps.Ptg,
+    "recipe": recipe.Recipe,
     "sweep": sweeps.Sweep,
     "topcuoglu": layered.Topcuoglu,
     "wien2k": wien2k.Wien2k,
