@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 
 from zenturio.errors import InputError, did_you_mean
 from zenturio.schedule.formats import dot, ours, platforms, stg, wfformat
-from zenturio.schedule.formats.document import place, read_json, read_text, read_toml
+from zenturio.schedule.formats.document import (
+    place,
+    read_json,
+    read_text,
+    read_toml,
+    write_text,
+)
 from zenturio.schedule.formats.instance import Instance
 from zenturio.schedule.grids import GRIDS
 from zenturio.schedule.platform import Platform, identical
@@ -75,7 +77,7 @@ def _json(path: Path, text: str) -> Instance:
 
 
 def read_platform(text: str) -> Platform:
-    """``identical:N``, ``grid-2005``, or what is in a file: grid.toml, a JSON file with machines."""
+    """``identical:N``, ``grid-2005``, or what a file says: grid.toml, a JSON file with machines."""
     kind, colon, rest = text.partition(":")
     if kind == "identical" and colon:
         if not rest.isdecimal() or len(rest) > 7 or not 1 <= int(rest) <= _MOST_IDENTICAL:
@@ -122,7 +124,7 @@ def write_workflow(
     found = list(lost)
     if platform is not None and form in {"stg", "dot"}:
         found.append(f"the {len(platform)} machines of the platform")
-    _write(path, pieces)
+    write_text(path, pieces)
     return tuple(found)
 
 
@@ -143,23 +145,4 @@ def _written(
 
 def write_platform(platform: Platform, path: str | Path) -> None:
     """Write *platform* as a platform file."""
-    _write(Path(path), platforms.toml(platform))
-
-
-def _write(path: Path, pieces: Iterable[str]) -> None:
-    """All of a file or nothing: a file that was there stays until the new one is whole."""
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.writelines(pieces)
-            mask = os.umask(0)
-            os.umask(mask)
-            Path(name).chmod(0o666 & ~mask)
-            Path(name).replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(name).unlink()
-            raise
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
+    write_text(Path(path), platforms.toml(platform))
