@@ -9,7 +9,7 @@ tasks, there is no sequential time, and what needs it is NaN.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, singledispatch
 from typing import Any
 
 import numpy as np
@@ -59,8 +59,14 @@ def metric(name: str) -> Metric:
     return METRICS[name]
 
 
-def metrics(plan: Plan) -> dict[str, float]:
+@singledispatch
+def metrics(plan: Any) -> dict[str, float]:
     """All metrics of *plan*, by their names."""
+    raise TypeError(f"{plan!r} is no plan")
+
+
+@metrics.register
+def _(plan: Plan) -> dict[str, float]:
     return Gauge(plan.problem).of(plan)
 
 

@@ -1,0 +1,156 @@
+"""Plans in files: what each algorithm answers, and what a simulation plays.
+
+``{"algorithm", "workflow", "platform", "makespan", "metrics", "notes", "tasks": [{"id", "machine",
+"start", "end"}, ...]}``; where a machine has several cores that run a task each, "core" says which.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from zenturio.errors import did_you_mean
+from zenturio.schedule.formats.document import Document, read_json, read_text, write_text
+from zenturio.schedule.metrics import metrics
+from zenturio.schedule.molded import MoldablePlan
+from zenturio.schedule.plan import Plan
+from zenturio.schedule.problem import Problem
+
+_KEYS = ("id", "machine", "core", "start", "end")
+
+
+def facts(plan: Plan | MoldablePlan) -> dict[str, Any]:
+    """*plan* as JSON has it; a metric that it does not have is null."""
+    problem = plan.problem
+    return {
+        "algorithm": plan.algorithm,
+        "workflow": problem.workflow.name,
+        "platform": problem.platform.name,
+        "makespan": plan.makespan,
+        "metrics": {name: _finite(value) for name, value in metrics(plan).items()},
+        "notes": {str(name): _plain(value) for name, value in plan.notes.items()},
+        "tasks": list(_rows(plan)),
+    }
+
+
+def write(plan: Plan | MoldablePlan, path: str | Path) -> None:
+    """Write *plan* into *path*, each task on a line of its own."""
+    write_text(Path(path), _pieces(facts(plan)))
+
+
+def read(path: str | Path, problem: Problem) -> Plan:
+    """The plan in the file *path* for the tasks and machines of *problem*.
+
+    Whether it can be carried out there is not looked at: `check` does.
+    """
+    path = Path(path)
+    document = read_json(path, read_text(path))
+    whole = document.value
+    if not isinstance(whole, dict) or "tasks" not in whole:
+        document.wrong((), "a plan is an object with a list of tasks")
+    rows = document.items(whole["tasks"], ("tasks",))
+    places = _places(problem)
+    number = {name: i for i, name in enumerate(problem.workflow.names)}
+    processor = np.full(problem.tasks, -1, np.int32)
+    times = np.zeros((2, problem.tasks))
+    for i, row in enumerate(rows):
+        document.keys(row, _KEYS, ("tasks", i))
+        for key in ("id", "machine", "start", "end"):
+            if key not in row:
+                document.wrong(("tasks", i), f"a task of a plan without {key!r}")
+        task = _task(document, row["id"], number, i)
+        if processor[task] >= 0:
+            document.wrong(("tasks", i, "id"), f"task {row['id']!r} is planned twice")
+        processor[task] = _processor(document, row, places, i)
+        times[:, task] = [document.number(row[k], ("tasks", i, k)) for k in ("start", "end")]
+    lacking = np.flatnonzero(processor < 0)
+    if len(lacking):
+        first = problem.workflow.names[lacking[0]]
+        document.wrong(
+            ("tasks",),
+            f"{problem.tasks - len(lacking)} of {problem.tasks} tasks are planned: not {first!r}",
+        )
+    name = document.words(whole.get("algorithm", path.stem), ("algorithm",))
+    return Plan(problem, name, processor, times[0], times[1])
+
+
+def _task(document: Document, name: Any, number: Mapping[str, int], i: int) -> int:
+    if not isinstance(name, str) or name not in number:
+        cure = did_you_mean(str(name), number)
+        document.wrong(("tasks", i, "id"), f"the workflow has no task {name!r}", cure)
+    return number[name]
+
+
+def _places(problem: Problem) -> dict[str, range]:
+    """The processors of each machine."""
+    first = np.searchsorted(problem.node, np.arange(len(problem.platform) + 1)).tolist()
+    machines = enumerate(problem.platform.machines)
+    return {machine.name: range(first[i], first[i + 1]) for i, machine in machines}
+
+
+def _processor(document: Document, row: dict[str, Any], places: dict[str, range], i: int) -> int:
+    name = document.words(row["machine"], ("tasks", i, "machine"))
+    if name not in places:
+        cure = did_you_mean(name, places)
+        document.wrong(("tasks", i, "machine"), f"the platform has no machine {name!r}", cure)
+    cores = places[name]
+    core = document.whole(row.get("core", 0), ("tasks", i, "core"), 0, len(cores) - 1)
+    return cores[core]
+
+
+def _rows(plan: Plan | MoldablePlan) -> Iterator[dict[str, Any]]:
+    names = plan.problem.workflow.names
+    where = _molded(plan) if isinstance(plan, MoldablePlan) else _placed(plan)
+    times = zip(plan.start.tolist(), plan.end.tolist(), strict=True)
+    for name, place, (start, end) in zip(names, where, times, strict=True):
+        yield {"id": name, **place, "start": _finite(start), "end": _finite(end)}
+
+
+def _placed(plan: Plan) -> Iterator[dict[str, Any]]:
+    known: list[dict[str, Any]] = [
+        {"machine": name} if len(cores) == 1 else {"machine": name, "core": core}
+        for name, cores in _places(plan.problem).items()
+        for core in range(len(cores))
+    ]
+    return (known[processor] for processor in plan.processor.tolist())
+
+
+def _molded(plan: MoldablePlan) -> Iterator[dict[str, Any]]:
+    for task, count in enumerate(plan.counts.tolist()):
+        yield {"machine": plan.machine(task), "nodes": count}
+
+
+def _pieces(value: dict[str, Any]) -> Iterator[str]:
+    yield "{\n"
+    for key, each in value.items():
+        if key != "tasks":
+            yield f"{json.dumps(key)}: {_json(each)},\n"
+    yield '"tasks": [\n '
+    yield ",\n ".join(map(_json, value["tasks"]))
+    yield "\n]\n}\n"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _plain(value: Any) -> Any:
+    """What an algorithm notes, as JSON has it."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, float):
+        return _finite(value)
+    return value if isinstance(value, str | int | bool | None) else str(value)
