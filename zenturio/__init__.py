@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from zenturio.search.searching import search
     from zenturio.show import save
     from zenturio.show.study import Study, run
+    from zenturio.show.tuning import tune
     from zenturio.space import (
         Parameter,
         Point,
@@ -53,6 +54,7 @@ __all__ = [
     "scan",
     "search",
     "span",
+    "tune",
     "uniform",
 ]
 
@@ -65,6 +67,7 @@ _ELSEWHERE = {
     "save": "show",
     "scan": "annotate",
     "search": "search",
+    "tune": "show.tuning",
 }
 _CALLED = ("experiment", "search")
 """Rooms that can be called, for they are called what the function in them is."""

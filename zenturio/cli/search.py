@@ -1,4 +1,4 @@
-"""The verbs of searching: engines, best."""
+"""The verbs of searching: engines, best, tune."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -7,6 +7,7 @@ import typer
 from zenturio.cli import output
 from zenturio.cli.language import Json
 from zenturio.cli.run import Database
+from zenturio.cli.tune import tune
 
 if TYPE_CHECKING:
     from zenturio.search import Setting
@@ -16,6 +17,7 @@ def add_to(app: typer.Typer) -> None:
     """Put the verbs of this file into *app*."""
     app.command()(engines)
     app.command()(best)
+    app.command()(tune)
 
 
 def engines(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from zenturio.query.importance import Importances, importances
     from zenturio.query.model import Model
     from zenturio.query.raw_limits import Limits
+    from zenturio.query.recommending import Recommendation, recommend
     from zenturio.query.result import Result
     from zenturio.query.select import results
 
@@ -26,6 +27,7 @@ _HOMES = {
     "model": ("Model",),
     "asking": ("raw",),
     "raw_limits": ("Limits",),
+    "recommending": ("Recommendation", "recommend"),
     "result": ("Result",),
     "select": ("results",),
 }
@@ -38,6 +40,7 @@ __all__ = [
     "Importances",
     "Limits",
     "Model",
+    "Recommendation",
     "Result",
     "compare",
     "export",
@@ -49,6 +52,7 @@ __all__ = [
     "importances",
     "jsonable",
     "raw",
+    "recommend",
     "results",
 ]
 

@@ -70,10 +70,11 @@ class Rows(Sequence[Trial]):
     def __init__(self, genome: Genome, genes: Ints, scores: Sequence[Scores]) -> None:
         self._genome = genome
         self._genes = genes
-        self._scores = scores
+        self.scores = scores
+        """Of all trials; to look at these makes no points."""
 
     def __len__(self) -> int:
-        return len(self._scores)
+        return len(self.scores)
 
     @overload
     def __getitem__(self, at: int) -> Trial: ...
@@ -96,7 +97,7 @@ class Rows(Sequence[Trial]):
 
     def _made(self, at: slice) -> list[Trial]:
         points = self._genome.points(self._genes[at])
-        return [Trial(*pair) for pair in zip(points, self._scores[at], strict=True)]
+        return [Trial(*pair) for pair in zip(points, self.scores[at], strict=True)]
 
 
 def _unused(name: str, names: Any) -> str:

@@ -85,7 +85,7 @@ def settings_of(kind: type[S], given: Mapping[str, Any], engine: str = "") -> S:
             complaints.append(Complaint(where, cure=did_you_mean(name, known)))
             continue
         try:
-            values[name] = _read(known[name], value)
+            values[name] = read_value(known[name], value)
         except InputError as error:
             complaints += error.complaints
     if complaints:
@@ -93,7 +93,7 @@ def settings_of(kind: type[S], given: Mapping[str, Any], engine: str = "") -> S:
     return kind(**values)
 
 
-def _read(wanted: Setting, value: Any) -> Any:
+def read_value(wanted: Setting, value: Any) -> Any:
     """*value*, or what it says as a text, as a value of *wanted*."""
     if wanted.optional and (value is None or value == AUTO):
         return None

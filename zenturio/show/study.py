@@ -50,7 +50,7 @@ def run(
     if callable(what):
         function = what if isinstance(what, Function) else as_experiment(what)
         points = choose(space or Space(), limit=limit, sample=sample, seed=seed)
-        with _opened(db, create=True) as repository:
+        with opened(db, create=True) as repository:
             summary = evaluate(function, points, repository, name=name, listener=listener)
         return Study(summary.study, db, summary)
     application = scan(what, overrides=overrides)
@@ -81,14 +81,14 @@ class Study:
         """The experiments that succeeded and meet *where*, as a table of pandas."""
         from zenturio.query import frame  # noqa: PLC0415 - pandas takes its time
 
-        with _opened(self.db) as repository:
+        with opened(self.db) as repository:
             return frame(repository, self.name, where=where, everything=everything)
 
     def results(self, **asked: Any) -> Result:
         """What ``zen results`` shows: *where*, *by*, *aggregates*, *metrics*, *sort*, *limit*."""
         from zenturio.query import results  # noqa: PLC0415
 
-        with _opened(self.db) as repository:
+        with opened(self.db) as repository:
             return results(repository, self.name, **asked)
 
     def plot(self, kind: Kind = "line", *, where: str | None = None, **wishes: Any) -> Chart:
@@ -98,7 +98,7 @@ class Study:
         return chart(self.frame(where), kind, **wishes)
 
     def _repr_html_(self) -> str:
-        with _opened(self.db) as repository:
+        with opened(self.db) as repository:
             counts = repository.counts(self.name)
         said = ", ".join(f"{count:,} {state}" for state, count in counts.items() if count)
         head = f"<p><b>study {html.escape(self.name)}</b>: {said or 'nothing was run'}</p>"
@@ -106,7 +106,7 @@ class Study:
 
 
 @contextmanager
-def _opened(db: str | Repository | None, *, create: bool = False) -> Iterator[Repository]:
+def opened(db: str | Repository | None, *, create: bool = False) -> Iterator[Repository]:
     """The repository itself, or the one at that place, which is closed behind."""
     if db is not None and not isinstance(db, str):
         yield db

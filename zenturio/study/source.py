@@ -144,7 +144,7 @@ class Searching:
             )
         if not away.left:
             del self._away[point]
-            scores = _mean(away.scores)
+            scores = mean_of(away.scores)
             for number in away.numbers:
                 self.pilot.land(number, scores)
 
@@ -162,7 +162,7 @@ class Searching:
         return bool(self._ready)
 
 
-def _mean(scores: Sequence[tuple[float | None, ...]]) -> tuple[float | None, ...]:
+def mean_of(scores: Sequence[tuple[float | None, ...]]) -> tuple[float | None, ...]:
     """Of the repeats that succeeded, for each goal; nothing if none did."""
     means: list[float | None] = []
     for column in zip(*scores, strict=True):

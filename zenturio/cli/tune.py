@@ -1,0 +1,242 @@
+"""The verb that tunes search engines: tune."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from zenturio.cli import output
+from zenturio.cli.language import Json
+from zenturio.cli.run import Database
+
+if TYPE_CHECKING:
+    from zenturio.show.tuning import Verdict
+    from zenturio.study.tune import Prospect
+    from zenturio.study.tuning import Tuning
+
+SHOWN = 5
+"""Settings that are shown without being asked for."""
+
+
+def tune(
+    target: Annotated[
+        str, typer.Argument(metavar="PATH|STUDY|FILE.py:FUNCTION", help="What is searched.")
+    ],
+    engine: Annotated[str, typer.Option(help="Whose settings are tuned: zen engines.")] = "ga",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=SET,...", help="Such as population=50:200:50,selection={rank,roulette}."
+        ),
+    ] = None,
+    repeats: Annotated[
+        int, typer.Option(min=1, help="Searches with each setting, each with its own seed.")
+    ] = 30,
+    budget: Annotated[
+        str, typer.Option(metavar="N|10min", help="What each search may spend.")
+    ] = "",
+    objective: Annotated[
+        str,
+        typer.Option(metavar="'MINIMIZE expr'", help="If not the file's; of functions: MAXIMIZE."),
+    ] = "",
+    optimum: Annotated[
+        float | None, typer.Option(help="The best value, if it is known: precision is told by it.")
+    ] = None,
+    sample: Annotated[
+        int | None, typer.Option(min=1, help="So many combinations of settings, by chance.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the first repeat; the next ones count on.")] = 1,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", min=1, help="How many at once; else the cores.")
+    ] = None,
+    name: Annotated[str, typer.Option(help="The study's name, if not TARGET-ENGINE.")] = "",
+    once: Annotated[
+        bool, typer.Option("--once", help="Make one search, with one value of each setting.")
+    ] = False,
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Find the settings of a search engine that are best for a program or a function.
+
+    Each combination of settings is tried in many searches; these are the experiments of a study
+    like any other. A function takes a point, or is compiled by Numba and takes a row of genes;
+    its file says which points there are: by directives, or as space = zenturio.Space(...).
+
+    Examples: zen tune matmul.c --settings population=20:60:20,elite=0:2 --budget 200; zen tune
+    cost.py:makespan --engine anneal --repeats 10
+    """
+    from zenturio.cli.live import Live
+    from zenturio.record.open import open_repository
+    from zenturio.search import describe
+    from zenturio.show.study import Study
+    from zenturio.show.tuning import Verdict
+    from zenturio.study import Here
+    from zenturio.study.ranges import read_ranges
+    from zenturio.study.target import read_target
+    from zenturio.study.tune import tune as run_tuning
+    from zenturio.study.tuning import Tuning
+
+    ranges = read_ranges(describe(engine), settings or [])
+    repository = open_repository(db)
+    live = Live()
+    try:
+        found = read_target(target, objective, repository)
+        tuning = Tuning(found, engine, ranges, repeats, budget, seed, optimum, name)
+        if once:
+            _once(tuning, repository, Here(jobs))
+            return
+        tuned = run_tuning(
+            tuning,
+            repository,
+            sample=sample,
+            here=Here(jobs),
+            planned=lambda prospect: None if json else typer.echo(_plan(prospect)),
+            listener=live,
+        )
+        live.close()
+        verdict = Verdict(tuned, Study(tuning.study, repository, tuned.summary))
+        _facts(verdict) if json else _print(verdict, db)
+    finally:
+        live.close()
+        repository.close()
+    if tuned.summary.failures:
+        raise typer.Exit(3)
+
+
+def _once(tuning: "Tuning", repository: Any, here: Any) -> None:
+    """One search, and what it came to: as JSON, and for the experiment that this is, if it is."""
+    import json
+    import os
+    from pathlib import Path
+
+    from zenturio.experiment.measure import METRICS
+    from zenturio.study.tune import once
+
+    facts = once(tuning, repository, here)
+    output.facts(facts)
+    if path := os.environ.get(METRICS):
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(facts) + "\n")
+
+
+def _plan(prospect: "Prospect") -> str:
+    tuning = prospect.tuning
+    of = "" if prospect.settings == prospect.of else f" of {output.count(prospect.of)}"
+    budget = f", each of at most {tuning.budget}" if tuning.budget else ""
+    return (
+        f"study {tuning.study}: {output.count(prospect.settings)}{of} settings x "
+        f"{tuning.repeats} repeats = {output.count(prospect.searches)} searches{budget}"
+    )
+
+
+def _print(verdict: "Verdict", db: str | None) -> None:
+    from zenturio.cli import again
+    from zenturio.cli.live import settings
+
+    tuned = verdict.tuned
+    summary, study = tuned.summary, verdict.study.name
+    typer.echo(
+        f"{summary.ok + summary.failed:,} run in {output.duration(summary.seconds)}, "
+        f"{summary.ok:,} ok, {summary.known:,} known before"
+    )
+    for failures in summary.failures:
+        typer.echo(
+            f"{failures.count:,} x {failures.cause}, such as {settings(failures.values)}\n"
+            f"    look at one: {again.command('logs', failures.digest[:12], db=db)}"
+        )
+    if tuned.tuning.optimum is None:
+        typer.echo("no search found anything: nothing can be recommended")
+        return
+    _print_best(verdict)
+    _print_importances(verdict)
+    typer.echo(
+        f"\nthe study: {tuned.file}\n"
+        f"look at it: {again.command('best', study, '-n', '5', db=db)}; "
+        f"{again.command('results', study, '--by', (verdict.swept or verdict.names)[0], db=db)}"
+    )
+
+
+def _print_best(verdict: "Verdict") -> None:
+    from zenturio.cli.live import settings
+
+    best, found = verdict.recommended, verdict.recommendation
+    optimum = verdict.tuned.tuning.optimum
+    typer.echo(f"precision is told by the best value that is known: {output.number(optimum)}\n")
+    typer.echo(f"recommended: {settings(best.values)}")
+    low, high = map(output.number, best.interval)
+    sure = f" ({low} to {high} at {found.confidence:.0%})" if best.repeats > 1 else ""
+    typer.echo(f"    precision {output.number(best.mean)}{sure}, {best.cost:,.0f} points visited")
+    alike, others = len(found.alike), len(found.settings) - 1
+    if alike:
+        typer.echo(f"    {alike:,} of {others:,} other settings cannot be told from it")
+    if found.cheapest is not best:
+        typer.echo(
+            f"    the cheapest of them: {settings(found.cheapest.values)}, precision "
+            f"{output.number(found.cheapest.mean)}, {found.cheapest.cost:,.0f} points visited"
+        )
+    typer.echo("")
+    shown = found.settings[:SHOWN]
+    rows = [
+        [*map(output.number, each.values.values()), output.number(each.mean), f"{each.cost:,.0f}",
+         "yes" if each is best or each.alike else "no"]
+        for each in shown
+    ]  # fmt: skip
+    output.table((*best.values, "precision", "visited", "as good"), rows)
+    typer.echo(f"{len(shown)} of {len(found.settings):,} settings")
+
+
+def _print_importances(verdict: "Verdict") -> None:
+    found = verdict.importances
+    if found is None:
+        return
+    typer.echo("")
+    rows = [
+        [each.parameter, f"{each.share:.1%}", "" if each.total is None else f"{each.total:.1%}",
+         output.number(each.range), "yes" if each.matters else "no"]
+        for each in found.parameters
+    ]  # fmt: skip
+    output.table(("setting", "share", "with others", "worst to best", "matters"), rows)
+    typer.echo("\n".join(found.notes))
+
+
+def _facts(verdict: "Verdict") -> None:
+    tuned = verdict.tuned
+    summary = tuned.summary
+    facts: dict[str, Any] = {
+        "study": summary.study,
+        "file": str(tuned.file),
+        "settings": tuned.settings,
+        "of": tuned.of,
+        "searches": summary.total,
+        "known": summary.known,
+        "ok": summary.ok,
+        "failed": summary.failed,
+        "seconds": summary.seconds,
+        "optimum": tuned.tuning.optimum,
+    }
+    if tuned.tuning.optimum is not None:
+        found = verdict.recommendation
+        facts["recommended"] = _setting(found.best)
+        facts["cheapest"] = _setting(found.cheapest)
+        facts["alike"] = [_setting(each) for each in found.alike]
+        facts["importance"] = [
+            {
+                "setting": each.parameter,
+                "share": each.share,
+                "total": each.total,
+                "chance": each.chance,
+                "matters": each.matters,
+            }
+            for each in (verdict.importances.parameters if verdict.importances else ())
+        ]
+    output.facts(facts)
+
+
+def _setting(setting: Any) -> dict[str, Any]:
+    return {
+        "settings": dict(setting.values),
+        "precision": setting.mean,
+        "low": setting.interval.low,
+        "high": setting.interval.high,
+        "visited": setting.cost,
+        "repeats": setting.repeats,
+    }

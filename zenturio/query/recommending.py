@@ -1,0 +1,152 @@
+"""Which setting is best, how sure that is, and which others may be as good."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from zenturio.errors import InputError
+from zenturio.query.levels import combined, levels_of
+from zenturio.query.points import known, numbers
+from zenturio.query.result import Result
+from zenturio.query.statistics import CONFIDENCE, Interval, student
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One combination of parameters, and what its repeats came to."""
+
+    values: Mapping[str, Any]
+    mean: float
+    interval: Interval
+    """Of the mean; unknown (NaN) without repeats."""
+    repeats: int
+    cost: float
+    """The mean of what it took."""
+    alike: bool
+    """Whether it may be as good as the best one."""
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """All settings that were tried, the best first."""
+
+    metric: str
+    cost: str
+    settings: tuple[Setting, ...]
+    confidence: float
+
+    @property
+    def best(self) -> Setting:
+        """The one with the best mean; of equal ones, the cheapest."""
+        return self.settings[0]
+
+    @property
+    def alike(self) -> tuple[Setting, ...]:
+        """The others that cannot be told from the best one, the best first."""
+        return tuple(each for each in self.settings[1:] if each.alike)
+
+    @property
+    def cheapest(self) -> Setting:
+        """Of the best one and those that cannot be told from it, the one that costs least."""
+        return min((self.best, *self.alike), key=lambda each: each.cost)
+
+    def result(self, limit: int | None = None) -> Result:
+        """The settings as a table."""
+        names = tuple(self.best.values)
+        columns = (*names, self.metric, "low", "high", self.cost, "repeats", "as good")
+        rows = tuple(
+            (
+                *each.values.values(),
+                each.mean,
+                *(end if math.isfinite(end) else None for end in each.interval),
+                each.cost,
+                each.repeats,
+                each.alike,
+            )
+            for each in self.settings[:limit]
+        )
+        return Result(columns, rows, found=len(self.settings))
+
+
+def recommend(
+    frame: pd.DataFrame,
+    metric: str,
+    cost: str,
+    parameters: Sequence[str] = (),
+    *,
+    minimize: bool = False,
+    confidence: float = CONFIDENCE,
+) -> Recommendation:
+    """The settings in *frame* by the mean of *metric* over their repeats.
+
+    Each other one is held against the best by Welch's test, at a level that all of these tests
+    keep together (Bonferroni): with *confidence*, none that is said to be worse is as good.
+    """
+    wanted = tuple(parameters) or tuple(frame.attrs.get("parameters", ()))
+    known(frame, (metric, cost, *wanted))  # type: ignore[arg-type] # a frame is a mapping to it
+    score = numbers(frame, metric)  # type: ignore[arg-type]
+    used = np.isfinite(score)
+    if not used.any():
+        raise InputError(f"{metric!r} has no number in any row")
+    rows, score = frame[used], score[used]
+    group = combined([levels_of(rows[name]).exact for name in wanted])
+    count = np.bincount(group)
+    mean = np.bincount(group, score) / count
+    price = np.bincount(group, numbers(rows, cost)) / count
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = np.bincount(group, (score - mean[group]) ** 2) / (count - 1) / count
+    order = np.lexsort((price, mean if minimize else -mean))
+    alike = _alike(np.abs(mean - mean[order[0]]), error, count, order[0], confidence)
+    first = np.unique(group, return_index=True)[1]
+    cells = [[_plain(each) for each in rows[name].iloc[first]] for name in wanted]
+    found = []
+    for at in order:
+        half = _half(float(error[at]), int(count[at]), confidence)
+        centre = float(mean[at])
+        values = dict(zip(wanted, (column[at] for column in cells), strict=True))
+        interval = Interval(centre - half, centre + half)
+        took = float(price[at])
+        found.append(Setting(values, centre, interval, int(count[at]), took, bool(alike[at])))
+    return Recommendation(metric, cost, tuple(found), confidence)
+
+
+def _alike(
+    behind: np.ndarray, error: np.ndarray, count: np.ndarray, best: int, confidence: float
+) -> np.ndarray:
+    """Which settings are not behind the best by more than their repeats explain."""
+    others = max(1, len(behind) - 1)
+    probability = 1 - (1 - confidence) / others
+    told = np.zeros(len(behind), dtype=np.bool_)
+    quantiles: dict[int, float] = {}
+    for at in np.flatnonzero(behind > 0):
+        if min(count[at], count[best]) < 2:
+            continue  # one run says nothing of its own noise
+        noise = error[at] + error[best]
+        if noise == 0:
+            told[at] = True
+            continue
+        parts = error[at] ** 2 / (count[at] - 1) + error[best] ** 2 / (count[best] - 1)
+        freedom = max(1, int(noise**2 / parts))
+        if freedom not in quantiles:
+            quantiles[freedom] = student(probability, freedom)
+        told[at] = behind[at] > quantiles[freedom] * math.sqrt(noise)
+    return ~told
+
+
+def _half(error: float, count: int, confidence: float) -> float:
+    """Half of the interval of a mean with this squared standard error."""
+    if count < 2:
+        return math.nan
+    return student(0.5 + confidence / 2, count - 1) * math.sqrt(error)
+
+
+def _plain(value: Any) -> Any:
+    if pd.isna(value):
+        return None
+    return value.item() if hasattr(value, "item") else value

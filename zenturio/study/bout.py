@@ -1,0 +1,166 @@
+"""One search with one setting and one seed: what it came to, and the outcome that it leaves."""
+
+from __future__ import annotations
+
+import json
+import platform
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter, thread_time, time
+from typing import Any
+
+from zenturio.experiment import Evidence, Experiment, Log, Measure, Meter, Missing, Outcome
+from zenturio.search import Budget, Goals, Pilot, Scores, Search, Stops, Task, drive, make
+from zenturio.search.compiled import is_kernel, search_compiled
+from zenturio.search.result import Rows
+from zenturio.search.searching import scores_of
+from zenturio.space import Point, Space
+from zenturio.study.target import Called
+
+OPENING = 8
+"""So many trials are the first generation of an engine that has none."""
+REMEMBERED = 1_000_000
+"""Points whose scores are kept at the most, between the searches for one function."""
+
+Facts = dict[str, float | int]
+_SIZE = Missing("it ran within the driver, whose size is no measure of it")
+
+
+@dataclass(frozen=True)
+class Contest:
+    """What all searches of a tuning have in common."""
+
+    engine: str
+    space: Space
+    goals: Goals
+    budget: Budget
+
+    def search(self, settings: Mapping[str, Any], seed: int) -> tuple[Search, int]:
+        """An engine at its start, and how many trials its first generation has."""
+        task = Task(self.space, self.goals, seed, self.budget.trials)
+        found = make(self.engine, task, settings)
+        opening = getattr(found, "population", None) or getattr(found, "round", None)
+        return found, opening or OPENING
+
+    def facts(
+        self, scores: Sequence[Scores], numbers: Sequence[int], visited: int, opening: int
+    ) -> Facts:
+        """What trials came to whose numbers (from 1) ascend; nothing is best if all failed."""
+        best = first = self.goals.worst
+        needed = 0
+        for number, score in zip(numbers, scores, strict=True):
+            losses = self.goals.losses(score)
+            if losses < best:
+                best, needed = losses, number
+                first = losses if number <= opening else first
+        if not needed:
+            return {"visited": visited}
+        found: Facts = {"best": self.goals.scores(best)[0], "visited": visited, "needed": needed}
+        if first != self.goals.worst:
+            found["first"] = self.goals.scores(first)[0]
+        return found
+
+
+@dataclass
+class Bout:
+    """A search of points whose scores are known, or come later."""
+
+    contest: Contest
+    pilot: Pilot
+    opening: int
+
+    def facts(self) -> Facts:
+        """What it came to, when it is over."""
+        trials = self.pilot.trials
+        scores = [trial.scores for trial in trials]
+        return self.contest.facts(scores, range(1, len(trials) + 1), len(trials), self.opening)
+
+
+@dataclass
+class Ring:
+    """Makes searches for a function, in this process."""
+
+    contest: Contest
+    target: Called
+    _known: dict[Point, Scores] = field(default_factory=dict)
+
+    @property
+    def compiled(self) -> bool:
+        """Whether several searches can run at the same time, in threads."""
+        return is_kernel(self.target.function)
+
+    def facts(self, settings: Mapping[str, Any], seed: int) -> Facts:
+        """What one search comes to."""
+        contest = self.contest
+        search, opening = contest.search(settings, seed)
+        if self.compiled:
+            function, goals = self.target.function, contest.goals
+            found = search_compiled(search, function, goals, contest.budget, Stops())
+            assert isinstance(found.trials, Rows), "what is compiled answers rows"
+            return contest.facts(found.trials.scores, found.numbers, found.count, opening)
+        pilot = Pilot(search, contest.goals, contest.budget)
+        for _ in drive(pilot, self._score):
+            pass
+        return Bout(contest, pilot, opening).facts()
+
+    def _score(self, point: Point) -> Scores:
+        known = self._known.get(point)
+        if known is None:
+            known = scores_of(self.target.function(point))
+            if len(self._known) < REMEMBERED:
+                self._known[point] = known
+        return known
+
+
+class Clerk:
+    """Writes the outcomes of searches: their facts are what a program would report."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+        self._host = platform.node()
+
+    def outcome(self, experiment: Experiment, search: Callable[[], Facts]) -> Outcome:
+        """What comes of *search*; what it raises is an outcome as well."""
+        started, clock, cpu = time(), perf_counter(), thread_time()
+        try:
+            facts = search()
+        except Exception as error:  # noqa: BLE001 - what an objective raises is an outcome
+            text = "".join(traceback.format_exception(error)).encode("utf-8", "backslashreplace")
+            usage = _usage(perf_counter() - clock, thread_time() - cpu, 1)
+            return Outcome(
+                experiment.digest,
+                "failed",
+                type(error).__name__,
+                usage,
+                host=self._host,
+                started=started,
+                ended=time(),
+                exit=1,
+                stderr=Log(text, b"", len(text)),
+            )
+        return self.told(experiment, facts, perf_counter() - clock, thread_time() - cpu, started)
+
+    def told(
+        self, experiment: Experiment, facts: Facts, wall: float, cpu: float, started: float
+    ) -> Outcome:
+        """The outcome of a search that came to *facts*."""
+        usage = _usage(wall, cpu, 0)
+        evidence = Evidence(reported=json.dumps(facts).encode(), usage=usage)
+        metrics = self._meter.measure(experiment.values, evidence)
+        cause = self._meter.lacking(metrics)
+        status = "failed" if cause else "ok"
+        return Outcome(
+            experiment.digest,
+            status,  # type: ignore[arg-type] # it is one of two
+            cause,
+            metrics,
+            host=self._host,
+            started=started,
+            ended=time(),
+            exit=0,
+        )
+
+
+def _usage(wall: float, cpu: float, code: int) -> dict[str, Measure]:
+    return {"wtime": wall, "ctime": cpu, "maxrss": _SIZE, "exit": code}

@@ -1,0 +1,160 @@
+"""Which values of an engine's settings are tried: as somebody writes them, or a few of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from zenturio.annotate.sets import read_set
+from zenturio.errors import Complaint, InputError, Passage, did_you_mean
+from zenturio.search import Description, Setting
+from zenturio.search.settings import AUTO, read_value
+from zenturio.space import Domain
+
+MOST = 10_000
+"""Values of one setting at the most."""
+FIXED = ("str",)
+"""Settings of these types are swept only by values that somebody names."""
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """For each setting that is tried, its set as a directive writes it."""
+
+    sets: Mapping[str, str]
+    given: bool
+    """Whether somebody named them; if not, they are a first look at all settings."""
+
+
+def read_ranges(engine: Description, written: Iterable[str] | Mapping[str, Any]) -> Ranges:
+    """The sets that ``population=50:200:50,selection={rank,roulette}`` writes.
+
+    A name alone stands for a few values of it, and nothing for a few values of every setting.
+    InputError with all that is wrong: names, sets, and values that the setting cannot have.
+    """
+    known = {each.name: each for each in engine.settings}
+    pairs = _pairs(written) if not isinstance(written, Mapping) else _texts(written)
+    complaints: list[Complaint] = []
+    if not known:
+        raise InputError(
+            f"engine {engine.name} has no settings: there is nothing to tune",
+            cure="zen engines lists what others can be set to",
+        )
+    sets: dict[str, str] = {}
+    for name, text in pairs.items() if pairs else dict.fromkeys(_swept(engine), "").items():
+        if name not in known:
+            message = f"engine {engine.name} has no setting {name!r}"
+            complaints.append(Complaint(message, cure=did_you_mean(name, known)))
+            continue
+        try:
+            sets[name] = _checked(known[name], text or _few(known[name]))
+        except InputError as error:
+            complaints += error.complaints
+    if complaints:
+        raise InputError.all(complaints)
+    return Ranges(sets, bool(pairs))
+
+
+def _swept(engine: Description) -> list[str]:
+    return [each.name for each in engine.settings if each.type not in FIXED or each.choices]
+
+
+def _pairs(written: Iterable[str]) -> dict[str, str]:
+    """Names and sets, cut at commas that stand in no braces or quotes."""
+    found: dict[str, str] = {}
+    for part in (part for text in written for part in _cut(text)):
+        name, _, text = part.partition("=")
+        if name.strip() in found:
+            raise InputError(f"--settings names {name.strip()} twice", cure="leave one of them")
+        found[name.strip()] = text.strip()
+    return found
+
+
+def _cut(text: str) -> list[str]:
+    parts, depth, quote = [""], 0, ""
+    for sign in text:
+        if quote:
+            quote = "" if sign == quote else quote
+        elif sign in "'\"":
+            quote = sign
+        depth += (sign in "{(") - (sign in "})") if not quote else 0
+        if sign == "," and not depth and not quote:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return [part for part in parts if part.strip()]
+
+
+def _texts(given: Mapping[str, Any]) -> dict[str, str]:
+    """Sets as Python has them: a text, a number, or several of them."""
+    found = {}
+    for name, values in given.items():
+        several = isinstance(values, Sequence | range) and not isinstance(values, str)
+        if isinstance(values, str) or not several:
+            found[name] = _word(values)
+        else:
+            found[name] = "{ " + ", ".join(map(_word, values)) + " }"
+    return found
+
+
+def _word(value: Any) -> str:
+    if value is None:
+        return AUTO
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _checked(setting: Setting, text: str) -> str:
+    """*text* as a set in braces, each of whose elements is a value that *setting* can have."""
+    whole = text if text.startswith("{") else f"{{ {text} }}"
+    domain: Domain = read_set(Passage.of(whole, f"--settings {setting.name}"), Path.cwd())
+    if domain.size > MOST:
+        raise InputError(f"{setting.name} has {domain.size:,} values", cure=f"at most {MOST:,}")
+    complaints: list[Complaint] = []
+    for at in range(domain.size):
+        try:
+            read_value(setting, domain.text(at))
+        except InputError as error:
+            complaints += error.complaints
+    if complaints:
+        raise InputError.all(complaints[:1])
+    return whole
+
+
+def _few(setting: Setting) -> str:
+    """A few values of a setting, from what is said of it: its choices, its default, its limits."""
+    if setting.choices:
+        return ", ".join(setting.choices)
+    if setting.type == "bool":
+        return "true, false"
+    whole = setting.type == "int"
+    low, high = setting.low, setting.high
+    if setting.default is None:
+        return ", ".join([AUTO, *map(_plain, _spread(low, high, whole=whole))])
+    if setting.type in FIXED:
+        return str(setting.default)
+    default = setting.default
+    tried = [default / 2, default, default * 2]
+    if low is not None and high is not None and default > (low + high) / 2:
+        tried = [default, high - (high - default) * 2, high - (high - default) / 2]
+    kept = (_limited(round(each) if whole else each, low, high) for each in tried)
+    return ", ".join(map(_plain, sorted({*kept, default})))
+
+
+def _spread(low: float | None, high: float | None, *, whole: bool) -> list[float]:
+    """Values between the limits; where there is no upper one, some that are usual for counts."""
+    if low is not None and high is not None:
+        return [low + (high - low) * share for share in (0.01, 0.1)]
+    least = max(1, low or 0)
+    return [each for each in ((20, 50, 100) if whole else (0.1, 1, 10)) if each >= least]
+
+
+def _limited(number: float, low: float | None, high: float | None) -> float:
+    if low is not None:
+        number = max(number, low)
+    return number if high is None else min(number, high)
+
+
+def _plain(number: float) -> str:
+    return f"{number:.6g}"

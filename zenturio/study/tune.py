@@ -1,0 +1,244 @@
+"""Tune an engine: run the searches that a tuning describes, then say how good each was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from zenturio.annotate import Application
+from zenturio.errors import InputError, Interrupted, NotFoundError
+from zenturio.execute import Local
+from zenturio.experiment import Experiment, Generator, Meter, Outcome
+from zenturio.experiment.provenance import cores
+from zenturio.record import Repository
+from zenturio.record.open import FOLDER, project_folder
+from zenturio.search import Goals, read_budget
+from zenturio.study.arena import Arena
+from zenturio.study.best import best
+from zenturio.study.bout import Bout, Clerk, Contest, Ring
+from zenturio.study.choose import Chosen, choose
+from zenturio.study.define import define
+from zenturio.study.entry import Entry
+from zenturio.study.extract import extract
+from zenturio.study.here import ALL, Here
+from zenturio.study.progress import Progress, Summary
+from zenturio.study.target import Called, Program
+from zenturio.study.tuning import SEED, Tuning
+
+BATCH = 2000
+"""Searches that are looked up together."""
+FIRST_LOOK = 100
+"""Combinations that are tried of ranges that nobody chose."""
+HOME = "tune"
+"""The folder in the project's where tunings are written down."""
+
+STOPPED = "stopped: what was searched is kept, and the same command goes on"
+
+Listener = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A tuning that was run."""
+
+    tuning: Tuning
+    """With the optimum that precisions are told by."""
+    file: Path
+    settings: int
+    """How many combinations were tried."""
+    of: int
+    """How many there are."""
+    summary: Summary
+
+
+@dataclass(frozen=True)
+class Prospect:
+    """What a tuning is going to do."""
+
+    tuning: Tuning
+    settings: int
+    of: int
+
+    @property
+    def searches(self) -> int:
+        return self.settings * self.tuning.repeats
+
+
+def tune(
+    tuning: Tuning,
+    repository: Repository,
+    *,
+    sample: int | None = None,
+    here: Here = ALL,
+    planned: Callable[[Prospect], None] = lambda _prospect: None,
+    listener: Listener = lambda _progress: None,
+) -> Tuned:
+    """Make every search of *tuning* that is not known, and keep what it came to.
+
+    The study is an ordinary one, of a file in the project's folder. Precisions are told by the
+    optimum that is given, else by the best value that is known in the end.
+    """
+    folder = project_folder() / FOLDER / HOME
+    known = _best_known(tuning, repository) if tuning.optimum is None else tuning.optimum
+    told = tuning if known is None else tuning.with_optimum(known)
+    application = told.application(folder)
+    points = _chosen(tuning, application, sample)
+    planned(Prospect(tuning, points.count, application.space.size))
+    summary = _run(told, application, points, repository, here, listener)
+    if tuning.optimum is None:
+        told = _settled(told, repository, folder)
+    (path,) = application.paths
+    return Tuned(told, path, points.count, application.space.size, summary)
+
+
+def once(tuning: Tuning, repository: Repository, here: Here = ALL) -> dict[str, float | int]:
+    """One search: the first one of *tuning*, which nobody keeps."""
+    contest = _contest(tuning)
+    settings: dict[str, Any] = {}
+    for name, text in tuning.ranges.sets.items():
+        settings[name] = text.strip("{} ")
+    target = tuning.target
+    if isinstance(target, Called):
+        return Ring(contest, target).facts(settings, tuning.seed)
+    with _place(here) as place:
+        arena = Arena(target, repository, place)
+        return arena.facts(arena.bout(contest, settings, tuning.seed))
+
+
+def _chosen(tuning: Tuning, application: Application, sample: int | None) -> Chosen:
+    """All combinations of the settings, or some of them by chance."""
+    space = application.space
+    if sample is None and not tuning.ranges.given and space.size > FIRST_LOOK:
+        sample = FIRST_LOOK
+    if sample is not None and sample >= space.size:
+        sample = None
+    return choose(space, sample=sample, seed=tuning.seed)
+
+
+def _contest(tuning: Tuning) -> Contest:
+    goals = Goals(tuning.direction)
+    return Contest(tuning.engine, tuning.target.space, goals, read_budget(tuning.budget or None))
+
+
+def _run(
+    tuning: Tuning,
+    application: Application,
+    points: Chosen,
+    repository: Repository,
+    here: Here,
+    listener: Listener,
+) -> Summary:
+    generator = Generator(application)
+    contest, clerk = _contest(tuning), Clerk(Meter(generator.recipe))
+    total = points.count * tuning.repeats
+    definition = define(application, total, generator.program)
+    _check(contest, tuning, points)
+
+    try:
+        with Entry(repository, tuning.study, definition, total, listener) as entry:
+            new = _unknown(points, generator, entry)
+            entry.add_all(_outcomes(tuning, new, contest, clerk, repository, here))
+    except KeyboardInterrupt:
+        raise Interrupted(STOPPED) from None
+    return entry.summary()
+
+
+def _outcomes(
+    tuning: Tuning,
+    experiments: Iterator[Experiment],
+    contest: Contest,
+    clerk: Clerk,
+    repository: Repository,
+    here: Here,
+) -> Iterator[tuple[Experiment, Outcome]]:
+    """What comes of each search: here and at once, or where a program runs."""
+    target = tuning.target
+    if isinstance(target, Called):
+        ring = Ring(contest, target)
+
+        def hold(experiment: Experiment) -> Outcome:
+            return clerk.outcome(experiment, lambda: ring.facts(*tuning.setting(experiment.values)))
+
+        yield from _held(experiments, hold, (here.jobs or cores()) if ring.compiled else 1)
+        return
+    with _place(here) as place:
+        arena = Arena(target, repository, place)
+
+        def start(experiment: Experiment) -> Bout:
+            return arena.bout(contest, *tuning.setting(experiment.values))
+
+        yield from arena.outcomes(experiments, start, clerk)
+
+
+def _place(here: Here) -> Local:
+    return Local(project_folder() / FOLDER, here.jobs, keep=here.keep, pin=here.pin)
+
+
+def _check(contest: Contest, tuning: Tuning, points: Chosen) -> None:
+    """InputError where the engine is none for this space, or has no such settings."""
+    for point in islice(points, 1):
+        contest.search(*tuning.setting({**point, SEED: tuning.seed}))
+    target = tuning.target
+    if isinstance(target, Program) and not target.application.runs:
+        raise InputError(
+            f"{target.name} says nowhere what to run",
+            cure='write ZEN$ RUN "./program", or name a function: file.py:cost',
+        )
+
+
+def _unknown(points: Chosen, generator: Generator, entry: Entry) -> Iterator[Experiment]:
+    """The searches that were not made yet, looked up many at a time."""
+    experiments = (
+        each for index, point in points.numbered() for each in generator.experiments(point, index)
+    )
+    while batch := list(islice(experiments, BATCH)):
+        yield from entry.unknown(batch)
+
+
+def _held(
+    experiments: Iterable[Experiment], hold: Callable[[Experiment], Outcome], jobs: int
+) -> Iterator[tuple[Experiment, Outcome]]:
+    """Searches for a function, in their order; so many *jobs* at a time."""
+    waiting = iter(experiments)
+    if jobs == 1:
+        yield from ((each, hold(each)) for each in waiting)
+        return
+    with ThreadPoolExecutor(jobs) as pool:
+        try:
+            while batch := list(islice(waiting, 32 * jobs)):
+                yield from zip(batch, pool.map(hold, batch), strict=True)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _best_known(tuning: Tuning, repository: Repository) -> float | None:
+    """The best value of the objective that any study knows: of the program, or of its searches."""
+    word, found = tuning.direction, []
+    sources = [(tuning.study, f"{word} best")]
+    if isinstance(tuning.target, Program):
+        goal = tuning.target.goal
+        sources.append((tuning.target.name, f"{word} {goal.expression.text}"))
+    for study, goal_text in sources:
+        with suppress(NotFoundError):
+            found += [
+                value
+                for each in best(repository, study, 1, goal_text).points
+                for value in each.scores.values()
+            ]
+    return (min if word == "minimize" else max)(found, default=None)
+
+
+def _settled(tuning: Tuning, repository: Repository, folder: Path) -> Tuning:
+    """Precisions are told by the best that is known now; the searches need not be made again."""
+    known = _best_known(tuning, repository)
+    if known is None or known == tuning.optimum:
+        return tuning
+    told = tuning.with_optimum(known)
+    application = told.application(folder)
+    extract(repository, told.study, [str(path) for path in application.paths])
+    return told
