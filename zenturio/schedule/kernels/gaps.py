@@ -20,6 +20,8 @@ class Gaps(NamedTuple):
 
     root: Any
     """Of each processor."""
+    latest: Any
+    """Of each processor, a time after which it has none: -1, if it never had."""
     start: Any
     end: Any
     longest: Any
@@ -36,6 +38,7 @@ def no_gaps(processors: Any, most: Any) -> Any:
     """None yet, with room for *most*."""
     return Gaps(
         np.full(processors, NONE, np.int32),
+        np.full(processors, -1.0),
         np.empty(most),
         np.empty(most),
         np.empty(most),
@@ -101,6 +104,7 @@ def lift(gaps: Any, processor: Any, gap: Any) -> None:
 @njit(cache=True)
 def insert(gaps: Any, processor: Any, before: Any, start: Any, end: Any) -> None:
     """A new gap right behind *before*; behind all, if that is none."""
+    gaps.latest[processor] = max(gaps.latest[processor], end)
     gap = gaps.count[0]
     gaps.count[0] = gap + 1
     gaps.start[gap], gaps.end[gap], gaps.longest[gap] = start, end, end - start

@@ -82,15 +82,17 @@ def send(numbers: Any, edge: Any, processor: Any, end: Any, arrivals: Any) -> No
     parent = numbers.parent[edge]
     machine, here = numbers.node[processor[parent]], numbers.site[processor[parent]]
     arrivals.near[machine] = max(arrivals.near[machine], end[parent])
-    for site in range(np.uint64(len(arrivals.first))):
-        moved = end[parent] + numbers.latency[here, site]
-        moved += numbers.data[edge] * numbers.slowness[here, site]
-        if moved > arrivals.first[site]:
-            if arrivals.origin[site] != machine:
-                arrivals.second[site] = arrivals.first[site]
-            arrivals.first[site], arrivals.origin[site] = moved, machine
-        elif arrivals.origin[site] != machine:
-            arrivals.second[site] = max(arrivals.second[site], moved)
+    ended, data, own = end[parent], numbers.data[edge], np.int64(machine)
+    latency, slowness = numbers.latency[here], numbers.slowness[here]
+    first, second, origin = arrivals.first, arrivals.second, arrivals.origin
+    for site in range(np.uint64(len(first))):  # without branches, so that it becomes vectors
+        moved = ended + latency[site]
+        moved += data * slowness[site]
+        before, last = first[site], origin[site]
+        if last != own:
+            second[site] = max(second[site], min(before, moved))
+        first[site] = max(before, moved)
+        origin[site] = own if moved > before else last
 
 
 @njit(cache=True)
@@ -117,8 +119,8 @@ def put(
     """
     tasks, processors = np.uint64(len(order)), np.uint64(len(numbers.node))
     gaps, arrivals = no_gaps(len(numbers.node), len(order)), arrivals_of(numbers)
-    free, likely = np.zeros(processors), np.empty(processors, np.uint64)
-    nothing = np.zeros(processors)
+    free, nothing = np.zeros(processors), np.zeros(processors)
+    likely, bounds = np.empty(processors, np.uint64), np.empty(processors)
     for i in range(tasks):
         task = order[i]
         arrive(numbers, task, place, end, arrivals)
@@ -126,11 +128,11 @@ def put(
         more = ahead[task] if len(ahead) else nothing
         where = home[group[task]]
         if where == NONE:
-            where = best_place(gaps, ready, work, pace, more, free, likely)
+            where = best_place(gaps, ready, work, pace, more, free, likely, bounds)
             home[group[task]] = where
         length = work * pace[where]
         begin, gap = max(free[where], ready[where]), NONE
-        if ready[where] < free[where]:
+        if ready[where] + length <= gaps.latest[where]:
             gap = find(gaps, where, ready[where], length)
         if gap != NONE:
             begin = max(gaps.start[gap], ready[where])
@@ -144,9 +146,12 @@ def put(
 
 @njit(cache=True)
 def best_place(
-    gaps: Any, ready: Any, work: Any, pace: Any, more: Any, free: Any, likely: Any
+    gaps: Any, ready: Any, work: Any, pace: Any, more: Any, free: Any, likely: Any, bounds: Any
 ) -> Any:
-    """The processor on which a task of so much *work* ends first, with what *more* adds."""
+    """The processor on which a task of so much *work* ends first, with what *more* adds.
+
+    First behind all tasks, then in gaps: where it could end soonest there, first.
+    """
     found: Any = np.uint64(0)
     best, count = np.inf, 0
     for place in range(np.uint64(len(free))):
@@ -154,19 +159,21 @@ def best_place(
         end = max(free[place], ready[place]) + length + more[place]
         if end < best:
             best, found = end, place
-        if ready[place] < free[place]:
-            root = gaps.root[place]
-            if root != NONE and gaps.longest[root] >= length:
-                likely[count] = place
-                count += 1
-    for i in range(count):
-        place = likely[i]
+        late = ready[place] + length <= gaps.latest[place]
+        if late and gaps.longest[gaps.root[place]] >= length:
+            likely[count], bounds[count] = place, ready[place] + length + more[place]
+            count += 1
+    while count > 0:
+        at = np.argmin(bounds[:count])
+        place, bound = likely[at], bounds[at]
+        if bound > best:
+            break
+        count -= 1
+        likely[at], bounds[at] = likely[count], bounds[count]
         length = work * pace[place]
-        bound = ready[place] + length + more[place]
-        if bound < best or (bound == best and place < found):
-            gap = find(gaps, place, ready[place], length)
-            if gap != NONE:
-                end = max(gaps.start[gap], ready[place]) + length + more[place]
-                if end < best or (end == best and place < found):
-                    best, found = end, place
+        gap = find(gaps, place, ready[place], length)
+        if gap != NONE:
+            end = max(gaps.start[gap], ready[place]) + length + more[place]
+            if end < best or (end == best and place < found):
+                best, found = end, place
     return np.int64(found)
