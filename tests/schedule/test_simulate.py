@@ -276,3 +276,9 @@ def test_a_trace_on_loaded_machines_keeps_the_rules_of_a_plan(drawn, data):
     ):
         moved = problem.transfer(size, plan.processor[a], plan.processor[b])
         assert plan.start[b] >= plan.end[a] + moved - 1e-9
+
+
+def test_a_load_from_the_beginning_is_there_before_anything_starts():
+    trace = played(PAIR, loaded((-5, 0.1), (0, 0.5), (20, 1)))
+    assert [(run.start, run.end) for run in trace.runs] == [(0, 8), (8, 12)]
+    assert "load" not in dict(kinds(trace)).values()

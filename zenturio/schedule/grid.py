@@ -274,10 +274,14 @@ class Grid:
         self._await_step(machine)
 
     def _await_step(self, machine: int) -> None:
-        """The next change of its load is to come."""
-        step = self._next[machine] = next(self._steps[machine], None)
+        """The next change of its load is to come; what it was from the beginning is no change."""
+        step = next(self._steps[machine], None)
+        while step and step.time <= 0:
+            self.share[machine] = step.share
+            step = next(self._steps[machine], None)
+        self._next[machine] = step
         if step:
-            self._agenda.put(max(step.time, self.now), STEPS, machine)
+            self._agenda.put(step.time, STEPS, machine)
 
     def _expect(self, arrivals: ArrayLike | None) -> None:
         times = [] if arrivals is None else np.asarray(arrivals, np.float64).tolist()
