@@ -1,0 +1,112 @@
+"""A cluster that plays a queue of moldable tasks: from numbers of nodes to plans, or to figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from zenturio.errors import InputError
+from zenturio.schedule.moldable import MoldableProblem
+from zenturio.schedule.molded import MoldablePlan
+from zenturio.schedule.workflow import Floats, Indices
+
+Discipline = Literal["fifo", "easy", "conservative"]
+
+_DISCIPLINES = ("fifo", "easy", "conservative")
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """What came of many rows of numbers of nodes: a figure of each."""
+
+    total: Floats
+    """Seconds of all tasks."""
+    makespan: Floats
+    cost: Floats
+    """Node seconds of all tasks."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cluster:
+    """The nodes of *problem* behind a queue.
+
+    Tasks are submitted in *order*, breadth first if there is none, and held until all that they
+    wait for has ended. Of those not held, in the order of submission, start:
+
+    * ``fifo``: the first ones, until one does not fit. Nothing is filled in behind it.
+    * ``easy``: also others that fit and do not delay the first that does not.
+    * ``conservative``: each at the earliest time that delays none which was freed before it.
+    """
+
+    problem: MoldableProblem
+    discipline: Discipline = "fifo"
+    order: Indices | None = None
+
+    def plan(
+        self, counts: Indices, algorithm: str = "", notes: Mapping[str, Any] | None = None
+    ) -> MoldablePlan:
+        """What happens when each task gets its number of nodes."""
+        from zenturio.schedule.kernels.cluster import desk, play, seat  # noqa: PLC0415 - Numba
+
+        problem = self.problem
+        counts = np.ascontiguousarray(counts, np.int64)
+        seconds = self._seconds(counts)
+        start, end = np.empty(problem.tasks), np.empty(problem.tasks)
+        play(
+            self._kind, problem.nodes, self._graph, counts, seconds, desk(problem.tasks), start, end
+        )
+        first = np.append(0, np.cumsum(counts))
+        node = np.empty(first[-1], np.int32)
+        sequence = np.lexsort((self._graph.rank, start))
+        seat(sequence, problem.nodes, counts, first, start, end, node)
+        return MoldablePlan(problem, algorithm, start, end, first, node, dict(notes or {}))
+
+    def outcomes(self, counts: Indices) -> Outcomes:
+        """What comes of each row of *counts*, all of which must be possible."""
+        from zenturio.schedule.kernels.cluster import play_all  # noqa: PLC0415 - Numba
+
+        problem = self.problem
+        counts = np.ascontiguousarray(counts, np.int64)
+        assert counts.min(initial=0) >= 0, "a number of nodes is below 0"
+        assert counts.max(initial=0) < problem.seconds.shape[1], "a task was given too many nodes"
+        found = np.empty((len(counts), 3))
+        play_all(
+            self._kind, problem.nodes, self._graph, problem.seconds, problem.row, counts, found
+        )
+        assert np.isfinite(found).all(), "a task was given nodes on which it cannot run"
+        return Outcomes(*np.ascontiguousarray(found.T))
+
+    @property
+    def _kind(self) -> int:
+        return _DISCIPLINES.index(self.discipline)
+
+    @cached_property
+    def _graph(self) -> Any:
+        from zenturio.schedule.kernels.cluster import Graph  # noqa: PLC0415 - needs Numba
+
+        problem = self.problem
+        order = np.ascontiguousarray(problem.order if self.order is None else self.order, np.int64)
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        after = problem.workflow.after
+        waits = np.diff(problem.workflow.before.start)
+        child, delay = after.task.astype(np.int64), problem.delay[after.edge]
+        return Graph(waits, after.start, child, delay, order, rank)
+
+    def _seconds(self, counts: Indices) -> Floats:
+        """Seconds of each task; refused where one cannot run on its number of nodes."""
+        problem = self.problem
+        if counts.shape != (problem.tasks,):
+            raise InputError(f"{counts.size} numbers of nodes for {problem.tasks} tasks")
+        for task, count in enumerate(counts.tolist()):
+            if not np.isfinite(problem.time(task, count)):
+                able = problem.possible[problem.row[task]]
+                raise InputError(
+                    f"task {problem.workflow.names[task]!r} cannot run on {count} nodes",
+                    cure=f"from {able[0]} to {able[-1]}" if len(able) > 1 else f"on {able[0]}",
+                )
+        return problem.times(counts)
