@@ -5,9 +5,12 @@ import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from zenturio.search import Setting
 
 
 def facts(value: Any) -> None:
@@ -66,6 +69,18 @@ def progress(words: str, total: int | None) -> Iterator[Any]:
         yield lambda n=1: bar.advance(task, n)
 
 
+@contextmanager
+def waiting(words: str) -> Iterator[None]:
+    """On a terminal, say what one waits for while the block works; on a pipe, nothing."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(words):
+        yield
+
+
 def count(number: int) -> str:
     """A whole number that a person can read: 349,853, and 5.15e+247 beyond a trillion."""
     if number < 10**12:
@@ -98,3 +113,15 @@ def number(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     return "" if value is None else str(value)
+
+
+def kind(setting: "Setting") -> str:
+    """What a setting of an engine can be: its choices, or its type and limits."""
+    if setting.choices:
+        return "|".join(setting.choices)
+    limits = [
+        f"{word} {at:g}"
+        for word, at in (("from", setting.low), ("to", setting.high))
+        if at is not None
+    ]
+    return " ".join([setting.type, *limits])

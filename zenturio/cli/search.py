@@ -1,6 +1,6 @@
 """The verbs of searching: engines, best, tune."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -8,9 +8,6 @@ from zenturio.cli import output
 from zenturio.cli.language import Json
 from zenturio.cli.run import Database
 from zenturio.cli.tune import tune
-
-if TYPE_CHECKING:
-    from zenturio.search import Setting
 
 
 def add_to(app: typer.Typer) -> None:
@@ -44,7 +41,7 @@ def engines(
         settings = found[0].settings
         output.table(
             ("setting", "type", "default", "what it is"),
-            [(s.name, _kind(s), output.number(s.default), s.help) for s in settings],
+            [(s.name, output.kind(s), output.number(s.default), s.help) for s in settings],
         )
 
 
@@ -84,14 +81,3 @@ def best(
     ]
     output.table((*names, *goals, "runs"), rows)
     typer.echo(f"\n{len(found.points):,} of {found.of:,} points: {found.words}")
-
-
-def _kind(setting: "Setting") -> str:
-    if setting.choices:
-        return "|".join(setting.choices)
-    limits = [
-        f"{word} {at:g}"
-        for word, at in (("from", setting.low), ("to", setting.high))
-        if at is not None
-    ]
-    return " ".join([setting.type, *limits])

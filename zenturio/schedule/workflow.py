@@ -158,6 +158,11 @@ class Workflow:
     @cached_property
     def _sorted(self) -> Indices:
         """What can be ordered, level by level; tasks of one level as they were given."""
+        levels = self._levels
+        return np.concatenate(levels).astype(np.int32) if levels else np.zeros(0, np.int32)
+
+    @cached_property
+    def _levels(self) -> list[NDArray[np.int64]]:
         waiting = np.bincount(self.targets, minlength=len(self))
         ready = np.flatnonzero(waiting == 0)
         levels = []
@@ -166,16 +171,14 @@ class Workflow:
             freed = self.after.task[_spans(self.after.start, ready)]
             np.subtract.at(waiting, freed, 1)
             ready = np.unique(freed[waiting[freed] == 0])
-        return np.concatenate(levels).astype(np.int32) if levels else np.zeros(0, np.int32)
+        return levels
 
     @cached_property
     def level(self) -> Indices:
         """How many edges the longest way from a first task to each has."""
-        found = np.zeros(len(self), np.int32)
-        for task in self.order.tolist():
-            above = self.before.of(task)
-            if len(above):
-                found[task] = found[above].max() + 1
+        found = np.empty(len(self), np.int32)
+        lengths = [len(each) for each in self._levels]
+        found[self.order] = np.repeat(np.arange(len(lengths)), lengths)
         return found
 
     def check(self) -> None:

@@ -16,8 +16,8 @@ from zenturio.schedule.formats.document import (
     write_text,
 )
 from zenturio.schedule.formats.instance import Instance
-from zenturio.schedule.grids import GRIDS
 from zenturio.schedule.platform import Platform, identical
+from zenturio.schedule.testbeds import TESTBEDS
 from zenturio.schedule.workflow import Workflow
 
 _FORMATS = {
@@ -84,12 +84,12 @@ def read_platform(text: str) -> Platform:
         if not rest.isdecimal() or len(rest) > 7 or not 1 <= int(rest) <= _MOST_IDENTICAL:
             raise InputError(f"{text}: identical:N has N from 1 to {_MOST_IDENTICAL:,}")
         return identical(int(rest))
-    if text in GRIDS and not Path(text).exists():
-        return GRIDS[text]()
+    if text in TESTBEDS and not Path(text).exists():
+        return TESTBEDS[text]()
     path = Path(text)
     content = read_text(path) if path.suffix or path.exists() else None
     if content is None:
-        known = ", ".join(GRIDS)
+        known = ", ".join(TESTBEDS)
         raise InputError(
             f"no platform {text!r}", cure=f"identical:8, {known}, or a file such as grid.toml"
         )

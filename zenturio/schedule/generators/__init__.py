@@ -9,7 +9,7 @@ from zenturio.schedule.generators.generator import (
     names,
     pairs,
 )
-from zenturio.schedule.grids import grid_2005
+from zenturio.schedule.testbeds import grid_2005
 
 __all__ = [
     "Description",

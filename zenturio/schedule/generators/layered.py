@@ -72,7 +72,8 @@ class Layered:
         above = layer[targets] - 1
         low, high = start[above], start[above + 1]
         sources = chance.integers(low, high)
-        pairs = np.unique(targets.astype(np.int64) * self.tasks + sources)
+        pairs = np.sort(targets.astype(np.int64) * self.tasks + sources)
+        pairs = pairs[np.diff(pairs, prepend=-1) > 0]
         return (pairs % self.tasks).astype(np.int32), (pairs // self.tasks).astype(np.int32)
 
     def _times(

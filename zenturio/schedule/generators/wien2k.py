@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from zenturio.schedule.formats.instance import Instance
-from zenturio.schedule.grids import grid_2005
+from zenturio.schedule.testbeds import grid_2005
 from zenturio.schedule.workflow import Task, Workflow
 from zenturio.search.settings import setting
 

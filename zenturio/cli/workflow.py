@@ -1,0 +1,222 @@
+"""The verbs of workflows: show, convert, generate, and the list of generators."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from zenturio.cli import output
+from zenturio.cli.language import Json
+
+if TYPE_CHECKING:
+    from zenturio.schedule import Platform, Workflow
+
+SHOWN = 12
+"""Programs that are listed at most; as JSON, all are."""
+
+Settings = Annotated[
+    list[str] | None, typer.Argument(metavar="NAME=VALUE...", help="Settings of a generator.")
+]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of a generator.")]
+Out = Annotated[Path, typer.Option("--out", "-o", help="The file: its ending tells the format.")]
+Form = Annotated[
+    str,
+    typer.Option("--format", metavar="json|wfformat|stg|dot", help="The format, whatever ending."),
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the verbs of this file into *app*."""
+    workflow = typer.Typer(
+        help="Show, convert and generate workflows.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    workflow.command()(show)
+    workflow.command()(convert)
+    workflow.command()(generate)
+    workflow.command()(generators)
+    app.add_typer(workflow, name="workflow")
+
+
+def show(
+    source: Annotated[
+        str, typer.Argument(metavar="FILE|GENERATOR", help="The workflow: a file, or a generator.")
+    ],
+    settings: Settings = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Show what a workflow consists of.
+
+    Its tasks and edges, how deep and wide it is, its work, its longest way, its machines.
+
+    Examples: zen workflow show montage.json; zen workflow show wien2k kpoints=20
+    """
+    from zenturio.schedule.generators import instance_of, pairs
+
+    with output.waiting(f"reading {source}"):
+        found = instance_of(source, pairs(settings or []), seed)
+    if json:
+        output.facts(_facts(found.workflow, found.platform))
+    else:
+        _show(found.workflow, found.platform)
+
+
+def convert(
+    source: Annotated[Path, typer.Argument(metavar="IN", help="The workflow to read.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write.")],
+    form: Form = "",
+    on: Annotated[
+        str, typer.Option(metavar="PLATFORM", help="Machines to write with it, not its own.")
+    ] = "",
+    json: Json = False,
+) -> None:
+    """Write a workflow in another format.
+
+    What the other format cannot say is told. Machines are written as well, where there is room for
+    them; a name that ends with .toml takes the machines alone.
+
+    Examples: zen workflow convert montage.json montage.dot; zen workflow convert a.json grid.toml
+    """
+    from zenturio.schedule.formats import read_instance, read_platform
+
+    with output.waiting(f"reading {source}"):
+        found = read_instance(source)
+    platform = read_platform(on) if on else found.platform
+    _tell(out, found.workflow, _write(found.workflow, platform, out, form), json)
+
+
+def generate(
+    generator: Annotated[str, typer.Argument(help="One of: zen workflow generators.")],
+    out: Out,
+    settings: Settings = None,
+    seed: Seed = 0,
+    form: Form = "",
+    json: Json = False,
+) -> None:
+    """Make a workflow by rule and seed.
+
+    The same settings and seed make the same workflow. A generator that has machines of its own
+    writes them into the file too; -o grid.toml writes the machines alone.
+
+    Examples: zen workflow generate wien2k kpoints=50 --seed 1 -o wien2k.json; zen workflow
+    generate recipe trace=montage.json tasks=1000000 -o large.json
+    """
+    from zenturio.schedule.generators import instance_of, pairs
+
+    with output.waiting(f"making {generator}"):
+        found = instance_of(_known(generator), pairs(settings or []), seed)
+    _tell(out, found.workflow, _write(found.workflow, found.platform, out, form), json)
+
+
+def generators(
+    generator: Annotated[str | None, typer.Argument(help="One of them, with its settings.")] = None,
+    json: Json = False,
+) -> None:
+    """List the generators of workflows and their settings.
+
+    Examples: zen workflow generators; zen workflow generators wien2k
+    """
+    from dataclasses import asdict
+
+    from zenturio.schedule.generators import describe, names
+
+    found = [describe(name) for name in ([generator] if generator else names())]
+    if json:
+        output.facts([asdict(each) for each in found])
+    elif generator is None:
+        output.table(("generator", "what it makes"), [(e.name, e.about) for e in found])
+        typer.echo("\nsettings of one: zen workflow generators NAME")
+    else:
+        typer.echo(f"{found[0].name}: {found[0].about}\n")
+        output.table(
+            ("setting", "type", "default", "what it is"),
+            [(s.name, output.kind(s), output.number(s.default), s.help) for s in found[0].settings],
+        )
+
+
+def _known(generator: str) -> str:
+    """*generator*, if it is one: a file is not, whatever it is named."""
+    from zenturio.schedule.generators import describe
+
+    describe(generator.partition(":")[0])
+    return generator
+
+
+def _write(flow: "Workflow", platform: "Platform | None", out: Path, form: str) -> tuple[str, ...]:
+    """Write both, or the machines alone; what was lost."""
+    from zenturio.errors import InputError
+    from zenturio.schedule.formats import write_platform, write_workflow
+
+    if out.suffix.lower() != ".toml":
+        with output.waiting(f"writing {len(flow):,} tasks"):
+            return write_workflow(flow, out, platform, form)
+    if platform is None:
+        raise InputError(f"{flow.name} has no machines of its own to write into {out}")
+    write_platform(platform, out)
+    return ()
+
+
+def _tell(out: Path, flow: "Workflow", lost: tuple[str, ...], json: bool) -> None:
+    if json:
+        facts = {"out": str(out), "tasks": len(flow), "edges": len(flow.data), "lost": lost}
+        output.facts(facts)
+        return
+    for each in lost:
+        typer.echo(f"warning: not written: {each}", err=True)
+    if out.suffix.lower() == ".toml":
+        typer.echo(f"wrote {out}: the machines of {flow.name}")
+    else:
+        typer.echo(f"wrote {out}: {len(flow):,} tasks, {len(flow.data):,} edges")
+
+
+def _facts(flow: "Workflow", platform: "Platform | None") -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from zenturio.schedule.shape import shape
+
+    found = shape(flow)
+    facts: dict[str, Any] = {**asdict(found), "parallelism": found.parallelism}
+    facts["notes"] = dict(flow.notes)
+    facts["platform"] = platform and {
+        "name": platform.name,
+        "machines": len(platform),
+        "cores": sum(machine.cores for machine in platform.machines),
+        "sites": len(platform.sites),
+        "speeds": sorted({machine.speed for machine in platform.machines}),
+    }
+    return facts
+
+
+def _show(flow: "Workflow", platform: "Platform | None") -> None:
+    from zenturio.schedule.shape import shape
+
+    found = shape(flow)
+    moved = f", {found.transfers:,} of them transfers" if found.transfers else ""
+    molds = f", {found.moldable:,} moldable" if found.moldable else ""
+    typer.echo(f"{flow.name}: {found.tasks:,} tasks{moved}{molds}, {found.edges:,} edges")
+    typer.echo(f"work       {output.duration(found.work)} on a machine of speed 1")
+    if found.critical is None:
+        typer.echo("levels     none: there is a loop")
+    else:
+        typer.echo(f"levels     {found.levels:,}, the largest of {found.width:,} tasks")
+        typer.echo(
+            f"longest    {output.duration(found.critical)} of work, one task after the other"
+        )
+    if found.parallelism:
+        typer.echo(f"parallel   {found.parallelism:.3g} machines have work, on average")
+    typer.echo(f"data       {found.data:.3g} bytes")
+    if "makespan" in flow.notes:
+        typer.echo(f"measured   {output.duration(flow.notes['makespan'])} from first to last")
+    if platform is not None:
+        sites = len(platform.sites)
+        typer.echo(f"machines   {len(platform):,} at {sites} site{'s' * (sites > 1)}")
+    programs = [each for each in found.programs if each.name]
+    if programs:
+        rows = [(p.name, f"{p.tasks:,}", output.number(p.work)) for p in programs[:SHOWN]]
+        typer.echo("")
+        output.table(("program", "tasks", "mean s"), rows, right="lrr")
+        if len(programs) > SHOWN:
+            typer.echo(f"{SHOWN} of {len(programs):,} programs: --json lists all")

@@ -1,0 +1,87 @@
+"""What a workflow looks like, in numbers."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+
+from zenturio.schedule.workflow import Floats, Workflow
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The tasks that run one program."""
+
+    name: str
+    tasks: int
+    work: float
+    """The mean, in seconds on a machine of speed 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    name: str
+    tasks: int
+    transfers: int
+    edges: int
+    looped: bool
+    levels: int | None
+    """None, where there is a loop; so are the other two."""
+    width: int | None
+    """Tasks in the largest level."""
+    critical: float | None
+    """Work along the longest way: no schedule on machines of speed 1 is shorter."""
+    work: float
+    data: float
+    moldable: int
+    programs: tuple[Program, ...]
+
+    @property
+    def parallelism(self) -> float | None:
+        """How many machines have work, on average, if there are enough."""
+        return self.work / self.critical if self.critical else None
+
+
+def shape(flow: Workflow) -> Shape:
+    """The shape of *flow*; file transfers count as tasks without work, and as data."""
+    moved = [i for i, task in flow.more.items() if task.kind == "transfer"]
+    work = flow.work.copy()
+    work[moved] = 0.0
+    levels = width = critical = None
+    if not flow.looped:
+        sizes = np.bincount(flow.level)
+        levels, width = len(sizes), int(sizes.max(initial=0))
+        critical = float(_longest(flow, work).max(initial=0.0))
+    return Shape(
+        flow.name, len(flow), len(moved), len(flow.data), flow.looped, levels, width, critical,
+        float(work.sum()), float(flow.data.sum() + flow.work[moved].sum()),
+        sum(task.curve is not None for task in flow.more.values()), _programs(flow, work),
+    )  # fmt: skip
+
+
+def _longest(flow: Workflow, work: Floats) -> Floats:
+    """Work on the longest way that ends with each task, level by level."""
+    by = np.argsort(flow.level[flow.targets], kind="stable")
+    starts = np.searchsorted(flow.level[flow.targets][by], np.arange(flow.level.max(initial=0) + 2))
+    before = np.zeros(len(flow))
+    for first, last in itertools.pairwise(starts[1:]):
+        edges = by[first:last]
+        a, b = flow.sources[edges], flow.targets[edges]
+        np.maximum.at(before, b, before[a] + work[a])
+    longest: Floats = before + work
+    return longest
+
+
+def _programs(flow: Workflow, work: Floats) -> tuple[Program, ...]:
+    if flow.program is None:
+        return ()
+    counts = np.bincount(flow.program, minlength=len(flow.programs))
+    sums = np.bincount(flow.program, work, minlength=len(flow.programs))
+    found = [
+        Program(name, int(count), float(total / count))
+        for name, count, total in zip(flow.programs, counts, sums, strict=True)
+        if count
+    ]
+    return tuple(sorted(found, key=lambda each: -each.work * each.tasks))
