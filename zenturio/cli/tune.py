@@ -9,6 +9,7 @@ from zenturio.cli.language import Json
 from zenturio.cli.run import Database
 
 if TYPE_CHECKING:
+    from zenturio.query.recommending import Setting
     from zenturio.show.tuning import Verdict
     from zenturio.study.tune import Prospect
     from zenturio.study.tuning import Tuning
@@ -164,24 +165,31 @@ def _print_best(verdict: "Verdict") -> None:
     typer.echo(f"recommended: {settings(best.values)}")
     low, high = map(output.number, best.interval)
     sure = f" ({low} to {high} at {found.confidence:.0%})" if best.repeats > 1 else ""
-    typer.echo(f"    precision {output.number(best.mean)}{sure}, {best.cost:,.0f} points visited")
+    typer.echo(f"    precision {output.number(best.mean)}{sure}, {_took(best)}")
     alike, others = len(found.alike), len(found.settings) - 1
     if alike:
         typer.echo(f"    {alike:,} of {others:,} other settings cannot be told from it")
     if found.cheapest is not best:
         typer.echo(
             f"    the cheapest of them: {settings(found.cheapest.values)}, precision "
-            f"{output.number(found.cheapest.mean)}, {found.cheapest.cost:,.0f} points visited"
+            f"{output.number(found.cheapest.mean)}, {_took(found.cheapest)}"
         )
     typer.echo("")
     shown = found.settings[:SHOWN]
-    rows = [
-        [*map(output.number, each.values.values()), output.number(each.mean), f"{each.cost:,.0f}",
-         "yes" if each is best or each.alike else "no"]
-        for each in shown
-    ]  # fmt: skip
-    output.table((*best.values, "precision", "visited", "as good"), rows)
+    rows = [_row(each, alike=each is best or each.alike) for each in shown]
+    output.table((*best.values, "precision", *found.costs, "as good"), rows)
     typer.echo(f"{len(shown)} of {len(found.settings):,} settings")
+
+
+def _row(setting: "Setting", *, alike: bool) -> list[str]:
+    costs = [f"{cost:,.0f}" for cost in setting.costs.values()]
+    numbers = map(output.number, [*setting.values.values(), setting.mean])
+    return [*numbers, *costs, "yes" if alike else "no"]
+
+
+def _took(setting: "Setting") -> str:
+    visited, needed = setting.costs.values()
+    return f"{visited:,.0f} points visited, the best after {needed:,.0f}"
 
 
 def _print_importances(verdict: "Verdict") -> None:
@@ -231,12 +239,12 @@ def _facts(verdict: "Verdict") -> None:
     output.facts(facts)
 
 
-def _setting(setting: Any) -> dict[str, Any]:
+def _setting(setting: "Setting") -> dict[str, Any]:
     return {
         "settings": dict(setting.values),
         "precision": setting.mean,
         "low": setting.interval.low,
         "high": setting.interval.high,
-        "visited": setting.cost,
+        **setting.costs,
         "repeats": setting.repeats,
     }

@@ -34,7 +34,8 @@ def frame(
 
     Columns are the parameters, a seed, ``repeat`` and the metrics; *everything* adds status, cause,
     host and times, and the experiments that did not succeed. ``attrs`` tells ``study``, ``units``
-    by column, ``parameters``, ``metrics``, and ``of``: how many experiments there are.
+    by column, ``parameters``, ``metrics``, and ``of``: how many experiments there are; with
+    *everything* also ``facts``: which column is the status ..., for a parameter may be called so.
     """
     condition = parse(where) if isinstance(where, str | Passage) else where
     with reading(repository) as reader:
@@ -56,6 +57,8 @@ def frame(
         "metrics": [column.name for column in known.metrics],
         "of": known.total,
     }
+    if everything:
+        table.attrs["facts"] = {fact: column.name for fact, column in known.facts.items()}
     return table
 
 

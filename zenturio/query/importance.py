@@ -39,11 +39,13 @@ class Importance:
     share: float
     """Of the variance of all rows, what goes with the parameter alone: its main effect."""
     total: float | None
-    """The same with all interactions that it takes part in, without what repeats would differ by
-    anyway; known only where each of its values meets all combinations of the others, repeatedly.
+    """The same with all interactions that it takes part in; known only where each of its values
+    meets all combinations of the others, repeatedly.
     """
     chance: float
-    """How likely as large an effect is where there is none; NaN where that cannot be known."""
+    """How likely as large an effect, alone or with interactions, is where there is none; NaN where
+    that cannot be known.
+    """
     levels: tuple[Level, ...]
 
     @property
@@ -159,7 +161,11 @@ class _Shares:
             for label, rows, term in zip(codes.labels, counts, terms, strict=True)
         ]
         share = self._share(float(terms[codes.groups] @ self._y))
-        total, chance = self._whole(name) or (None, self._chance(self._fit.without(at), codes))
+        chance, total = self._chance(self._fit.without(at), codes), None
+        if whole := self._whole(name):
+            total, other = whole
+            if len(self._codes) > 1:  # two tests are made, and the better one is believed
+                chance = min(1.0, 2 * min(chance, other))
         return Importance(name, share, total, chance, tuple(levels))
 
     def _whole(self, name: str) -> tuple[float, float] | None:
@@ -174,7 +180,7 @@ class _Shares:
         squares = max(0.0, _within(self._y, rest) - self._noise)
         error = self._noise / self._freedom
         chance = _tail(squares / freedom, error, freedom, self._freedom, self._all)
-        return self._share(max(0.0, squares - freedom * error)), chance
+        return self._share(squares), chance
 
     def _chance(self, squares: float, codes: Codes) -> float:
         """How likely main effects of these *squares* are where there are none."""

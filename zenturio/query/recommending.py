@@ -26,8 +26,8 @@ class Setting:
     interval: Interval
     """Of the mean; unknown (NaN) without repeats."""
     repeats: int
-    cost: float
-    """The mean of what it took."""
+    costs: Mapping[str, float]
+    """The means of what it took."""
     alike: bool
     """Whether it may be as good as the best one."""
 
@@ -37,7 +37,7 @@ class Recommendation:
     """All settings that were tried, the best first."""
 
     metric: str
-    cost: str
+    costs: tuple[str, ...]
     settings: tuple[Setting, ...]
     confidence: float
 
@@ -54,18 +54,18 @@ class Recommendation:
     @property
     def cheapest(self) -> Setting:
         """Of the best one and those that cannot be told from it, the one that costs least."""
-        return min((self.best, *self.alike), key=lambda each: each.cost)
+        return min((self.best, *self.alike), key=lambda each: tuple(each.costs.values()))
 
     def result(self, limit: int | None = None) -> Result:
         """The settings as a table."""
         names = tuple(self.best.values)
-        columns = (*names, self.metric, "low", "high", self.cost, "repeats", "as good")
+        columns = (*names, self.metric, "low", "high", *self.costs, "repeats", "as good")
         rows = tuple(
             (
                 *each.values.values(),
                 each.mean,
                 *(end if math.isfinite(end) else None for end in each.interval),
-                each.cost,
+                *each.costs.values(),
                 each.repeats,
                 each.alike,
             )
@@ -77,19 +77,19 @@ class Recommendation:
 def recommend(
     frame: pd.DataFrame,
     metric: str,
-    cost: str,
+    costs: Sequence[str],
     parameters: Sequence[str] = (),
     *,
     minimize: bool = False,
     confidence: float = CONFIDENCE,
 ) -> Recommendation:
-    """The settings in *frame* by the mean of *metric* over their repeats.
+    """The settings in *frame* by the mean of *metric* over their repeats, then by *costs*.
 
     Each other one is held against the best by Welch's test, at a level that all of these tests
     keep together (Bonferroni): with *confidence*, none that is said to be worse is as good.
     """
     wanted = tuple(parameters) or tuple(frame.attrs.get("parameters", ()))
-    known(frame, (metric, cost, *wanted))  # type: ignore[arg-type] # a frame is a mapping to it
+    known(frame, (metric, *costs, *wanted))  # type: ignore[arg-type] # a frame is a mapping to it
     score = numbers(frame, metric)  # type: ignore[arg-type]
     used = np.isfinite(score)
     if not used.any():
@@ -98,10 +98,10 @@ def recommend(
     group = combined([levels_of(rows[name]).exact for name in wanted])
     count = np.bincount(group)
     mean = np.bincount(group, score) / count
-    price = np.bincount(group, numbers(rows, cost)) / count
+    prices = {name: np.bincount(group, numbers(rows, name)) / count for name in costs}
     with np.errstate(divide="ignore", invalid="ignore"):
         error = np.bincount(group, (score - mean[group]) ** 2) / (count - 1) / count
-    order = np.lexsort((price, mean if minimize else -mean))
+    order = np.lexsort((*reversed(prices.values()), mean if minimize else -mean))
     alike = _alike(np.abs(mean - mean[order[0]]), error, count, order[0], confidence)
     first = np.unique(group, return_index=True)[1]
     cells = [[_plain(each) for each in rows[name].iloc[first]] for name in wanted]
@@ -111,9 +111,9 @@ def recommend(
         centre = float(mean[at])
         values = dict(zip(wanted, (column[at] for column in cells), strict=True))
         interval = Interval(centre - half, centre + half)
-        took = float(price[at])
+        took = {name: float(price[at]) for name, price in prices.items()}
         found.append(Setting(values, centre, interval, int(count[at]), took, bool(alike[at])))
-    return Recommendation(metric, cost, tuple(found), confidence)
+    return Recommendation(metric, tuple(costs), tuple(found), confidence)
 
 
 def _alike(

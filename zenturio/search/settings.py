@@ -48,10 +48,17 @@ class NoSettings:
     """For engines that have nothing to set."""
 
 
+_DESCRIBED: dict[type[Any], tuple[Setting, ...]] = {}
+
+
 def described(kind: type[Any]) -> tuple[Setting, ...]:
     """The settings that the dataclass *kind* has, in its order."""
-    hints = get_type_hints(kind)
-    return tuple(_described(each, hints[each.name]) for each in fields(kind))
+    known = _DESCRIBED.get(kind)
+    if known is None:  # to read annotations takes longer than many a search
+        hints = get_type_hints(kind)
+        known = tuple(_described(each, hints[each.name]) for each in fields(kind))
+        _DESCRIBED[kind] = known
+    return known
 
 
 def _described(each: Any, hint: Any) -> Setting:

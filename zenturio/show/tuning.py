@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from zenturio.query.recommending import Setting
 
 PRECISION = "precision"
-VISITED = "visited"
+COSTS = ("visited", "needed")
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Verdict:
         """All settings, the best first, with those that cannot be told from it."""
         from zenturio.query import recommend  # noqa: PLC0415 - pandas takes its time
 
-        return recommend(self.table, PRECISION, VISITED, self.swept or self.names)
+        return recommend(self.table, PRECISION, COSTS, self.swept or self.names)
 
     @property
     def recommended(self) -> Setting:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from zenturio.annotate import Goal
 from zenturio.errors import InputError
 from zenturio.expression import Value, parse
-from zenturio.record import Repository
+from zenturio.record import SEED, Repository
 from zenturio.search import Goals
 from zenturio.study.goal import score
 
@@ -45,7 +45,8 @@ def best(repository: Repository, study: str, count: int, objective: str = "") ->
     """
     goals = _goals(repository, study, objective)
     runs: dict[tuple[Value, ...], _Runs] = {}
-    names = [field.name for field in repository.definition(study).parameters]
+    fields = repository.definition(study).parameters
+    names = [field.name for field in fields if field.kind != SEED]  # it differs run by run
     for record in repository.records(study, states=("ok",)):
         if record.outcome is None:
             continue

@@ -54,6 +54,7 @@ def longer(rows: Any) -> Any:
         _SCORE, float64, _ROWS, int64[::1], boolean[::1], _RULES, _LIMITS, uint64[::1]
     ),
     cache=True,
+    nogil=True,  # several searches at a time, in threads
 )
 def evolve(
     score: Any,
