@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from zenturio.schedule.metrics import metrics
 from zenturio.schedule.molded import MoldablePlan
 from zenturio.schedule.plan import Plan
 from zenturio.schedule.problem import Problem
+from zenturio.schedule.trace import Trace
 
 _KEYS = ("id", "machine", "core", "start", "end")
 
@@ -35,6 +37,29 @@ def facts(plan: Plan | MoldablePlan) -> dict[str, Any]:
         "metrics": {name: _finite(value) for name, value in metrics(plan).items()},
         "notes": {str(name): _plain(value) for name, value in plan.notes.items()},
         "tasks": list(_rows(plan)),
+    }
+
+
+def played(trace: Trace, planned: float | None = None) -> dict[str, Any]:
+    """*trace* as JSON has it: the plan that came of it, if all tasks ended, and all events."""
+    problem = trace.problem
+    names, machines = problem.workflow.names, problem.platform.machines
+    events = [
+        {"time": event.time, "kind": event.kind}
+        | ({"task": names[event.task]} if event.task >= 0 else {})
+        | ({"machine": machines[event.machine].name} if event.machine >= 0 else {})
+        | ({"share": event.share} if event.kind == "load" else {})
+        for event in trace.events
+    ]
+    return {
+        "algorithm": trace.algorithm,
+        **({} if trace.left else facts(trace.plan)),
+        "makespan": _finite(trace.makespan),
+        "planned": planned,
+        "runs": dict(Counter(run.kind for run in trace.runs)),
+        "wasted": trace.wasted,
+        "left": [names[task] for task in trace.left],
+        "events": events,
     }
 
 

@@ -1,0 +1,118 @@
+"""zen simulate."""
+
+import json
+
+import pytest
+
+from cli.conftest import zen
+
+FLOW = {
+    "tasks": [{"name": "prep", "work": 4}, {"name": "solve", "work": 2}],
+    "edges": [["prep", "solve"]],
+}
+PLAN = {
+    "algorithm": "by hand",
+    "tasks": [
+        {"id": "prep", "machine": "p1", "start": 0, "end": 4},
+        {"id": "solve", "machine": "p1", "start": 4, "end": 6},
+    ],
+}
+GRID = """
+[[machine]]
+name = "p1"
+load = [[1, 0.5], [9, 0], [10, 1]]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "flow.json").write_text(json.dumps(FLOW))
+    (tmp_path / "plan.json").write_text(json.dumps(PLAN))
+    (tmp_path / "grid.toml").write_text(GRID)
+    return tmp_path
+
+
+def test_a_plan_is_played_on_a_machine_that_changes(folder):
+    told = zen(
+        "simulate", "flow.json", "--on", "grid.toml", "--plan", "plan.json", "--json", cwd=folder
+    )
+    facts = told.facts
+    assert (facts["algorithm"], facts["planned"], facts["makespan"]) == ("by hand", 6, 12)
+    assert facts["runs"] == {"ended": 2, "lost": 1}
+    assert facts["tasks"][1] == {"id": "solve", "machine": "p1", "start": 10, "end": 12}
+    assert {"time": 9, "kind": "lost", "task": "solve", "machine": "p1"} in facts["events"]
+    assert facts["wasted"] == 2
+    assert facts["metrics"]["makespan"] == 12
+
+
+def test_what_was_carried_out_is_written_as_a_plan(folder):
+    arguments = (
+        "simulate",
+        "flow.json",
+        "--on",
+        "grid.toml",
+        "--plan",
+        "plan.json",
+        "-o",
+        "done.json",
+    )
+    told = zen(*arguments, cwd=folder)
+    assert "by hand: 2 tasks in 12 s; planned: 6 s (+100.0%)" in told.out
+    assert "1 runs came to nothing, after 2 s" in told.out
+    assert json.loads((folder / "done.json").read_text())["makespan"] == 12
+
+
+def test_the_same_seed_disturbs_the_same_machines(folder):
+    arguments = ("simulate", "flow.json", "--on", "identical:2", "--plan", "plan.json", "--json")
+    how = ("--perturb", "every=1:2,lasting=1:2,share=0.2:0.8,failing=0.2", "--seed")
+    one, again, other = (zen(*arguments, *how, seed, cwd=folder).out for seed in (1, 1, 2))
+    assert one == again
+    assert one != other
+
+
+def test_many_runs_tell_how_the_makespan_spreads(folder):
+    arguments = (
+        "simulate",
+        "flow.json",
+        "--on",
+        "identical:2",
+        "--plan",
+        "plan.json",
+        "--runs",
+        20,
+    )
+    how = ("--perturb", "every=1:2,lasting=1:2", "--seed", 3)
+    facts = zen(*arguments, *how, "--json", cwd=folder).facts
+    assert (facts["runs"], facts["ended"], len(facts["makespans"])) == (20, 20, 20)
+    assert 6 < facts["least"] <= facts["q1"] <= facts["median"] <= facts["q3"] <= facts["most"]
+    assert zen(*arguments, *how, cwd=folder).out.startswith("20 of 20 runs ended\n")
+
+
+def test_tasks_that_never_end_are_named(folder):
+    (folder / "grid.toml").write_text(GRID.replace(", [10, 1]", ""))
+    arguments = ("simulate", "flow.json", "--on", "grid.toml", "--plan", "plan.json")
+    assert "1 of 2 tasks ended; not solve" in zen(*arguments, cwd=folder).out
+    facts = zen(*arguments, "--json", cwd=folder).facts
+    assert (facts["makespan"], facts["left"]) == (None, ["solve"])
+    assert "is not written: 1 of 2" in zen(*arguments, "-o", "x.json", cwd=folder, code=2).err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["flow.json", "--on", "identical:2"], "either --plan FILE or --algorithm NAME"),
+        (["flow.json", "--plan", "plan.json"], "names no machines"),
+        (["flow.json", "--on", "identical:2", "--algorithm", "hefd"], "did you mean"),
+        (["flow.json", "--on", "identical:2", "--plan", "plan.json", "--perturb", "x=1"], "'x'"),
+        (["flow.json", "--on", "grid.toml", "--plan", "flow.json"], "unknown key 'name'"),
+    ],
+)
+def test_what_cannot_be_played_is_refused(folder, arguments, complaint):
+    assert complaint in zen("simulate", *arguments, cwd=folder, code=2).err
+
+
+def test_an_algorithm_plans_what_is_played(folder):
+    facts = zen(
+        "simulate", "flow.json", "--on", "identical:2", "--algorithm", "heft", "--json", cwd=folder
+    ).facts
+    assert (facts["algorithm"], facts["makespan"]) == ("heft", 6)

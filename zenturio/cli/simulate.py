@@ -1,0 +1,198 @@
+"""The verb that plays a workflow on machines that change."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from zenturio.cli import output
+from zenturio.cli.language import Json
+
+if TYPE_CHECKING:
+    from zenturio.schedule import Plan, Problem
+    from zenturio.schedule.perturb import Perturbation
+    from zenturio.schedule.policy import Policy
+    from zenturio.schedule.trace import Trace
+
+SHOWN = 20
+"""Events that are listed at most; as JSON, all are."""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the verb of this file into *app*."""
+    app.command()(simulate)
+
+
+def simulate(
+    workflow: Annotated[str, typer.Argument(help="A file, or a generator such as wien2k:k=50.")],
+    on: Annotated[
+        str, typer.Option("--on", metavar="PLATFORM", help="A file or identical:N; else its own.")
+    ] = "",
+    plan: Annotated[
+        Path | None, typer.Option(metavar="PLAN.json", help="The plan to carry out.")
+    ] = None,
+    algorithm: Annotated[
+        str, typer.Option(help="What plans, or decides while it runs: zen algorithms.")
+    ] = "",
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of it.")
+    ] = None,
+    perturb: Annotated[
+        str,
+        typer.Option(
+            metavar="every=A:B,...", help="Disturb machines: every, lasting, share, failing."
+        ),
+    ] = "",
+    seed: Annotated[int, typer.Option(min=0, help="Of the disturbances, and the algorithm.")] = 0,
+    runs: Annotated[
+        int, typer.Option(min=1, help="Play as often, each time with the next seed.")
+    ] = 1,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write what was carried out, as a plan.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Play a workflow on machines that change.
+
+    Machines have the loads that the platform tells. With --perturb each is disturbed at random:
+    after every=20:60 seconds it gives, lasting=10:40, a share=0.2:0.8 of its speed, or fails with a
+    probability of failing=0.05. A plan is followed whatever happens; what decides while it runs may
+    do better.
+
+    Examples: zen simulate wien2k.json --on grid.toml --plan plan.json --perturb
+    every=20:60,lasting=10:40 --seed 7; zen simulate montage.json --on identical:8 --algorithm heft
+    --runs 100
+    """
+    from zenturio.schedule.perturb import Perturbation
+    from zenturio.schedule.plan_json import played
+
+    how = Perturbation.read(perturb) if perturb else None
+    with output.waiting("simulating"):
+        problem, what = _given(workflow, on, plan, algorithm, set_ or [], seed)
+        if runs > 1:
+            _tell_many(problem, what, how, range(seed, seed + runs), json)
+            return
+        trace = _played(problem, what, how, seed)
+    if out is not None:
+        _write(trace, out)
+    planned = getattr(what, "makespan", None)
+    output.facts(played(trace, planned)) if json else _tell(trace, planned)
+
+
+def _given(
+    workflow: str, on: str, plan: Path | None, algorithm: str, settings: list[str], seed: int
+) -> tuple["Problem", "Plan | Policy"]:
+    from zenturio.errors import InputError
+    from zenturio.schedule import Problem
+    from zenturio.schedule.algorithm import make
+    from zenturio.schedule.formats import read_platform
+    from zenturio.schedule.generators import instance_of, pairs
+    from zenturio.schedule.plan_json import read
+
+    if (plan is None) == (not algorithm):
+        raise InputError("what is to be played?", cure="either --plan FILE or --algorithm NAME")
+    found = instance_of(workflow)
+    platform = read_platform(on) if on else found.platform
+    if platform is None:
+        raise InputError(f"{workflow} names no machines", cure="--on grid.toml, or identical:8")
+    problem = Problem.of(found.workflow, platform)
+    if plan is not None:
+        return problem, read(plan, problem)
+    made = make(algorithm, pairs(settings), seed)
+    if made.kind in {"moldable", "online"}:
+        raise InputError(
+            f"--algorithm {algorithm} is {made.kind}: its tasks are not those of one plan",
+            cure="zen algorithms shows the kind of each",
+        )
+    return problem, made if hasattr(made, "react") else made.plan(problem)
+
+
+def _played(
+    problem: "Problem", what: "Plan | Policy", how: "Perturbation | None", seed: int
+) -> "Trace":
+    from zenturio.schedule.perturb import disturbed
+    from zenturio.schedule.simulate import simulate as play
+
+    return disturbed(problem, what, how, seed) if how else play(problem, what)
+
+
+def _tell_many(
+    problem: "Problem", what: "Plan | Policy", how: "Perturbation | None", seeds: range, json: bool
+) -> None:
+    """How the makespan spreads over *seeds*."""
+    import numpy as np
+
+    from zenturio.schedule import Plan
+    from zenturio.schedule.robust import futures
+
+    if how and isinstance(what, Plan):
+        found = futures(what, how, seeds)
+    else:
+        found = np.array([_played(problem, what, how, seed).makespan for seed in seeds])
+    ended = found[np.isfinite(found)]
+    quartiles = np.quantile(ended, (0, 0.25, 0.5, 0.75, 1)).tolist() if len(ended) else []
+    names = ("least", "q1", "median", "q3", "most")
+    facts = {
+        "runs": len(found),
+        "ended": len(ended),
+        "mean": float(ended.mean()) if len(ended) else None,
+        **dict(zip(names, quartiles, strict=False)),
+        "makespans": found.tolist(),
+    }
+    if json:
+        output.facts(facts)
+        return
+    typer.echo(f"{len(ended):,} of {len(found):,} runs ended")
+    output.table(
+        ("makespan", "s"),
+        [(name, output.number(facts[name])) for name in ("mean", *names) if name in facts],
+        right="lr",
+    )
+
+
+def _write(trace: "Trace", out: Path) -> None:
+    from zenturio.errors import InputError
+    from zenturio.schedule.plan_json import write
+
+    if trace.left:
+        raise InputError(f"{out} is not written: {_left(trace)}")
+    write(trace.plan, out)
+
+
+def _tell(trace: "Trace", planned: float | None) -> None:
+    from zenturio.schedule.metrics import metrics
+
+    names = trace.problem.workflow.names
+    machines = trace.problem.platform.machines
+    happened = [event for event in trace.events if event.kind not in {"started", "ended", "began"}]
+    for event in happened[:SHOWN]:
+        task = f" {names[event.task]}" if event.task >= 0 else ""
+        where = f" {machines[event.machine].name}" if event.machine >= 0 else ""
+        share = f" {event.share:.0%}" if event.kind == "load" else ""
+        typer.echo(f"{event.time:12.6g}  {event.kind}{task}{where}{share}")
+    if len(happened) > SHOWN:
+        typer.echo(f"{SHOWN} of {len(happened):,} events; --json tells all")
+    if trace.left:
+        typer.echo(_left(trace))
+        return
+    typer.echo(
+        f"{trace.algorithm}: {len(names):,} tasks in {trace.makespan:.6g} s{_by(trace, planned)}"
+    )
+    lost = sum(run.kind != "ended" for run in trace.runs)
+    if lost:
+        typer.echo(f"{lost:,} runs came to nothing, after {trace.wasted:.6g} s")
+    rows = [(name, output.number(value)) for name, value in metrics(trace.plan).items()]
+    output.table(("metric", "value"), rows, right="lr")
+
+
+def _by(trace: "Trace", planned: float | None) -> str:
+    return f"; planned: {planned:.6g} s ({trace.makespan / planned - 1:+.1%})" if planned else ""
+
+
+def _left(trace: "Trace") -> str:
+    """How many tasks did not end, and the first of them."""
+    names = trace.problem.workflow.names
+    some = ", ".join(names[task] for task in trace.left[:5]) + (
+        ", ..." if len(trace.left) > 5 else ""
+    )
+    return f"{len(names) - len(trace.left):,} of {len(names):,} tasks ended; not {some}"
