@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from zenturio.errors import ZenError
     from zenturio.experiment.function import experiment
     from zenturio.search.searching import search
-    from zenturio.show import save
+    from zenturio.show import chart, save
     from zenturio.show.study import Study, run
     from zenturio.show.tuning import tune
     from zenturio.space import (
@@ -41,6 +41,7 @@ __all__ = [
     "Study",
     "ZenError",
     "Zip",
+    "chart",
     "derived",
     "experiment",
     "geometric",
@@ -61,6 +62,7 @@ __all__ = [
 _ELSEWHERE = {
     "Study": "show.study",
     "ZenError": "errors",
+    "chart": "show",
     "experiment": "experiment",
     "insert": "annotate",
     "run": "show.study",

@@ -193,7 +193,7 @@ def test_parallel_axes_are_the_parameters_that_vary_and_then_the_metric():
         ("pie", {"x": "n", "y": "wtime", "colour": "solver"}, "the colours of a pie"),
         ("heatmap", {"x": "n", "y": "threads", "z": "wtime", "colour": "n"}, "are its z"),
         ("surface", {"x": "n", "y": "one", "z": "wtime"}, "two values of x and of y"),
-        ("parallel", {"y": "wtime", "facet": "n"}, "the colours of parallel axes"),
+        ("parallel", {"y": "wtime", "facet": "n"}, "a parallel chart has no facets"),
         ("line", {"x": "n", "y": "void"}, "nothing to draw"),
     ],
 )

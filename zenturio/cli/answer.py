@@ -1,4 +1,4 @@
-"""The verbs that answer: results, sql, compare, fit, plot, extract."""
+"""The verbs that answer: results, sql, compare, fit, extract."""
 
 import sys
 from pathlib import Path
@@ -29,7 +29,6 @@ def add_to(app: typer.Typer) -> None:
     app.command()(sql)
     app.command()(compare)
     app.command()(fit)
-    app.command()(plot)
     app.command()(extract)
 
 
@@ -67,11 +66,11 @@ def results(
         found = ask(
             repository,
             study,
-            where=_expression(where, "--where"),
-            by=_names(by),
-            aggregates=_names(agg),
-            metrics=_names(metric),
-            sort=_names(sort),
+            where=expression(where, "--where"),
+            by=names_in(by),
+            aggregates=names_in(agg),
+            metrics=names_in(metric),
+            sort=names_in(sort),
             limit=most,
         )
     if show_sql:
@@ -132,11 +131,11 @@ def compare(
     from zenturio.query import frame
     from zenturio.study.look import opened
 
-    condition = _expression(where, "--where")
+    condition = expression(where, "--where")
     with opened(db) as repository:
         frames = [frame(repository, name, where=condition) for name in (first, second)]
-        wanted = metric or _goal(repository, first)
-    found = match(frames[0], frames[1], wanted, on=_names(on), seed=seed).result()
+        wanted = metric or goal_of(repository, first)
+    found = match(frames[0], frames[1], wanted, on=names_in(on), seed=seed).result()
     _facts(found) if json else _table(found)
 
 
@@ -163,19 +162,19 @@ def fit(
     from zenturio.query import fit as fit_one
     from zenturio.study.look import opened
 
-    asked = _names(kind)
+    asked = names_in(kind)
     for each in asked:
         if each not in KINDS:
             raise InputError(f"--kind {each}", cure=did_you_mean(each, KINDS))
     kinds = [each for each in KINDS if not asked or each in asked]
     with opened(db) as repository:
-        table = frame(repository, study, where=_expression(where, "--where"))
-    keys = _names(by)
+        table = frame(repository, study, where=expression(where, "--where"))
+    keys = names_in(by)
     columns = {str(name): table[name].tolist() for name in table.columns}
     models = (
-        fit_each(columns, y, _names(x), keys, kinds=kinds)
+        fit_each(columns, y, names_in(x), keys, kinds=kinds)
         if keys
-        else {(): fit_one(columns, y, _names(x), kinds=kinds)}
+        else {(): fit_one(columns, y, names_in(x), kinds=kinds)}
     )
     if json:
         output.facts([_model_facts(keys, key, model) for key, model in models.items()])
@@ -183,62 +182,6 @@ def fit(
     for key, model in models.items():
         where_it_is = ", ".join(f"{n}={v}" for n, v in zip(keys, key, strict=True))
         typer.echo(f"{where_it_is + ': ' if where_it_is else ''}{model}")
-
-
-def plot(
-    study: Study,
-    kind: Annotated[
-        str,
-        typer.Option(
-            metavar="line|bar|...", help="line bar pie surface heatmap scatter box parallel."
-        ),
-    ] = "line",
-    x: Annotated[str, typer.Option("--x", help="The column along the x axis.")] = "",
-    y: Annotated[str, typer.Option("--y", help="The column along the y axis.")] = "",
-    z: Annotated[str, typer.Option("--z", help="The metric of a heatmap or surface.")] = "",
-    color: Annotated[str, typer.Option("--color", help="A column for the colours.")] = "",
-    facet: Annotated[str, typer.Option(help="A column: one panel for each value.")] = "",
-    agg: Annotated[str, typer.Option(help="mean, median, min, max, sum or count.")] = "mean",
-    errors: Annotated[
-        str, typer.Option(metavar="interval|std|none", help="Error bars over repeats.")
-    ] = "interval",
-    log: Annotated[str, typer.Option(metavar="x,y", help="Logarithmic axes.")] = "",
-    axes: Annotated[str, typer.Option(metavar="a,b", help="Columns of parallel axes.")] = "",
-    title: Annotated[str, typer.Option(help="The title, if not what is shown.")] = "",
-    where: Where = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="FILE.html, .png, .svg or .pdf.")
-    ] = None,
-    db: Database = None,
-    json: Json = False,
-) -> None:
-    """Draw a study: a page in a browser, or a picture.
-
-    Example: zen plot matmul --x n --y gflops --color threads --log x -o gflops.svg
-    """
-    from zenturio.query import frame
-    from zenturio.show import chart, save
-    from zenturio.study.look import opened
-
-    with opened(db) as repository:
-        table = frame(repository, study, where=_expression(where, "--where"))
-        goal = _goal(repository, study)
-    wishes: dict[str, Any] = {
-        **_places(table, kind, x, y, z, goal),
-        "colour": color,
-        "facet": facet,
-        "aggregate": agg,
-        "errors": None if errors == "interval" else errors,
-        "log": "".join(_names(log)),
-        "axes": tuple(_names(axes)),
-        "title": title,
-    }
-    page = Path(f"{study}.html".replace("/", "-"))
-    path = save(chart(table, kind, **wishes), out or page)  # type: ignore[arg-type] # it is checked
-    if json:
-        output.facts({"picture": str(path), "kind": kind, "rows": len(table)})
-    else:
-        typer.echo(f"{path}: {len(table):,} of {table.attrs['of']:,} experiments")
 
 
 def extract(
@@ -288,33 +231,23 @@ def _extracted(found: "Extraction", *, really: bool) -> str:
     return "\n".join(lines)
 
 
-def _names(text: str) -> list[str]:
+def names_in(text: str) -> list[str]:
+    """The names in an option, between commas."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _expression(text: str | None, option: str) -> Any:
+def expression(text: str | None, option: str) -> Any:
+    """A condition whose mistakes are shown where they are in the *option*."""
     from zenturio.errors import Passage
 
     return None if text is None else Passage.of(text, option)
 
 
-def _goal(repository: Any, study: str) -> str:
+def goal_of(repository: Any, study: str) -> str:
     """The metric of the study's first objective; wall time, if it has none."""
     goals = repository.definition(study).goals
     names = {field.name for field in repository.definition(study).metrics}
     return goals[0]["expression"] if goals and goals[0]["expression"] in names else "wtime"
-
-
-def _places(table: Any, kind: str, x: str, y: str, z: str, goal: str) -> dict[str, str]:
-    """What stands where, if nothing is said: parameters that took several values, and the goal."""
-    if kind == "parallel":
-        return {"x": x, "y": y or goal, "z": z}
-    names = [name for name in table.attrs["parameters"] if table[name].nunique() > 1]
-    names = [name for name in names or ["repeat"] if name not in (x, y, z)]
-    x = x or next(iter(names), "")
-    if kind not in ("heatmap", "surface"):
-        return {"x": x, "y": y or goal, "z": z}
-    return {"x": x, "y": y or next((n for n in names if n != x), ""), "z": z or goal}
 
 
 def _facts(found: "Result") -> None:

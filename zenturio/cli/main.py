@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from zenturio.cli import answer, language, look, run, search, simulate, upkeep, workflow
+from zenturio.cli import answer, language, look, picture, run, search, simulate, upkeep, workflow
 from zenturio.errors import ZenError
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ run.add_to(app)
 look.add_to(app)
 search.add_to(app)
 answer.add_to(app)
+picture.add_to(app)
 workflow.add_to(app)
 simulate.add_to(app)
 upkeep.add_to(app)

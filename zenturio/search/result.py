@@ -37,21 +37,34 @@ class Result:
         return self.goals.front(self.trials)
 
     def frame(self) -> pd.DataFrame:
-        """A row for each trial: its number, the point's values, its scores, the best so far."""
+        """A row for each trial: its number, the point's values, its scores, the best so far.
+
+        ``zen.chart(result.frame(), "convergence")`` draws it.
+        """
         import pandas as pd  # noqa: PLC0415 - a second, for those who want frames
 
         numbers = self.numbers or range(1, len(self.trials) + 1)
         frame = pd.DataFrame([dict(trial.point) for trial in self.trials])
+        parameters, scores = list(map(str, frame.columns)), []
         frame.insert(0, "trial", pd.Series(list(numbers), dtype="int64"))
         single = len(self.goals) == 1
         for at in range(len(self.goals)):
             column = [trial.scores[at] if trial.scores else None for trial in self.trials]
             name = _unused("score" if single else f"score{at + 1}", frame.columns)
             frame[name] = pd.Series(column, dtype="float64")
+            scores.append(name)
         if single:
             frame[_unused("best", frame.columns)] = pd.Series(
                 list(self._running()), dtype="float64"
             )
+        goals = zip(self.goals.directions, scores, strict=True)
+        frame.attrs = {
+            "parameters": parameters,
+            "goals": [" ".join(goal) for goal in goals],
+            "visit": "trial",
+            "noun": "trials",
+            "of": self.count,
+        }
         return frame
 
     def _running(self) -> Iterator[float | None]:

@@ -9,13 +9,16 @@ if TYPE_CHECKING:
     from zenturio.show.images import image
     from zenturio.show.interactive import page, plotly_figure
     from zenturio.show.saving import save
+    from zenturio.show.sketch import sketch
     from zenturio.show.terminal import bars
+    from zenturio.show.visits import visited
 
-__all__ = ["Chart", "bars", "chart", "image", "page", "plotly_figure", "save"]
+__all__ = ["Chart", "bars", "chart", "image", "page", "plotly_figure", "save", "sketch", "visited"]
 
 _HOMES = {
     "Chart": "charts", "bars": "terminal", "chart": "build", "image": "images",
     "page": "interactive", "plotly_figure": "interactive", "save": "saving",
+    "sketch": "sketch", "visited": "visits",
 }  # fmt: skip
 
 

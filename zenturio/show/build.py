@@ -11,7 +11,8 @@ import pandas as pd
 
 from zenturio.errors import InputError
 from zenturio.show.cells import Cell, is_number, key_of, levels, missing, text
-from zenturio.show.charts import Axis, Chart, Grid, Kind, Panel, Series, Strands
+from zenturio.show.charts import AIMED, Axis, Chart, Grid, Kind, Panel, Series
+from zenturio.show.searches import of_search
 from zenturio.show.table import Table
 from zenturio.show.wish import Wish
 
@@ -19,23 +20,26 @@ MOST_COLOURS = 20
 MOST_PANELS = 16
 MOST_SLICES = 8
 MOST_POINTS = 20_000
-MOST_STRANDS = 2_000
 
 
 def chart(frame: pd.DataFrame, kind: Kind = "line", **wishes: Any) -> Chart:
     """The chart that the *wishes* (the fields of `Wish`) ask for; InputError says what is wrong.
 
-    The frame's ``attrs`` may hold ``study``, ``units`` (by column), ``parameters`` (names) and
-    ``of`` (how many experiments there are, with those that have no row).
+    The frame's ``attrs`` may hold ``study``, ``units`` (by column), ``parameters`` (names),
+    ``of`` (how many experiments there are, with those that have no row), ``noun`` (what a row is,
+    if no experiment), ``goals`` (``minimize column`` ...), ``visit`` (the column that numbers the
+    rows in the order of a search) and ``runs`` (columns that tell several searches apart).
     """
     return _of(Wish(kind, **wishes), frame)
 
 
 def _of(wish: Wish, frame: pd.DataFrame) -> Chart:
+    if wish.kind in AIMED:
+        return of_search(wish, frame)
     table = Table(frame, wish)
     builders: dict[Kind, Callable[[Table], Chart]] = {
         "line": _line, "bar": _bar, "scatter": _scatter, "box": _box,
-        "pie": _pie, "heatmap": _grid, "surface": _grid, "parallel": _parallel,
+        "pie": _pie, "heatmap": _grid, "surface": _grid,
     }  # fmt: skip
     return builders[wish.kind](table)
 
@@ -98,7 +102,7 @@ def _panelled(
             for rank, colour in enumerate(colours)
         )
         panels.append(Panel(_heading(table, facet), tuple(s for s in drawn if s is not None)))
-    legend = {
+    legend: dict[str, Any] = {
         "colour": Axis(name, table.unit(name)),
         "ordered": is_number(table.parts["colour"]) and not any(map(missing, colours)),
         "levels": tuple(map(text, colours)),
@@ -114,7 +118,7 @@ def _heading(table: Table, facet: Any) -> str:
 def _scatter(table: Table) -> Chart:
     """Every row by itself; very many are thinned out evenly, and that is said."""
     x = table.axis("x")
-    parts = _thinned(table, MOST_POINTS, "points")
+    parts = table.thinned(MOST_POINTS, "points")
     y = table.value_axis("y", parts["value"])
     scale = is_number(parts["colour"]) and parts["colour"].nunique() > MOST_COLOURS // 2
     if not scale:
@@ -148,16 +152,6 @@ def _points(name: str, rank: int, x: Axis, rows: pd.DataFrame, *, shaded: bool =
         y=tuple(map(float, rows["value"])),
         shades=tuple(map(float, rows["colour"])) if shaded else (),
     )
-
-
-def _thinned(table: Table, most: int, what: str) -> pd.DataFrame:
-    parts = table.parts
-    if len(parts) <= most:
-        return parts
-    step = -(-len(parts) // most)
-    thinned = parts.iloc[::step]
-    table.notes.append(f"{len(thinned):,} {what} drawn, one of every {step}")
-    return thinned
 
 
 def _box(table: Table) -> Chart:
@@ -228,32 +222,3 @@ def _grid(table: Table) -> Chart:
         panels.append(Panel(_heading(table, facet), grid=grid))
     z = table.value_axis("z", (cell.value for cell in found.values()))
     return table.chart(panels, x, y, z=z)
-
-
-def _parallel(table: Table) -> Chart:
-    """A line for each row across an axis for each column, coloured by the metric."""
-    wish, frame = table.wish, table.frame
-    if wish.colour or wish.facet:
-        raise InputError("the colours of parallel axes are the metric", cure="leave out colour")
-    rows = frame.loc[_thinned(table, MOST_STRANDS, "lines").index]
-    names = wish.axes or [
-        name for name in table.attrs.get("parameters", ()) if frame[name].nunique(dropna=False) > 1
-    ]
-    if not names:
-        raise InputError("no parameter varies", cure="name the axes: axes=…")
-    names = [*(name for name in names if name != wish.y), wish.y]
-    axes, columns = zip(*(_strand(table, rows, name) for name in names), strict=True)
-    shades = tuple(map(float, rows[wish.y]))
-    panel = Panel(strands=Strands(axes, columns, shades))
-    metric = Axis(wish.y, table.unit(wish.y))
-    return table.chart([panel], Axis(""), metric, colour=metric, ordered=True)
-
-
-def _strand(table: Table, rows: pd.DataFrame, name: str) -> tuple[Axis, tuple[float, ...]]:
-    column, unit = rows[name], table.unit(name)
-    if is_number(column) and not column.isna().any():
-        return Axis(name, unit), tuple(map(float, column))
-    found = levels(table.frame[name])
-    number = {text(level): float(i) for i, level in enumerate(found)}
-    axis = Axis(name, unit, categories=tuple(number))
-    return axis, tuple(number[text(value)] for value in column)

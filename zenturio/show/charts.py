@@ -5,8 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-Kind = Literal["line", "bar", "pie", "surface", "heatmap", "scatter", "box", "parallel"]
+Kind = Literal[
+    "line", "bar", "pie", "surface", "heatmap", "scatter", "box", "parallel",
+    "convergence", "importance", "slice", "pareto",
+]  # fmt: skip
 KINDS: tuple[Kind, ...] = get_args(Kind)
+
+AIMED = ("parallel", "convergence", "importance", "slice", "pareto")
+"""Kinds that show what a study is good for: without a y, its objective."""
+
+Role = Literal["plain", "faint", "front", "best"]
+"""What a series is for: what is shown, what stands behind it, a Pareto front, the best point."""
 
 Aggregate = Literal["mean", "median", "min", "max", "sum", "std", "count"]
 AGGREGATES: tuple[Aggregate, ...] = get_args(Aggregate)
@@ -31,11 +40,18 @@ class Axis:
     """Where marks belong: few distinct numbers are shown as they are; empty where any will do."""
     ends: tuple[float, float] = (0.0, 0.0)
     """The least and the greatest number."""
+    better: Literal["", "lower", "higher"] = ""
 
     @property
     def label(self) -> str:
         """``wtime (s)``"""
         return f"{brief(self.name)} ({self.unit})" if self.unit else brief(self.name)
+
+    @property
+    def pointed(self) -> str:
+        """``← wtime (s)``: the label with an arrow along the axis to where it is better."""
+        before, after = {"lower": ("← ", ""), "higher": ("", " →")}.get(self.better, ("", ""))
+        return f"{before}{self.label}{after}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +72,7 @@ class Series:
     """All values at each x, for boxes."""
     shades: tuple[float, ...] = ()
     """A number for each point, where colour is a scale instead of a legend."""
+    role: Role = "plain"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +92,9 @@ class Strands:
     columns: tuple[tuple[float, ...], ...]
     """By axis; on an axis of categories the number of the category, from 0."""
     shades: tuple[float, ...]
+    lowest_on_top: bool = False
+    strong: int = 0
+    """How many of those on top stand out, if there are many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +105,8 @@ class Panel:
     series: tuple[Series, ...] = ()
     grid: Grid | None = None
     strands: Strands | None = None
+    x: Axis | None = None
+    """Its own x axis, where each panel has another one."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +127,11 @@ class Chart:
     """Whether the colours' values are numbers, so that shades run from low to high."""
     levels: tuple[str, ...] = ()
     """The texts of the legend in their order; empty without one."""
+
+    @property
+    def counted(self) -> str:
+        """How many of how many are shown: the end of the small print."""
+        return self.note.rpartition("; ")[2]
 
 
 def brief(text: str, longest: int = LONGEST) -> str:

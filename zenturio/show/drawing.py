@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
-from zenturio.show import fields, marks, palette
+from zenturio.show import fields, marks, palette, steps
 from zenturio.show.charts import Axis, Chart, Kind, Panel, brief
 from zenturio.show.layout import apart, columns_of, decades, number
 
@@ -56,20 +56,22 @@ def draw(chart: Chart) -> Figure:
     drawers: dict[Kind, Callable[[Axes, Panel, Chart], Any]] = {
         "line": marks.lines, "bar": marks.bars, "scatter": marks.points, "box": marks.boxes,
         "pie": marks.slices, "heatmap": fields.tiles, "surface": fields.surface,
-        "parallel": fields.strands,
+        "parallel": fields.strands, "convergence": steps.steps, "importance": steps.shares,
+        "slice": steps.sliced, "pareto": steps.fronts,
     }  # fmt: skip
     all_axes: list[Axes] = []
     shaded = None
     for place, panel in enumerate(chart.panels):
         share = {} if not all_axes or solid or chart.kind in ("pie", "parallel") else {
-            "sharex": all_axes[0], "sharey": all_axes[0]}  # fmt: skip
+            "sharex": None if panel.x else all_axes[0], "sharey": all_axes[0]}  # fmt: skip
         axes = figure.add_subplot(rows, columns, place + 1, **solid, **share)
         all_axes.append(axes)
         shaded = drawers[chart.kind](axes, panel, chart) or shaded
         axes.set_title(brief(panel.title), loc="left")
     if chart.kind not in ("pie", "parallel", "surface"):
         for place, axes in enumerate(all_axes):
-            _label(axes, chart, left=place % columns == 0, bottom=place + columns >= count)
+            own = chart.panels[place].x
+            _label(axes, chart, own, left=place % columns == 0, bottom=place + columns >= count)
     _explain(figure, all_axes, chart, shaded)
     _caption(figure, chart, width)
     return figure
@@ -77,7 +79,7 @@ def draw(chart: Chart) -> Figure:
 
 def _size(chart: Chart, columns: int, rows: int) -> tuple[float, float]:
     """Inches: a single panel is a column and a half of a paper, more of them are smaller."""
-    wide, high = (6.2, 4.2) if columns * rows == 1 else (3.6, 3.0)
+    wide, high = (6.2, 4.2) if columns * rows == 1 else (3.6, 3.0) if rows < 4 else (3.0, 2.4)
     for axis, panel in ((chart.x, wide), (chart.y, high)):
         crowded = len(axis.categories or ()) * (0.26 if axis is chart.x else 0.22)
         if axis is chart.x:
@@ -85,18 +87,20 @@ def _size(chart: Chart, columns: int, rows: int) -> tuple[float, float]:
         else:
             high = min(max(panel, crowded), 12) if rows == 1 else high
     if chart.kind == "parallel" and chart.panels[0].strands:
-        wide = max(wide, 1.5 * len(chart.panels[0].strands.axes))
+        axes = len(chart.panels[0].strands.axes)
+        wide = max(wide, (1.5 if axes <= fields.FEW_AXES else 0.85) * axes)
+        high = high if axes <= fields.FEW_AXES else 5.4
     return columns * wide + _beside(chart), rows * high + 0.8
 
 
-def _label(axes: Axes, chart: Chart, *, left: bool, bottom: bool) -> None:
+def _label(axes: Axes, chart: Chart, own: Axis | None, *, left: bool, bottom: bool) -> None:
     """Names of the axes at the outer panels, marks where the values are."""
-    if bottom:
-        axes.set_xlabel(chart.x.label)
+    if bottom or own:
+        axes.set_xlabel((own or chart.x).pointed)
     if left:
-        axes.set_ylabel(chart.y.label)
-    axes.tick_params(labelleft=left, labelbottom=bottom)
-    _scale(axes, "x", chart.x, len(chart.panels))
+        axes.set_ylabel(chart.y.pointed)
+    axes.tick_params(labelleft=left, labelbottom=bottom or own is not None)
+    _scale(axes, "x", own or chart.x, len(chart.panels))
     _scale(axes, "y", chart.y, len(chart.panels))
 
 
@@ -138,11 +142,13 @@ def _explain(figure: Figure, all_axes: list[Axes], chart: Chart, shaded: Any) ->
 
 def _explain_scale(figure: Figure, all_axes: list[Axes], chart: Chart, shaded: Any) -> None:
     solid = chart.kind == "surface"
+    rows = math.ceil(len(all_axes) / columns_of(len(all_axes)))
     bar = figure.colorbar(
-        shaded, ax=all_axes, pad=0.08 if solid else 0.02, shrink=0.7 if solid else 1.0
-    )
+        shaded, ax=all_axes, pad=0.08 if solid else 0.02, shrink=0.7 if solid else 1.0,
+        aspect=20 * rows,
+    )  # fmt: skip
     meant = chart.z or chart.colour
-    bar.set_label(meant.label if meant else "")
+    bar.set_label(meant.pointed if meant else "")
     if bar.solids is not None:
         bar.solids.set_alpha(1)
     bar.outline.set_visible(False)

@@ -19,6 +19,12 @@ from zenturio.show.marks import name_ticks, scale
 TILES_WITH_TEXT = 12
 """A heatmap with at most so many rows and columns says its numbers."""
 
+FEW_AXES = 10
+"""Of more parallel axes than this each has less room, and the names are slanted."""
+
+MANY_LINES = 200
+MANY_PLACES = 25
+
 MOST_NAMES = 60
 """Of the rows of a heatmap; of more of them every second, third ... is named."""
 
@@ -95,38 +101,64 @@ def strands(axes: Axes, panel: Panel, chart: Chart) -> Any:  # noqa: ARG001 - as
         [_heights(axis, c) for axis, c in zip(found.axes, found.columns, strict=True)]
     )
     places = np.arange(len(found.axes), dtype=float)
-    order = np.argsort(found.shades)
+    many = len(found.shades) > MANY_LINES
+    if many:
+        heights = np.array([_spread(each) for each in heights])
+    order = np.argsort(found.shades, kind="stable")
+    order = order[::-1] if found.lowest_on_top else order
     paths = [np.column_stack([places, heights[:, line]]) for line in order]
-    many = len(order) > 200
+    strength = np.full(len(order), 0.35 if many else 0.7)
+    if found.strong:
+        strength[:] = 0.1
+        strength[-found.strong :] = 0.9
     drawn = LineCollection(
-        paths, cmap=scale(palette.BRIGHTEST), alpha=0.35 if many else 0.7, linewidth=1.1
+        paths, cmap=scale(palette.BRIGHTEST), alpha=strength, linewidth=0.7 if many else 1.1
     )
     drawn.set_array(np.array(found.shades)[order])
     axes.add_collection(drawn)
-    axes.set(xlim=(-0.15, len(places) - 0.6), ylim=(-0.04, 1.04), yticks=[])
+    axes.set(xlim=(-0.15, len(places) - 0.6), ylim=(-0.05, 1.05), yticks=[])
     axes.set_xticks(places, [brief(axis.label, 20) for axis in found.axes])
     axes.tick_params(axis="x", length=0, pad=10)
+    if len(places) > FEW_AXES:
+        axes.tick_params(axis="x", rotation=35, pad=4)
+        for label in axes.get_xticklabels():
+            label.set(ha="right", rotation_mode="anchor")
     axes.grid(visible=False)
     for spine in axes.spines.values():
         spine.set_visible(False)
     for place, axis, column in zip(places, found.axes, found.columns, strict=True):
         axes.axvline(place, 0.03, 0.97, color=palette.INK, linewidth=0.9)
-        _mark_axis(axes, place, axis, column)
+        _mark_axis(axes, place, axis, column, 8 if len(places) > FEW_AXES else 14)
     return _opaque(drawn)
 
 
 def _heights(axis: Axis, column: tuple[float, ...]) -> np.ndarray:
-    values = np.array(column)
-    low, high = (0.0, len(axis.categories) - 1.0) if axis.categories else (min(column), max(column))
+    values, ends = np.array(column), np.array([min(column), max(column)])
+    if axis.log:
+        values, ends = np.log(values), np.log(ends)
+    low, high = (0.0, len(axis.categories) - 1.0) if axis.categories else ends
     return (values - low) / (high - low) if high > low else np.full(len(values), 0.5)
 
 
-def _mark_axis(axes: Axes, place: float, axis: Axis, column: tuple[float, ...]) -> None:
+def _spread(heights: np.ndarray) -> np.ndarray:
+    """Many lines through few places lie side by side there, as widely as there is room."""
+    places = np.unique(heights)
+    if len(places) > MANY_PLACES:
+        return heights
+    step = np.diff(places).min() if len(places) > 1 else 0.2
+    aside = np.arange(len(heights)) * math.sqrt(2) % 1 - 0.5
+    spread: np.ndarray = heights + aside * min(step, 0.2) * 0.4
+    return spread
+
+
+def _mark_axis(
+    axes: Axes, place: float, axis: Axis, column: tuple[float, ...], longest: int
+) -> None:
     if axis.categories:
         last = max(len(axis.categories) - 1, 1)
-        named = {brief(text, 14): i / last for i, text in enumerate(axis.categories)}
+        named = {brief(text, longest): i / last for i, text in enumerate(axis.categories)}
     else:
-        values = marks(column)
+        values = marks(column, log=axis.log)
         named = dict(zip((f"{v:.4g}" for v in values), _heights(axis, tuple(values)), strict=True))
     box = {"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 0.8}
     for text, height in named.items():

@@ -10,7 +10,7 @@ from typing import Any
 from plotly import graph_objects as go
 from plotly.subplots import make_subplots
 
-from zenturio.show import palette, traces
+from zenturio.show import palette, paths, traces
 from zenturio.show.charts import Axis, Chart, Kind, Panel, brief
 from zenturio.show.layout import apart, columns_of, decades, number
 from zenturio.show.traces import said
@@ -28,20 +28,22 @@ def plotly_figure(chart: Chart) -> go.Figure:
     rows = -(-count // columns)
     kinds = {"surface": "scene", "pie": "domain", "parallel": "domain"}
     flat = chart.kind not in kinds
+    own = any(panel.x is not None for panel in chart.panels)
     figure = make_subplots(
         rows,
         columns,
         specs=[[{"type": kinds.get(chart.kind, "xy")}] * columns for _ in range(rows)],
         subplot_titles=[said(brief(panel.title, 100 // columns)) for panel in chart.panels],
-        shared_xaxes="all" if flat else False,
+        shared_xaxes="all" if flat and not own else False,
         shared_yaxes="all" if flat else False,
         horizontal_spacing=0.05,
-        vertical_spacing=60 / (PANEL * rows),
+        vertical_spacing=(90 if own else 60) / (PANEL * rows),
     )
     makers: dict[Kind, Callable[[Panel, Chart], list[Any]]] = {
         "line": traces.lines, "bar": traces.bars, "scatter": traces.points, "box": traces.boxes,
         "pie": traces.slices, "heatmap": traces.tiles, "surface": traces.surface,
-        "parallel": traces.strands,
+        "parallel": traces.strands, "convergence": paths.steps, "importance": paths.shares,
+        "slice": paths.sliced, "pareto": paths.fronts,
     }  # fmt: skip
     for place, panel in enumerate(chart.panels):
         for trace in makers[chart.kind](panel, chart):
@@ -88,7 +90,7 @@ def _arrange(figure: go.Figure, chart: Chart, rows: int, columns: int) -> None:
         height=max(540, PANEL * rows + 170),
         margin={"l": 70, "r": 30, "t": 150 if chart.kind == "parallel" else 100, "b": 70},
         coloraxis=traces.colour_axis(chart),
-        barmode="group",
+        barmode="overlay" if chart.kind == "importance" else "group",
         boxmode="group",
         hovermode="closest",
     )
@@ -103,12 +105,14 @@ def _arrange(figure: go.Figure, chart: Chart, rows: int, columns: int) -> None:
     elif chart.kind not in ("pie", "parallel"):
         figure.update_xaxes(**_side(chart.x, count))
         figure.update_yaxes(**_side(chart.y, count))
+        if chart.kind == "importance":
+            figure.update_yaxes(autorange="reversed")
         _name_outer(figure, chart, columns)
 
 
 def _side(axis: Axis, panels: int) -> dict[str, Any]:
     """How an axis of plotly is set; texts are never taken for numbers or dates."""
-    side: dict[str, Any] = {"title": {"text": said(axis.label)}}
+    side: dict[str, Any] = {"title": {"text": said(axis.pointed)}}
     if axis.categories is not None:
         return side | {
             "type": "category",
@@ -124,14 +128,28 @@ def _side(axis: Axis, panels: int) -> dict[str, Any]:
     return side
 
 
+def _own_side(axis: Axis, panels: int) -> dict[str, Any]:
+    """The x axis of one panel; points of a text lie beside its number."""
+    if axis.categories is None:
+        return _side(axis, panels)
+    names = [said(brief(text, 16)) for text in axis.categories]
+    places = list(range(len(names)))
+    title = {"text": said(axis.label)}
+    return {"type": "linear", "title": title, "tickvals": places, "ticktext": names}
+
+
 def _name_outer(figure: go.Figure, chart: Chart, columns: int) -> None:
     """Names of the axes only at the panels of the left and lower edges."""
     count = len(chart.panels)
     for each in range(count):
         place = {"row": each // columns + 1, "col": each % columns + 1}
         lowest = each + columns >= count
-        figure.update_xaxes(title_text=said(chart.x.label) if lowest else "",
-                            showticklabels=lowest, **place)  # fmt: skip
+        own = chart.panels[each].x
+        if own is not None:
+            figure.update_xaxes(**_own_side(own, count), **place)
+        else:
+            figure.update_xaxes(title_text=said(chart.x.pointed) if lowest else "",
+                                showticklabels=lowest, **place)  # fmt: skip
         left = each % columns == 0
-        figure.update_yaxes(title_text=said(chart.y.label) if left else "",
+        figure.update_yaxes(title_text=said(chart.y.pointed) if left else "",
                             showticklabels=left, **place)  # fmt: skip

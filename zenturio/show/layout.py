@@ -22,13 +22,25 @@ def apart(axis: Axis, panels: int) -> bool:
     return bool(places) and all(gap > (places[-1] - places[0]) * share for gap in gaps)
 
 
-def marks(column: Sequence[float]) -> list[float]:
+def geometric(values: Sequence[float]) -> bool:
+    """Whether distinct ascending *values* stand far more evenly on a logarithmic axis."""
+    if len(values) < 3 or values[0] <= 0:
+        return False
+    plain = [b - a for a, b in pairwise(values)]
+    log = [math.log(b / a) for a, b in pairwise(values)]
+    return max(log) / min(log) < 2.5 and max(plain) / min(plain) > 4
+
+
+def marks(column: Sequence[float], *, log: bool = False) -> list[float]:
     """Where a parallel axis is marked: at all of few values that have room, else at five."""
     distinct = sorted(set(column))
     low, high = distinct[0], distinct[-1]
-    room = (high - low) * 0.05
-    if len(distinct) <= 12 and all(b - a >= room for a, b in pairwise(distinct)):
+    places = [math.log(value) for value in distinct] if log else distinct
+    room = (places[-1] - places[0]) * 0.05
+    if len(distinct) <= 12 and all(b - a >= room for a, b in pairwise(places)):
         return distinct
+    if log:
+        return [low, *(mark for mark in decades(low, high) if low * 1.5 < mark < high / 1.5), high]
     between = [low + (high - low) * i / 4 for i in range(5)]
     if all(value == int(value) for value in distinct):
         return sorted({float(round(value)) for value in between})

@@ -32,6 +32,13 @@ def colour(rank: int, count: int, *, ordered: bool) -> str:
     return shade(BRIGHTEST * rank / (count - 1))
 
 
+PALE = "#b4bcc4"
+"""What stands behind that which is looked at."""
+
+RING = "#d00000"
+"""What marks the best point, on any colour of the scale."""
+
+
 def dash(rank: int, *, ordered: bool) -> str:
     """The dash of the *rank*-th series: another one each time that the colours begin anew."""
     return DASHES[0 if ordered else rank // len(DISTINCT) % len(DASHES)]

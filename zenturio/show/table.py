@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,13 +27,18 @@ _WORDS = {
 class Table:
     """Columns ``x``, ``y`` (of a grid), ``colour``, ``facet`` and ``value``: rows that count."""
 
-    def __init__(self, frame: pd.DataFrame, wish: Wish) -> None:
+    def __init__(self, frame: pd.DataFrame, wish: Wish, needed: Iterable[str] = ()) -> None:
+        """Of *frame* those rows count that have a number in all *needed* columns, too."""
         wish.check(frame)
         self.wish = wish
         self.attrs: dict[Any, Any] = frame.attrs
         self.notes: list[str] = []
         self.total = int(frame.attrs.get("of", len(frame)))
-        self.frame = frame[self._countable(frame)]
+        self.noun = str(frame.attrs.get("noun", "experiments"))
+        """What a row is."""
+        self.given = frame
+        """All rows, those included that do not count."""
+        self.frame = frame[self._countable(frame, needed)]
         if self.frame.empty:
             raise InputError(
                 f"there is nothing to draw: no row has a number for {wish.metric!r}",
@@ -43,11 +49,11 @@ class Table:
         columns = {part: self.frame[name] for part, name in parts.items() if name}
         self.parts = self.frame[[]].assign(colour="", facet="").assign(**columns)
 
-    def _countable(self, frame: pd.DataFrame) -> np.ndarray:
+    def _countable(self, frame: pd.DataFrame, needed: Iterable[str]) -> np.ndarray:
         """Rows with a number wherever a place on an axis needs one."""
         wish, keep = self.wish, np.ones(len(frame), dtype=bool)
         drawn = {wish.x, wish.y, wish.z} if wish.kind in ("line", "scatter", "surface") else set()
-        for name in sorted((drawn | {wish.metric}) - {""}):
+        for name in sorted({*drawn, *needed, wish.metric} - {""}):
             if is_number(frame[name]):
                 keep &= np.isfinite(frame[name].to_numpy(dtype=float, na_value=math.nan))
             elif name == wish.metric:
@@ -67,12 +73,16 @@ class Table:
 
     def value_axis(self, letter: str, values: Iterable[float]) -> Axis:
         """The axis of the metric, after aggregation, with all *values* on it."""
+        axis = self.number_axis(self.wish.metric, letter, values)
+        counted = self.wish.aggregate == "count"
+        return replace(axis, name="experiments", unit="") if counted else axis
+
+    def number_axis(self, name: str, letter: str, values: Iterable[float]) -> Axis:
+        """The axis of a column of numbers, with all *values* on it."""
         there = [value for value in values if math.isfinite(value)]
         ends = (min(there, default=0.0), max(there, default=0.0))
-        name, log = self.wish.metric, letter in self.wish.log
+        log = letter in self.wish.log
         self._check_log(log, name, ends[0])
-        if self.wish.aggregate == "count":
-            return Axis("experiments", log=log, ends=ends)
         return Axis(name, self.unit(name), log, ends=ends)
 
     def unit(self, name: str) -> str:
@@ -124,22 +134,34 @@ class Table:
             if name not in shown and self.frame[name].nunique(dropna=False) > 1
         ]
 
-    def chart(self, panels: list[Panel], x: Axis, y: Axis, **rest: Any) -> Chart:
-        """The chart of *panels*, with its title and its small print."""
-        counted = f"{len(self.frame):,} of {self.total:,} experiments"
+    def chart(self, panels: list[Panel], x: Axis, y: Axis, *, said: str = "", **rest: Any) -> Chart:
+        """The chart of *panels*, with its title and its small print.
+
+        The title is what is *said*, or what stands on the axes.
+        """
+        counted = f"{len(self.frame):,} of {self.total:,} {self.noun}"
         note = "; ".join([*self.notes, counted])
-        title = self.wish.title or self._title()
+        title = self.wish.title or self._title(said)
         return Shown(self.wish.kind, title, note, x, y, tuple(panels), **rest)
 
-    def _title(self) -> str:
+    def thinned(self, most: int, what: str) -> pd.DataFrame:
+        """The parts of at most so many rows, evenly; of fewer than all it is said."""
+        if len(self.parts) <= most:
+            return self.parts
+        step = -(-len(self.parts) // most)
+        thinned = self.parts.iloc[::step]
+        self.notes.append(f"{len(thinned):,} {what} drawn, one of every {step}")
+        return thinned
+
+    def _title(self, said: str) -> str:
+        study = self.attrs.get("study", "")
+        said = said or self._axes_said()
+        return f"{study}: {said}" if study else said
+
+    def _axes_said(self) -> str:
         wish = self.wish
         aggregated = any(note.startswith(f"{wish.aggregate} of") for note in self.notes)
         said = _WORDS[wish.aggregate].format(wish.metric) if aggregated else wish.metric
-        if wish.kind == "parallel":
-            said += " across the parameters"
-        else:
-            said += f" over {wish.x} and {wish.y}" if wish.z else f" over {wish.x}"
+        said += f" over {wish.x} and {wish.y}" if wish.z else f" over {wish.x}"
         said += f", by {wish.colour}" if wish.colour else ""
-        said += f", for each {wish.facet}" if wish.facet else ""
-        study = self.attrs.get("study", "")
-        return f"{study}: {said}" if study else said
+        return said + (f", for each {wish.facet}" if wish.facet else "")

@@ -12,6 +12,9 @@ from zenturio.show import palette
 from zenturio.show.charts import Chart, Grid, Panel, Series, brief
 from zenturio.show.layout import decades, marks, number
 
+MANY_AXES = 8
+"""The names of more parallel axes than this are slanted."""
+
 _SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x")
 _DASHES = {"solid": "solid", "dashed": "dash", "dotted": "dot", "dashdot": "dashdot"}
 
@@ -178,20 +181,26 @@ def strands(panel: Panel, chart: Chart) -> list[Any]:  # noqa: ARG001 - as its s
     assert found is not None
     dimensions = []
     for axis, column in zip(found.axes, found.columns, strict=True):
-        side: dict[str, Any] = {"label": said(brief(axis.label, 24)), "values": column}
+        values = tuple(map(math.log10, column)) if axis.log else column
+        side: dict[str, Any] = {"label": said(brief(axis.label, 24)), "values": values}
         if axis.categories is not None:
             names = [said(brief(text, 20)) for text in axis.categories]
             side |= {"tickvals": list(range(len(names))), "ticktext": names}
         else:
-            side |= {"tickvals": marks(column), "ticktext": [f"{v:.4g}" for v in marks(column)]}
+            ticks = marks(column, log=axis.log)
+            side |= {"tickvals": [math.log10(tick) for tick in ticks] if axis.log else ticks}
+            side |= {"ticktext": [f"{tick:.4g}" for tick in ticks]}
         dimensions.append(side)
     line = {"color": found.shades, "coloraxis": "coloraxis"}
-    return [go.Parcoords(dimensions=dimensions, line=line)]
+    slanted = {"labelangle": -25} if len(dimensions) > MANY_AXES else {}
+    return [go.Parcoords(dimensions=dimensions, line=line, **slanted)]
 
 
 def colour_axis(chart: Chart) -> dict[str, Any] | None:
     """The scale of colours that all panels share; None where colours are in the legend."""
     meant = chart.z or chart.colour
+    if not chart.z and chart.levels:
+        return None
     values = [
         value
         for panel in chart.panels
@@ -206,7 +215,7 @@ def colour_axis(chart: Chart) -> dict[str, Any] | None:
         return None
     low, high = min(values), max(values)
     brightest = 1.0 if chart.z else palette.BRIGHTEST
-    bar: dict[str, Any] = {"title": {"text": said(meant.label), "side": "right"}}
+    bar: dict[str, Any] = {"title": {"text": said(meant.pointed), "side": "right"}}
     if meant.log:
         ticks = decades(low, high)
         bar |= {

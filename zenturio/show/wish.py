@@ -8,7 +8,7 @@ import pandas as pd
 
 from zenturio.errors import InputError, did_you_mean
 from zenturio.show.cells import is_number
-from zenturio.show.charts import AGGREGATES, KINDS, Aggregate, Errors, Kind
+from zenturio.show.charts import AGGREGATES, AIMED, KINDS, Aggregate, Errors, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,9 @@ class Wish:
     """The letters of the axes that are logarithmic, such as ``xy``."""
     title: str = ""
     axes: tuple[str, ...] = ()
-    """Of parallel axes: the columns, from left to right."""
+    """Of parallel axes and slices: the columns, from left to right."""
+    goals: tuple[str, ...] = ()
+    """Of a search's pictures: ``minimize column``, ``maximize column``, if not the study's."""
 
     @property
     def metric(self) -> str:
@@ -51,7 +53,8 @@ class Wish:
         self._check_columns(frame)
 
     def _check_columns(self, frame: pd.DataFrame) -> None:
-        for letter in {"parallel": "y", "heatmap": "xyz", "surface": "xyz"}.get(self.kind, "xy"):
+        needed = {"heatmap": "xyz", "surface": "xyz", **dict.fromkeys(AIMED, "y")}
+        for letter in needed.get(self.kind, "xy"):
             if not getattr(self, letter):
                 raise InputError(f"a {self.kind} chart needs a column for its {letter}")
         for name in (self.x, self.y, self.z, self.colour, self.facet, *self.axes):

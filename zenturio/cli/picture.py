@@ -1,0 +1,137 @@
+"""The verb of pictures: plot."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from zenturio.cli import output
+from zenturio.cli.answer import Where, expression, goal_of, names_in
+from zenturio.cli.language import Json
+from zenturio.cli.run import Database
+
+if TYPE_CHECKING:
+    from zenturio.show.charts import Kind
+
+TERMINAL = "-"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the verb of this file into *app*."""
+    app.command()(plot)
+
+
+def plot(
+    study: Annotated[
+        list[str], typer.Argument(help="The study; for the kinds of a search, one or several.")
+    ],
+    kind: Annotated[
+        str,
+        typer.Option(
+            metavar="line|bar|...",
+            help="line bar pie surface heatmap scatter box; of a search: convergence importance "
+            "slice pareto parallel.",
+        ),
+    ] = "line",
+    x: Annotated[str, typer.Option("--x", help="The column along the x axis.")] = "",
+    y: Annotated[
+        str, typer.Option("--y", help="The column along the y axis; the objective, if not given.")
+    ] = "",
+    z: Annotated[str, typer.Option("--z", help="The metric of a heatmap or surface.")] = "",
+    objective: Annotated[
+        str,
+        typer.Option(metavar="'MINIMIZE expr'", help="The goals of a search, if not the study's."),
+    ] = "",
+    color: Annotated[str, typer.Option("--color", help="A column for the colours.")] = "",
+    facet: Annotated[str, typer.Option(help="A column: one panel for each value.")] = "",
+    agg: Annotated[
+        str,
+        typer.Option(
+            help="mean, median, min, max, sum or count; of convergence, median: a median and "
+            "quartiles over all studies and repeats."
+        ),
+    ] = "mean",
+    errors: Annotated[
+        str, typer.Option(metavar="interval|std|none", help="Error bars over repeats.")
+    ] = "interval",
+    log: Annotated[str, typer.Option(metavar="x,y", help="Logarithmic axes.")] = "",
+    axes: Annotated[
+        str, typer.Option(metavar="a,b", help="The parameters of parallel, slice, importance.")
+    ] = "",
+    title: Annotated[str, typer.Option(help="The title, if not what is shown.")] = "",
+    where: Where = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="FILE.html, .png, .svg, .pdf; - is the terminal."),
+    ] = None,
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Draw a study: a page in a browser, or a picture.
+
+    Examples: zen plot matmul --x n --y gflops --color threads --log x -o gflops.svg; zen plot
+    matmul --kind convergence -o -
+    """
+    from zenturio.errors import InputError
+    from zenturio.show import chart, save, sketch
+    from zenturio.show.charts import AIMED
+    from zenturio.show.visits import visited_for
+    from zenturio.study.look import opened
+
+    wishes: dict[str, Any] = {
+        "colour": color,
+        "facet": facet,
+        "aggregate": agg,
+        "errors": None if errors == "interval" else errors,
+        "log": "".join(names_in(log)),
+        "axes": tuple(names_in(axes)),
+        "title": title,
+    }
+    condition = expression(where, "--where")
+    with opened(db) as repository:
+        if kind in AIMED:
+            table = visited_for(
+                cast("Kind", kind), repository, study, condition, objective, y, wishes
+            )
+            more = _lines(study, kind, wishes)
+        else:
+            if objective:
+                raise InputError(f"--objective with --kind {kind}", cure="say --y or --z")
+            if len(study) > 1:
+                raise InputError(
+                    f"a {kind} chart shows one study, not {len(study)}",
+                    cure="draw one after the other, or --kind convergence",
+                )
+            table, more = _rows(repository, study[0], kind, condition, x, y, z)
+    found = chart(table, kind, **(wishes | more))  # type: ignore[arg-type] # it is checked
+    path = out or Path(f"{'-'.join(study)}.html".replace("/", "-"))
+    facts = {"picture": str(path), "kind": kind, "rows": len(table)}
+    if str(path) != TERMINAL:
+        save(found, path)
+        said = [f"{path}: {found.counted}"]
+    else:
+        said = sketch(found)
+        facts |= {"lines": said}
+    output.facts(facts) if json else typer.echo("\n".join(said))
+
+
+def _rows(
+    repository: Any, study: str, kind: str, where: Any, x: str, y: str, z: str
+) -> tuple[Any, dict[str, str]]:
+    """The experiments of a study, and what stands where if nothing is said."""
+    from zenturio.query import frame
+
+    table = frame(repository, study, where=where)
+    goal = goal_of(repository, study)
+    names = [name for name in table.attrs["parameters"] if table[name].nunique() > 1]
+    names = [name for name in names or ["repeat"] if name not in (x, y, z)]
+    x = x or next(iter(names), "")
+    if kind not in ("heatmap", "surface"):
+        return table, {"x": x, "y": y or goal, "z": z}
+    return table, {"x": x, "y": y or next((n for n in names if n != x), ""), "z": z or goal}
+
+
+def _lines(studies: list[str], kind: str, wishes: dict[str, Any]) -> dict[str, str]:
+    """Of several studies a line each, unless a median is wanted."""
+    by_study = kind == "convergence" and len(studies) > 1 and wishes["aggregate"] != "median"
+    return {"colour": wishes["colour"] or ("study" if by_study else "")}
