@@ -12,9 +12,28 @@ EDGES = [
 ]  # fmt: skip
 
 
+OTHER_TIMES = [
+    (22, 21, 36), (22, 18, 18), (32, 27, 43), (7, 10, 4), (29, 27, 35),
+    (26, 17, 24), (14, 25, 30), (29, 23, 36), (15, 21, 8), (13, 16, 33),
+]  # fmt: skip
+OTHER_EDGES = [
+    (1, 2, 17), (1, 3, 31), (1, 4, 29), (1, 5, 13), (1, 6, 7), (2, 8, 3), (2, 9, 30), (3, 7, 16),
+    (4, 8, 11), (4, 9, 7), (5, 9, 57), (6, 8, 5), (7, 10, 9), (8, 10, 42), (9, 10, 7),
+]  # fmt: skip
+
+
 def topcuoglu():
     """Figure 1 of Topcuoglu, Hariri and Wu (2002)."""
-    tasks = [Task(f"n{i + 1}", times=times) for i, times in enumerate(TIMES)]
-    flow = Workflow.of("topcuoglu", tasks, [(f"n{a}", f"n{b}", float(c)) for a, b, c in EDGES])
+    return _three("topcuoglu", TIMES, EDGES)
+
+
+def arabnejad():
+    """Figure 1 of Arabnejad and Barbosa (2014)."""
+    return _three("arabnejad", OTHER_TIMES, OTHER_EDGES)
+
+
+def _three(name, times, edges):
+    tasks = [Task(f"n{i + 1}", times=each) for i, each in enumerate(times)]
+    flow = Workflow.of(name, tasks, [(f"n{a}", f"n{b}", float(c)) for a, b, c in edges])
     machines = tuple(Machine(f"p{i}") for i in (1, 2, 3))
     return Problem.of(flow, Platform("three", machines, default=Link("", "", 1.0)))

@@ -103,3 +103,53 @@ def problems(draw, tasks=(1, 9), machines=(1, 4)):
 
     made = [changed(task) for task in flow.tasks]
     return Problem.of(Workflow.of("drawn", made, list(flow.edges)), platform)
+
+
+def pick(problem, rule):
+    """Of all ready tasks the one that *rule* says, where it ends first behind what is there."""
+    place, start, end, home = {}, {}, {}, {}
+    free = [0.0] * problem.processors
+    while len(place) < problem.tasks:
+        offers = []
+        for task in range(problem.tasks):
+            if task in place or any(other not in place for other in problem.before.of(task)):
+                continue
+            group = problem.group[task]
+            ends = []
+            for where in [home[group]] if group in home else fits(problem, task):
+                begin = max(free[where], arrival(problem, task, where, place, end))
+                ends.append((begin + problem.time(task, where), where, begin))
+            ends.sort()
+            later = ends[1][0] if len(ends) > 1 else math.inf
+            merit = {"min-min": -ends[0][0], "max-min": ends[0][0], "sufferage": later - ends[0][0]}
+            offers.append((-merit[rule], task, ends[0]))
+        _, task, (stop, where, begin) = min(offers)
+        place[task], start[task], end[task] = where, begin, stop
+        free[where], home[problem.group[task]] = stop, where
+    return place, start, end
+
+
+def optimistic(problem, task, where):
+    """How long what follows *task* takes at best, if that runs on *where*."""
+    flow, longest = problem.workflow, 0.0
+    for a, b, data in zip(flow.sources, flow.targets, flow.data, strict=True):
+        if a == task:
+            near = [problem.node[p] == problem.node[where] for p in range(problem.processors)]
+            costs = [
+                optimistic(problem, b, p)
+                + problem.time(b, p)
+                + (0.0 if near[p] else mean_delay(problem, data))
+                for p in fits(problem, b)
+            ]
+            longest = max(longest, min(costs))
+    return longest
+
+
+def through(problem, task):
+    """The longest way through *task*."""
+    flow, longest = problem.workflow, 0.0
+    for a, b, data in zip(flow.sources, flow.targets, flow.data, strict=True):
+        if b == task:
+            before = through(problem, a) - upward(problem, a) + mean_time(problem, a)
+            longest = max(longest, before + mean_delay(problem, data))
+    return longest + upward(problem, task)

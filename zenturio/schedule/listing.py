@@ -10,7 +10,7 @@ from zenturio.errors import InputError
 from zenturio.schedule.evaluate import numbers
 from zenturio.schedule.plan import Plan
 from zenturio.schedule.problem import Problem
-from zenturio.schedule.workflow import Floats, Indices
+from zenturio.schedule.workflow import Floats, Indices, Links
 
 NONE = -1
 """In place of a processor: the one where the task ends first."""
@@ -41,15 +41,26 @@ def upward_ranks(problem: Problem, times: Floats, delays: Floats) -> Floats:
     """The longest way from each task to an end: times of tasks and delays of edges."""
     from zenturio.schedule.kernels.listing import upward  # noqa: PLC0415 - loads Numba
 
-    after, order = problem.after, problem.order
-    ranks: Floats = upward(
-        order.astype(np.uint32),
-        np.ascontiguousarray(times),
-        after.start.astype(np.uint64),
-        after.task.astype(np.uint32),
-        delays[after.edge],
-    )
+    ranks: Floats = upward(problem.order.astype(np.uint32), times, *children(problem, delays))
     return ranks
+
+
+def downward_ranks(problem: Problem, times: Floats, delays: Floats) -> Floats:
+    """The longest way from a beginning to each task, which does not count itself."""
+    from zenturio.schedule.kernels.listing import upward  # noqa: PLC0415 - loads Numba
+
+    order = problem.order[::-1].astype(np.uint32)
+    ways: Floats = upward(order, times, *_bare(problem.before, delays))
+    return ways - times
+
+
+def children(problem: Problem, delays: Floats) -> tuple[Any, Any, Any]:
+    """What follows each task, and after which delay, as bare arrays."""
+    return _bare(problem.after, delays)
+
+
+def _bare(links: Links, delays: Floats) -> tuple[Any, Any, Any]:
+    return links.start.astype(np.uint64), links.task.astype(np.uint32), delays[links.edge]
 
 
 def listed(

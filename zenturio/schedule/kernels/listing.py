@@ -108,6 +108,32 @@ def upward(order: Any, time: Any, start: Any, child: Any, delay: Any) -> Any:
 
 
 @njit(cache=True)
+def optimistic(numbers: Any, order: Any, start: Any, child: Any, delay: Any) -> Any:
+    """For each task on each processor the longest way behind it, where all behind is at its best.
+
+    A child ends best on the machine of its parent, or on any other after the delay.
+    """
+    processors = len(numbers.node)
+    table = np.zeros((len(order), processors))
+    near = np.empty(np.int64(numbers.node[processors - 1]) + 1)
+    for i in range(len(order) - 1, -1, -1):
+        task = order[i]
+        for edge in range(start[task], start[task + np.uint64(1)]):
+            other, best = child[edge], np.inf
+            near[:] = np.inf
+            pace = numbers.pace[numbers.row[other]]
+            for place in range(processors):
+                if np.isfinite(pace[place]):
+                    cost = table[other, place] + numbers.work[other] * pace[place]
+                    near[numbers.node[place]] = min(near[numbers.node[place]], cost)
+                    best = min(best, cost)
+            for place in range(processors):
+                cost = min(near[numbers.node[place]], best + delay[edge])
+                table[task, place] = max(table[task, place], cost)
+    return table
+
+
+@njit(cache=True)
 def put(
     numbers: Any, order: Any, group: Any, home: Any, ahead: Any, start: Any, end: Any, place: Any
 ) -> None:

@@ -1,0 +1,81 @@
+"""The critical path on one processor."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from zenturio.schedule.algorithm import Kind
+from zenturio.schedule.evaluate import orders_by
+from zenturio.schedule.listing import (
+    NONE,
+    downward_ranks,
+    listed,
+    mean_delays,
+    mean_times,
+    upward_ranks,
+)
+from zenturio.schedule.plan import Plan
+from zenturio.schedule.problem import Problem
+from zenturio.schedule.workflow import Floats
+from zenturio.search.settings import NoSettings
+
+NOISE = 1e-9
+"""By which part of it the same path may differ, added up from its two ends."""
+
+
+class Cpop:
+    """The critical path on the processor that is best for it, the others around it (CPOP).
+
+    For workflows with one long path whose data are large: they never leave a processor. Not where
+    many paths are about as long, nor where the tasks of the path are best on machines of several
+    kinds: then HEFT is better, as it mostly is.
+    Cost: that of HEFT.
+    H. Topcuoglu, S. Hariri, M.-Y. Wu: Performance-effective and low-complexity task scheduling
+    for heterogeneous computing. IEEE TPDS 13(3), 2002.
+    """
+
+    kind: ClassVar[Kind] = "static"
+    Settings = NoSettings
+
+    def __init__(self, settings: NoSettings | None = None, seed: int = 0) -> None:
+        pass
+
+    def plan(self, problem: Problem) -> Plan:
+        """Section 4.3: of the ready tasks, that on the longest way from a beginning to an end."""
+        times, delays = mean_times(problem), mean_delays(problem)
+        through = upward_ranks(problem, times, delays) + downward_ranks(problem, times, delays)
+        path = critical_path(problem, through)
+        home = np.full(problem.tasks, NONE)
+        if path:
+            home[problem.group[path]] = _processor_of(problem, path)
+            able = np.isfinite(problem.pace[problem.row, home[problem.group]])
+            home[problem.group[~able]] = NONE  # what cannot run there goes where it ends first
+        names = [problem.workflow.names[task] for task in path]
+        notes = {"critical path": names}
+        return listed(problem, "cpop", orders_by(problem, -through), home, notes=notes)
+
+
+def critical_path(problem: Problem, through: Floats) -> list[int]:
+    """The tasks on the longest way, of which *through* has the length for each task."""
+    if not problem.tasks:
+        return []
+    first = np.flatnonzero(np.diff(problem.before.start) == 0)
+    at = int(first[np.argmax(through[first])])
+    least, found = through[at] * (1 - NOISE), [at]
+    while True:
+        behind = problem.after.of(at)
+        behind = np.sort(behind[through[behind] >= least])
+        if not len(behind):
+            return found
+        at = int(behind[0])
+        found.append(at)
+
+
+def _processor_of(problem: Problem, path: list[int]) -> int:
+    """The processor that runs most of *path*; of several, in the least time."""
+    times = problem.pace[problem.row[path]]
+    fits = np.isfinite(times)
+    total = (np.where(fits, times, 0.0) * problem.work[path][:, None]).sum(axis=0)
+    return int(np.lexsort((total, -fits.sum(axis=0)))[0])

@@ -1,0 +1,113 @@
+"""Plans that look at no time: what others are measured by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from zenturio.schedule.algorithm import Kind
+from zenturio.schedule.evaluate import evaluate
+from zenturio.schedule.plan import Plan
+from zenturio.schedule.problem import Problem
+from zenturio.schedule.workflow import Indices
+from zenturio.search.settings import NoSettings
+
+
+class Shuffle:
+    """The j-th task of a layer on the j-th processor that can run it, and round again.
+
+    For measuring others: the average scheduling effectiveness (ASE) is a makespan by that of this
+    plan. Not for running anything: it knows no time.
+    Cost: one look at each task.
+    T. Ma, R. Buyya: Critical-path and priority based algorithms for scheduling workflows with
+    parameter sweep tasks on global grids. SBAC-PAD 2005, section III-A.
+    """
+
+    kind: ClassVar[Kind] = "static"
+    Settings = NoSettings
+
+    def __init__(self, settings: NoSettings | None = None, seed: int = 0) -> None:
+        pass
+
+    def plan(self, problem: Problem) -> Plan:
+        return evaluate(problem, shuffled(problem), problem.order, "shuffle")
+
+
+class RoundRobin:
+    """Each task on the processor after the one that the task before it was put on.
+
+    For measuring others, and for equal tasks on equal machines. Not where tasks or machines
+    differ: it knows no time.
+    Cost: one look at each task.
+    Folklore: as hands are dealt.
+    """
+
+    kind: ClassVar[Kind] = "static"
+    Settings = NoSettings
+
+    def __init__(self, settings: NoSettings | None = None, seed: int = 0) -> None:
+        pass
+
+    def plan(self, problem: Problem) -> Plan:
+        places = dealt(problem, np.zeros(problem.tasks, np.int32))
+        return evaluate(problem, places, problem.order, "round-robin")
+
+
+class Random:
+    """Each task on any processor that can run it, by the seed.
+
+    For measuring others: what is no better than this has found nothing. Not for running anything.
+    Cost: one look at each task.
+    Folklore.
+    """
+
+    kind: ClassVar[Kind] = "static"
+    Settings = NoSettings
+
+    def __init__(self, settings: NoSettings | None = None, seed: int = 0) -> None:
+        self.settings = settings or NoSettings()
+        self.seed = seed
+
+    def plan(self, problem: Problem) -> Plan:
+        chance = np.random.default_rng(self.seed)
+        kinds, able = _kinds(problem)
+        draws = chance.random(problem.tasks)
+        places = np.zeros(problem.tasks, np.int32)
+        for kind, processors in enumerate(able):
+            mine = np.flatnonzero(kinds == kind)
+            places[mine] = processors[(draws[mine] * len(processors)).astype(np.int64)]
+        return evaluate(problem, places[problem.group], problem.order, "random")
+
+
+def shuffled(problem: Problem) -> Indices:
+    """The processor of each task, dealt anew in each layer."""
+    return dealt(problem, problem.workflow.level)
+
+
+def dealt(problem: Problem, layer: Indices) -> Indices:
+    """The processor of each task: those of one layer that can run alike are dealt in turn.
+
+    Tasks that share a machine are dealt once, with the first of them.
+    """
+    kinds, able = _kinds(problem)
+    order = problem.order
+    leads = order[problem.group[order] == order]
+    hand = layer[leads].astype(np.int64) * len(able) + kinds[leads]
+    by = np.argsort(hand, kind="stable")
+    _, first, counts = np.unique(hand[by], return_index=True, return_counts=True)
+    turn = np.arange(len(leads)) - np.repeat(first, counts)
+    places = np.zeros(problem.tasks, np.int32)
+    for task, number in zip(leads[by].tolist(), turn.tolist(), strict=True):
+        processors = able[kinds[task]]
+        places[task] = processors[number % len(processors)]
+    return places[problem.group]
+
+
+def _kinds(problem: Problem) -> tuple[Indices, Sequence[Indices]]:
+    """For each task its kind, and for each kind the processors that can run it."""
+    fits, kind = np.unique(np.isfinite(problem.pace), axis=0, return_inverse=True)
+    able = [np.flatnonzero(row).astype(np.int32) for row in fits]
+    kinds: Indices = kind.reshape(-1).astype(np.int32)[problem.row]
+    return kinds, able
