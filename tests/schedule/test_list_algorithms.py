@@ -68,10 +68,11 @@ def test_what_cannot_run_with_the_critical_path_goes_elsewhere():
 @given(naive_listing.problems((1, 7)))
 def test_the_critical_path_is_the_longest_way_through_the_workflow(problem):
     times, delays = mean_times(problem), mean_delays(problem)
-    through = upward_ranks(problem, times, delays) + downward_ranks(problem, times, delays)
+    upward = upward_ranks(problem, times, delays)
+    through = upward + downward_ranks(problem, times, delays)
     ways = [naive_listing.through(problem, task) for task in range(problem.tasks)]
     assert through == pytest.approx(ways)
-    path = critical_path(problem, through)
+    path = critical_path(problem, upward, delays)
     assert not len(problem.before.of(path[0]))
     way = sum(times[path]) + sum(_delay(problem, delays, *pair) for pair in pairwise(path))
     assert way == pytest.approx(max(ways))

@@ -18,11 +18,11 @@ from zenturio.schedule.listing import (
 )
 from zenturio.schedule.plan import Plan
 from zenturio.schedule.problem import Problem
-from zenturio.schedule.workflow import Floats
+from zenturio.schedule.workflow import Floats, Indices
 from zenturio.search.settings import NoSettings
 
 NOISE = 1e-9
-"""By which part of it the same path may differ, added up from its two ends."""
+"""By which part of them the lengths of equal ways may differ, added up in another order."""
 
 
 class Cpop:
@@ -45,8 +45,9 @@ class Cpop:
     def plan(self, problem: Problem) -> Plan:
         """Section 4.3: of the ready tasks, that on the longest way from a beginning to an end."""
         times, delays = mean_times(problem), mean_delays(problem)
-        through = upward_ranks(problem, times, delays) + downward_ranks(problem, times, delays)
-        path = critical_path(problem, through)
+        upward = upward_ranks(problem, times, delays)
+        through = upward + downward_ranks(problem, times, delays)
+        path = critical_path(problem, upward, delays)
         home = np.full(problem.tasks, NONE)
         if path:
             home[problem.group[path]] = _processor_of(problem, path)
@@ -57,20 +58,23 @@ class Cpop:
         return listed(problem, "cpop", orders_by(problem, -through), home, notes=notes)
 
 
-def critical_path(problem: Problem, through: Floats) -> list[int]:
-    """The tasks on the longest way, of which *through* has the length for each task."""
+def critical_path(problem: Problem, upward: Floats, delays: Floats) -> list[int]:
+    """The tasks on the longest way; *upward* has the longest from each task to an end."""
     if not problem.tasks:
         return []
     first = np.flatnonzero(np.diff(problem.before.start) == 0)
-    at = int(first[np.argmax(through[first])])
-    least, found = through[at] * (1 - NOISE), [at]
+    found, after = [_highest(first, upward[first])], problem.after
     while True:
-        behind = problem.after.of(at)
-        behind = np.sort(behind[through[behind] >= least])
-        if not len(behind):
+        edges = slice(after.start[found[-1]], after.start[found[-1] + 1])
+        if edges.start == edges.stop:
             return found
-        at = int(behind[0])
-        found.append(at)
+        behind = after.task[edges]
+        found.append(_highest(behind, delays[after.edge[edges]] + upward[behind]))
+
+
+def _highest(tasks: Indices, lengths: Floats) -> int:
+    """Of *tasks*, that with the greatest of *lengths*; the lowest of those that are as good."""
+    return int(tasks[lengths >= lengths.max() * (1 - NOISE)].min())
 
 
 def _processor_of(problem: Problem, path: list[int]) -> int:
