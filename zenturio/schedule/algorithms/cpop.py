@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zenturio.schedule.algorithm import Kind
 from zenturio.schedule.evaluate import orders_by
@@ -18,7 +19,7 @@ from zenturio.schedule.listing import (
 )
 from zenturio.schedule.plan import Plan
 from zenturio.schedule.problem import Problem
-from zenturio.schedule.workflow import Floats, Indices
+from zenturio.schedule.workflow import Floats
 from zenturio.search.settings import NoSettings
 
 NOISE = 1e-9
@@ -72,7 +73,7 @@ def critical_path(problem: Problem, upward: Floats, delays: Floats) -> list[int]
         found.append(_highest(behind, delays[after.edge[edges]] + upward[behind]))
 
 
-def _highest(tasks: Indices, lengths: Floats) -> int:
+def _highest(tasks: NDArray[Any], lengths: Floats) -> int:
     """Of *tasks*, that with the greatest of *lengths*; the lowest of those that are as good."""
     return int(tasks[lengths >= lengths.max() * (1 - NOISE)].min())
 
