@@ -112,7 +112,7 @@ class Document:
         try:
             return parse(text).value({})
         except InputError:
-            self.wrong(way, f"{named(way)} is {text!r}", "write a number, or one such as '4GB'")
+            self.wrong(way, f"{named(way)} is {text!r:.60}", "write a number, or one such as '4GB'")
 
 
 _TABLE = {True: "a table", False: "an object"}

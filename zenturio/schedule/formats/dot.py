@@ -22,7 +22,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
 _DEEPEST = 50
-_KEYWORDS = {"graph", "node", "edge"}
+_KEYWORDS = {"graph", "digraph", "strict", "subgraph", "node", "edge"}
 
 Known = dict[str, str]
 
@@ -49,7 +49,8 @@ class _Reader:
             if found["text"]:
                 yield at, "name", re.sub(r"\\(.)", r"\1", found["text"][1:-1])
             elif found["word"]:
-                yield at, "name", found["word"]
+                word = found["word"]
+                yield at, word if word in _KEYWORDS else "name", word
             elif found["sign"]:
                 yield at, found["sign"], found["sign"]
             at = found.end()
@@ -67,18 +68,16 @@ class _Reader:
 
     def take(self, sign: str) -> str:
         if self.sign != sign:
-            self.wrong(f"{self.value!r} stands where {sign!r} should")
+            self.wrong(f"{self.value!r:.60} stands where {sign!r} should")
         return self.step()
 
     def graph(self) -> str:
         """The whole file: its name."""
-        if self.value == "strict":
+        if self.sign == "strict":
             self.step()
-        if self.value == "graph":
+        if self.sign == "graph":
             self.wrong("a graph without directions is no workflow", "write digraph, and ->")
-        if self.value != "digraph":
-            self.wrong(f"{self.value!r} stands where 'digraph' should")
-        self.step()
+        self.take("digraph")
         name = self.step() if self.sign == "name" else ""
         self.take("{")
         self.statements(0)
@@ -98,31 +97,54 @@ class _Reader:
         return found
 
     def statement(self, depth: int) -> list[str]:
-        if self.sign == "name" and self.value in _KEYWORDS:
+        if self.sign in {"graph", "node", "edge"}:
             which = self.step()
             known = self.attributes()
             self.common |= known if which == "node" else {}
             return []
+        at, before = self.at, len(self.nodes)
         ends = [self.group(depth)]
-        if self.sign == "=":
-            self.step()
-            self.take("name")
-            self.nodes.pop(ends[0][0], None)
-            return []
+        if self.sign == "=" and len(ends[0]) == 1:
+            return self.setting(len(self.nodes) - before)
         while self.sign == "->":
             self.step()
             ends.append(self.group(depth))
+        if self.sign == "=":
+            self.wrong("a group cannot be set")
         known = self.attributes()
+        try:
+            self.keep(ends, known)
+        except InputError as error:
+            self.at = at
+            self.wrong(error.complaints[0].message)
+        return [node for end in ends for node in end]
+
+    def setting(self, new: int) -> list[str]:
+        """A ``key = value`` of the graph, whose key has been taken for a node."""
+        if new:
+            self.nodes.popitem()
+        self.take("=")
+        self.take("name")
+        return []
+
+    def keep(self, ends: list[list[str]], known: Known) -> None:
+        """Keep a node with what is *known* of it, or the edges of a chain."""
         if len(ends) == 1:
             for node in ends[0]:
                 self.nodes[node] |= known
+                task(node, self.nodes[node])
         for before, after in itertools.pairwise(ends):
-            self.join(before, after, known)
-        return [node for end in ends for node in end]
+            if len(self.edges) + len(before) * len(after) > MOST_EDGES:
+                raise InputError(f"more than {MOST_EDGES:,} edges")
+            for a, b in itertools.product(before, after):
+                if a == b:
+                    raise InputError(f"task {a!r} waits for itself")
+                self.edges[a, b] = self.edges.get((a, b), {}) | known
+                moved((a, b), known)
 
     def group(self, depth: int) -> list[str]:
         """A node, or the nodes in braces."""
-        if self.value == "subgraph" and self.sign == "name":
+        if self.sign == "subgraph":
             self.step()
             if self.sign == "name":
                 self.step()
@@ -139,13 +161,6 @@ class _Reader:
         if len(self.nodes) > MOST_TASKS:
             self.wrong(f"more than {MOST_TASKS:,} nodes")
         return [name]
-
-    def join(self, before: list[str], after: list[str], known: Known) -> None:
-        if len(self.edges) + len(before) * len(after) > MOST_EDGES:
-            self.wrong(f"more than {MOST_EDGES:,} edges")
-        for a in before:
-            for b in after:
-                self.edges[a, b] = self.edges.get((a, b), {}) | known
 
     def attributes(self) -> Known:
         found: Known = {}

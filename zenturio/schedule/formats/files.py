@@ -27,7 +27,6 @@ _FORMATS = {
     "dot": "Graphviz",
 }
 _ENDINGS = {".json": "json", ".stg": "stg", ".dot": "dot", ".gv": "dot"}
-_MOST_IDENTICAL = 10**6
 
 
 def formats() -> dict[str, str]:
@@ -81,8 +80,8 @@ def read_platform(text: str) -> Platform:
     """``identical:N``, ``grid-2005``, or what a file says: grid.toml, a JSON file with machines."""
     kind, colon, rest = text.partition(":")
     if kind == "identical" and colon:
-        if not rest.isdecimal() or len(rest) > 7 or not 1 <= int(rest) <= _MOST_IDENTICAL:
-            raise InputError(f"{text}: identical:N has N from 1 to {_MOST_IDENTICAL:,}")
+        if not rest.isdecimal() or len(rest) > 6 or not 1 <= int(rest) <= platforms.MOST_MACHINES:
+            raise InputError(f"{text}: identical:N has N from 1 to {platforms.MOST_MACHINES:,}")
         return identical(int(rest))
     if text in TESTBEDS and not Path(text).exists():
         return TESTBEDS[text]()

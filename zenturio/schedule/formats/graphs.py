@@ -58,7 +58,7 @@ def _number(
             try:
                 found = float(known[key])
             except (TypeError, ValueError):
-                raise InputError(f"{what}: {key} is {known[key]!r}, which is no number") from None
+                raise InputError(f"{what}: {key} is {known[key]!r:.60}, no number") from None
             if not 0 <= found < float("inf"):
                 raise InputError(f"{what}: {key} is {found:g}; it has to be 0 or more")
             return found

@@ -60,8 +60,8 @@ def _tasks(document: Document, value: Any) -> tuple[Tasks, Sweeps]:
         tasks, sweeps = from_columns(document, value), Sweeps({})
     else:
         tasks, sweeps = from_rows(document, document.items(value, ("tasks",)))
-    if len(tasks.names) > MOST_TASKS:
-        document.wrong(("tasks",), f"more than {MOST_TASKS:,} tasks")
+    if not 0 < len(tasks.names) <= MOST_TASKS:
+        document.wrong(("tasks",), f"{len(tasks.names):,} tasks: from 1 to {MOST_TASKS:,} are read")
     if len(set(tasks.names)) < len(tasks.names):
         seen: set[str] = set()
         twice = next(i for i, n in enumerate(tasks.names) if n in seen or seen.add(n))  # type: ignore[func-returns-value]

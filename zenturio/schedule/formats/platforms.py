@@ -13,7 +13,7 @@ from zenturio.schedule.formats.document import Document, Way
 from zenturio.schedule.formats.swf import load_of
 from zenturio.schedule.platform import Link, Machine, Platform, Step
 
-MOST_MACHINES = 10**6
+MOST_MACHINES = 10**5
 
 _MACHINE = ("name", "count", "speed", "cores", "memory", "site", "tags", "cost", "load")
 _LINK = ("between", "bandwidth", "latency")
@@ -161,4 +161,4 @@ def _table(head: str, values: dict[str, Any]) -> Iterator[str]:
 
 def _toml(value: Any) -> str:
     """What JSON and TOML write alike: texts, numbers, lists."""
-    return json.dumps(value).replace("\x7f", "\\u007f")
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -116,7 +116,7 @@ def write(flow: Workflow) -> Iterator[str]:
         if last is None
         else sorted(number[b] for b in flow.before.of(last).tolist())
     )
-    yield _row(len(middle) + 1, 0.0, ends or [0])
+    yield _row(len(middle) + 1, 0.0, ends)
 
 
 def _ends(flow: Workflow) -> tuple[int | None, int | None]:

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zenturio.errors import InputError
 from zenturio.schedule.formats.document import place, read_text
 from zenturio.schedule.platform import Step
-from zenturio.schedule.workflow import Floats, Indices
+from zenturio.schedule.workflow import Floats
 
 _FIELDS = 18
-_SIZE = re.compile(r"^;\s*Max(Procs|Nodes):\s*(\d+)", re.MULTILINE)
+_LARGEST = 1e15
+_SIZE = re.compile(r"^;\s*Max(Procs|Nodes):\s*(\d{1,15})\b", re.MULTILINE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +26,7 @@ class Jobs:
     start: Floats
     """Seconds since the log began: when it was submitted, and how long it waited."""
     end: Floats
-    processors: Indices
+    processors: NDArray[np.int64]
     size: int
     """Processors of the cluster: what the log says, or the most that were ever busy."""
 
@@ -37,7 +39,7 @@ def read_swf(path: str | Path) -> Jobs:
     allocated = np.where(rows[:, 4] > 0, rows[:, 4], rows[:, 7])
     ran = (run > 0) & (allocated > 0)
     start = (submit + wait)[ran]
-    processors = allocated[ran].astype(np.int32)
+    processors = allocated[ran].astype(np.int64)
     said = {kind: int(number) for kind, number in _SIZE.findall(text)}
     end = start + run[ran]
     size = (
@@ -58,16 +60,16 @@ def _rows(file: str, text: str) -> Floats:
             except ValueError:
                 at = place(file, text, offset)
                 raise InputError("not a line of numbers", place=at) from None
-            if len(rows[-1]) != _FIELDS or not np.isfinite(rows[-1]).all():
+            if len(rows[-1]) != _FIELDS or not all(abs(each) < _LARGEST for each in rows[-1]):
                 raise InputError(
-                    f"{len(rows[-1])} numbers: a job of SWF has {_FIELDS}",
+                    f"{len(rows[-1])} numbers: a job of SWF has {_FIELDS}, below {_LARGEST:g}",
                     place=place(file, text, offset),
                 )
         offset += len(line) + 1
     return np.array(rows, np.float64).reshape(-1, _FIELDS)
 
 
-def _busy(start: Floats, end: Floats, processors: Indices) -> tuple[Floats, Floats]:
+def _busy(start: Floats, end: Floats, processors: NDArray[np.int64]) -> tuple[Floats, Floats]:
     """The times at which the number of busy processors changes, and the number from then on."""
     times = np.concatenate([start, end])
     change = np.concatenate([processors, -processors]).astype(np.float64)

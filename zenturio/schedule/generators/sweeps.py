@@ -7,6 +7,7 @@ A subtask's tag is that of the resources of its layer, and its program is the la
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +19,7 @@ from zenturio.schedule.workflow import Indices, Task, Workflow
 from zenturio.search.settings import setting
 
 MOST = 1_000_000
-"""Subtasks at most."""
+"""Subtasks at most; and twice as many edges."""
 
 Pairs = tuple[Indices, Indices]
 """Numbers in their layers, from 0, of subtasks and of those that wait for them."""
@@ -38,8 +39,6 @@ class Sizes:
         self, name: str, counts: list[int], joins: list[Pairs], chance: np.random.Generator
     ) -> Instance:
         """Layers of so many subtasks; *joins* are those between each and the next."""
-        if sum(counts) > MOST:
-            raise InputError(f"{name}: {sum(counts):,} subtasks", cure=f"up to {MOST:,}")
         tasks: list[Task] = []
         machines: list[Machine] = []
         for i, count in enumerate(counts, 1):
@@ -63,6 +62,15 @@ class Sizes:
         return Instance(Workflow.of(name, tasks, edges), Platform(name, tuple(machines)))
 
 
+def _few(name: str, counts: list[int], edges: float) -> list[int]:
+    """*counts*, if so many subtasks and *edges* can be made."""
+    if sum(counts) > MOST:
+        raise InputError(f"{name}: {sum(counts):,} subtasks", cure=f"up to {MOST:,}")
+    if edges > 2 * MOST:
+        raise InputError(f"{name}: {edges:,.0f} dependencies", cure=f"up to {2 * MOST:,}")
+    return counts
+
+
 @dataclass(frozen=True)
 class Sweep(Sizes):
     """Random layers of a parameter sweep, as in section IV-B: the total is fixed, layers differ."""
@@ -78,6 +86,7 @@ class Sweep(Sizes):
         weights = chance.uniform(0.5, 1.5, self.pst)
         bounds = np.round(np.cumsum(weights) / weights.sum() * (self.total - self.pst)).astype(int)
         counts = (1 + np.diff(bounds, prepend=0)).tolist()
+        _few("sweep", counts, self.adps * self.total)
         return self.made("sweep", counts, self._joins(chance, counts), chance)
 
     def _joins(self, chance: np.random.Generator, counts: list[int]) -> list[Pairs]:
@@ -117,7 +126,8 @@ class Ptg(Sizes):
 
     def instance(self, seed: int) -> Instance:
         each = np.arange(self.width, dtype=np.int32)
-        counts, joins = [self.width] * self.pst, [(each, each)] * (self.pst - 1)
+        counts = _few("ptg", [self.width] * self.pst, 0)
+        joins = [(each, each)] * (self.pst - 1)
         return self.made("ptg", counts, joins, np.random.default_rng(seed))
 
 
@@ -129,7 +139,7 @@ class Otg(Sizes):
     branches: int = setting(2, "lambda: subtasks that follow one", low=2, high=100)
 
     def instance(self, seed: int) -> Instance:
-        counts = _powers(self.branches, self.pst)
+        counts = _few("otg", _powers(self.branches, self.pst), 0)
         joins = [_out(count, self.branches) for count in counts[:-1]]
         return self.made("otg", counts, joins, np.random.default_rng(seed))
 
@@ -142,7 +152,7 @@ class Itg(Sizes):
     branches: int = setting(2, "lambda: subtasks that one follows", low=2, high=100)
 
     def instance(self, seed: int) -> Instance:
-        counts = _powers(self.branches, self.pst)[::-1]
+        counts = _few("itg", _powers(self.branches, self.pst), 0)[::-1]
         joins = [_out(count, self.branches)[::-1] for count in counts[1:]]
         return self.made("itg", counts, joins, np.random.default_rng(seed))
 
@@ -170,9 +180,13 @@ class Dotg(Sizes):
     narrow: int = setting(30, "subtasks in the smallest layer", low=1, high=MOST)
 
     def instance(self, seed: int) -> Instance:
-        counts = _dense(self.narrow, self.branches, self.step, self.pst)
+        counts = self._counts("dotg")
         joins = [_fan(count, self.branches, self.step) for count in counts[:-1]]
         return self.made("dotg", counts, joins, np.random.default_rng(seed))
+
+    def _counts(self, name: str) -> list[int]:
+        counts = _dense(self.narrow, self.branches, self.step, self.pst)
+        return _few(name, counts, sum(counts[:-1]) * self.branches)
 
 
 @dataclass(frozen=True)
@@ -180,7 +194,7 @@ class Ditg(Dotg):
     """DITG: a densified in-tree, figure 10(e); Table II has branches and step (3, 1) and (4, 2)."""
 
     def instance(self, seed: int) -> Instance:
-        counts = _dense(self.narrow, self.branches, self.step, self.pst)[::-1]
+        counts = self._counts("ditg")[::-1]
         joins = [_fan(count, self.branches, self.step)[::-1] for count in counts[1:]]
         return self.made("ditg", counts, joins, np.random.default_rng(seed))
 
@@ -212,13 +226,13 @@ class Ctg(Sizes):
 
     def instance(self, seed: int) -> Instance:
         turns = (self.outer, self.inner, -self.inner, -self.outer)
-        counts, joins = [self.first], list[Pairs]()
+        counts = [self.first]
         while len(counts) < self.pst and sum(counts) <= MOST:
-            branches = turns[len(joins) % 4]
-            if branches > 0:
-                joins.append(_out(counts[-1], branches))
-                counts.append(counts[-1] * branches)
-            else:
-                counts.append(counts[-1] // -branches)
-                joins.append(_out(counts[-1], -branches)[::-1])
+            turn = turns[(len(counts) - 1) % 4]
+            counts.append(counts[-1] * turn if turn > 0 else counts[-1] // -turn)
+        _few("ctg", counts, 0)
+        joins = [
+            _out(above, below // above) if below >= above else _out(below, above // below)[::-1]
+            for above, below in itertools.pairwise(counts)
+        ]
         return self.made("ctg", counts, joins, np.random.default_rng(seed))

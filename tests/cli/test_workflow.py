@@ -1,0 +1,81 @@
+"""Workflows on the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import zen
+
+DATA = Path(__file__).parents[1] / "schedule" / "data"
+TRACE = DATA / "srasearch-chameleon-10a-001.json"
+
+
+def test_a_trace_is_shown_with_its_programs(tmp_path):
+    said = zen("workflow", "show", TRACE, cwd=tmp_path).out
+    assert "22 tasks, 30 edges" in said
+    assert "bowtie2-build" in said
+    assert "58 min 8 s from first to last" in said
+
+
+def test_the_facts_of_a_generator_are_json(tmp_path):
+    facts = zen(
+        "workflow", "show", "wien2k", "kpoints=7", "loop=true", "--json", cwd=tmp_path
+    ).facts
+    assert (facts["tasks"], facts["looped"], facts["levels"]) == (19, True, None)
+    assert facts["platform"]["machines"] == 314
+    assert {each["name"]: each["tasks"] for each in facts["programs"]}["lapw1"] == 7
+
+
+def test_what_is_generated_is_the_same_for_the_same_seed(tmp_path):
+    for name in ("one.json", "two.json"):
+        command = ("workflow", "generate", "sweep", "total=40", "--seed", 3, "-o", name)
+        assert f"wrote {name}: 40 tasks" in zen(*command, cwd=tmp_path).out
+    assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
+    assert json.loads((tmp_path / "one.json").read_text())["platform"]["machines"]
+
+
+def test_what_another_format_cannot_say_is_told(tmp_path):
+    told = zen("workflow", "convert", TRACE, "out.stg", cwd=tmp_path)
+    assert told.out == "wrote out.stg: 22 tasks, 30 edges\n"
+    assert "warning: not written: the bytes along 30 of 30 edges" in told.err
+    facts = zen("workflow", "convert", TRACE, "out.dot", "--json", cwd=tmp_path).facts
+    assert facts["lost"][0].startswith("notes: ")
+    assert zen("workflow", "show", "out.dot", "--json", cwd=tmp_path).facts["edges"] == 30
+
+
+def test_machines_are_written_alone_or_with_the_workflow(tmp_path):
+    zen("workflow", "generate", "topcuoglu", "-o", "grid.toml", cwd=tmp_path)
+    assert (tmp_path / "grid.toml").read_text().count("[[machine]]") == 3
+    zen("workflow", "convert", TRACE, "own.json", "--on", "grid.toml", cwd=tmp_path)
+    facts = zen("workflow", "show", "own.json", "--json", cwd=tmp_path).facts
+    assert facts["platform"]["name"] == "topcuoglu"
+    told = zen("workflow", "convert", DATA / "rand0000.stg", "no.toml", cwd=tmp_path, code=2)
+    assert "has no machines of its own" in told.err
+
+
+def test_generators_are_listed_and_each_with_its_settings(tmp_path):
+    said = zen("workflow", "generators", cwd=tmp_path).out
+    assert all(name in said for name in ("wien2k", "kwave-tree", "recipe", "topcuoglu", "ptg"))
+    assert "kpoints" in zen("workflow", "generators", "wien2k", cwd=tmp_path).out
+    facts = zen("workflow", "generators", "sweep", "--json", cwd=tmp_path).facts
+    assert {each["name"] for each in facts[0]["settings"]} > {"pst", "rss", "rrt", "rsr", "adps"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("show", "wien2x"), "did you mean 'wien2k'?"),
+        (("show", "no.json"), "no.json cannot be read: No such file"),
+        (("generate", "wien2k", "kpints=3", "-o", "x.json"), "did you mean 'kpoints'?"),
+        (("generate", "wien2k", "-o", "x.xml"), "no format is named"),
+        (("generate", "wien2k", "-o", "no/x.json"), "cannot be written"),
+        (("convert", TRACE, "x.json", "--on", "identical:0"), "N from 1 to"),
+        (("generators", "wien"), "did you mean 'wien2k'?"),
+    ],
+)
+def test_mistakes_are_told_in_a_line_or_two(tmp_path, arguments, message):
+    told = zen("workflow", *arguments, cwd=tmp_path, code=2)
+    assert message in told.err
+    assert "Traceback" not in told.err
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,323 @@
+"""Workflows are what they were when they have been written and read again."""
+
+import json
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from zenturio.schedule import Curve, Link, Machine, Platform, Problem, Step, Task, Workflow
+from zenturio.schedule.formats import (
+    from_networkx,
+    ours,
+    read_instance,
+    read_workflow,
+    to_networkx,
+    write_workflow,
+)
+
+DATA = Path(__file__).parent / "data"
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+SEVERAL = settings(
+    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+numbers = st.floats(0, 1e12, allow_nan=False)
+words = st.text(max_size=8)
+
+
+@st.composite
+def tasks(draw, names):
+    curve = draw(
+        st.none()
+        | st.lists(st.integers(1, 99), min_size=1, max_size=4, unique=True).flatmap(
+            lambda nodes: st.tuples(*[st.floats(1e-6, 1e9)] * len(nodes)).map(
+                lambda seconds: Curve(tuple(sorted(nodes)), seconds)
+            )
+        )
+    )
+    return [
+        Task(
+            name,
+            draw(numbers),
+            draw(st.sampled_from(["job", "transfer"])),
+            draw(words),
+            draw(words),
+            draw(words),
+            draw(words),
+            draw(st.integers(1, 64)),
+            draw(numbers),
+            tuple(draw(st.lists(numbers | st.just(float("inf")), max_size=3))),
+            curve,
+        )
+        if draw(st.booleans())
+        else Task(name, draw(numbers), program=draw(words))
+        for name in names
+    ]
+
+
+@st.composite
+def workflows(draw, alphabet=None, plain=False, acyclic=False):
+    text = st.text(alphabet or st.characters(codec="utf-8"), max_size=6)
+    names = draw(st.lists(text, min_size=1, max_size=8, unique=True))
+    made = [Task(name, draw(numbers)) for name in names] if plain else draw(tasks(names))
+    pairs = [(a, b) for i, a in enumerate(names) for j, b in enumerate(names) if i != j]
+    pairs = [(a, b) for a, b in pairs if not acyclic or names.index(a) < names.index(b)]
+    chosen = draw(st.lists(st.sampled_from(pairs), unique=True, max_size=12)) if pairs else []
+    return Workflow.of(
+        draw(text), made, [(a, b, 0.0 if plain else draw(numbers)) for a, b in chosen]
+    )
+
+
+def same(one, other):
+    assert one.name == other.name
+    assert list(one.tasks) == list(other.tasks)
+    assert list(one.edges) == list(other.edges)
+
+
+def again(flow, path, platform=None, form=""):
+    write_workflow(flow, path, platform, form)
+    return read_instance(path)
+
+
+@SEVERAL
+@given(workflows())
+def test_our_own_json_keeps_all_of_any_workflow(tmp_path, flow):
+    same(again(flow, tmp_path / "flow.json").workflow, flow)
+
+
+@SEVERAL
+@given(workflows())
+def test_so_it_does_as_columns(tmp_path, flow):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ours, "MANY", 0)
+        same(again(flow, tmp_path / "flow.json").workflow, flow)
+
+
+def test_notes_and_a_platform_are_kept_too(tmp_path):
+    flow = Workflow.of("noted", [Task("a")], makespan=3.5, author={"name": "Ada"})
+    machine = Machine(
+        "m", 2.0, 4, 1e9, "vienna", frozenset(["gpu"]), 0.1, (Step(0, 1), Step(5, 0.5))
+    )
+    platform = Platform("two", (machine, Machine("n")), (Link("vienna", "", 1e6, 0.1),))
+    found = again(flow, tmp_path / "flow.json", platform)
+    assert found.workflow.notes == flow.notes
+    assert (found.platform.machines, found.platform.links) == (platform.machines, platform.links)
+
+
+@SEVERAL
+@given(workflows())
+def test_dot_keeps_names_numbers_and_edges_and_says_what_it_does_not(tmp_path, flow):
+    lost = write_workflow(flow, tmp_path / "flow.dot")
+    found = read_workflow(tmp_path / "flow.dot")
+    assert found.name == (flow.name or "flow")
+    assert list(found.edges) == list(flow.edges)
+    for one, other in zip(found.tasks, flow.tasks, strict=True):
+        kept = ("name", "work", "kind", "machine", "target", "program", "tag", "cores", "memory")
+        assert all(getattr(one, key) == getattr(other, key) for key in kept)
+    hidden = any(task.times or task.curve for task in flow.tasks)
+    assert bool(lost) == hidden
+
+
+@SEVERAL
+@given(workflows())
+def test_networkx_keeps_the_same(flow):
+    graph = to_networkx(flow)
+    assert isinstance(graph, nx.DiGraph)
+    found = from_networkx(graph)
+    assert sorted(found.edges) == sorted(flow.edges)
+    assert found.names == flow.names
+    assert found.work.tolist() == flow.work.tolist()
+
+
+@SEVERAL
+@given(workflows(plain=True, acyclic=True))
+def test_stg_keeps_the_graph_between_its_dummies(tmp_path, flow):
+    assume(flow.work.all())
+    write_workflow(flow, tmp_path / "flow.stg")
+    found = read_workflow(tmp_path / "flow.stg")
+    assert found.work.tolist() == [0.0, *flow.work.tolist(), 0.0]
+    inner = [(a, b) for a, b, _ in found.edges if a != "0" and int(b) <= len(flow)]
+    number = {name: str(i) for i, name in enumerate(flow.names, 1)}
+    assert sorted(inner) == sorted((number[a], number[b]) for a, b, _ in flow.edges)
+    assert len(found.before.of(len(flow) + 1)) == len(
+        set(flow.names) - {a for a, _, _ in flow.edges}
+    )
+
+
+@SEVERAL
+@given(workflows(alphabet="ab1-_.", plain=True), st.data())
+def test_wfformat_keeps_work_and_whole_bytes(tmp_path, flow, data):
+    assume(all(flow.names) and flow.name)
+    moved = data.draw(st.lists(st.integers(0, 2**50), min_size=len(flow.data)))
+    edges = [(a, b, float(moved[i])) for i, (a, b, _) in enumerate(flow.edges)]
+    flow = Workflow.of(flow.name, flow.tasks, edges)
+    found = again(flow, tmp_path / "flow.json", form="wfformat").workflow
+    assert sorted(found.edges) == sorted(flow.edges)
+    assert list(found.tasks) == list(flow.tasks)
+
+
+@pytest.mark.parametrize(
+    ("name", "tasks", "edges", "makespan"),
+    [
+        ("bacass-dirt02-001", 11, 14, 4243.0),
+        ("helloworld-chain-5-chameleon", 5, 4, 661.0),
+        ("srasearch-chameleon-10a-001", 22, 30, 3488.0),
+    ],
+)
+def test_traces_of_wfinstances_are_read_with_their_machines(name, tasks, edges, makespan):
+    found = read_instance(DATA / f"{name}.json")
+    assert (len(found.workflow), len(found.workflow.data)) == (tasks, edges)
+    assert found.workflow.notes["makespan"] == makespan
+    assert Problem.of(found.workflow, found.platform).tasks == tasks
+
+
+def test_the_chain_of_the_trace_says_what_its_json_does():
+    found = read_instance(DATA / "helloworld-chain-5-chameleon.json")
+    raw = json.loads((DATA / "helloworld-chain-5-chameleon.json").read_text())["workflow"]
+    runs = {each["id"]: each for each in raw["execution"]["tasks"]}
+    for task in found.workflow.tasks:
+        assert task.work == runs[task.name]["runtimeInSeconds"]
+        assert task.memory == runs[task.name]["memoryInBytes"]
+        assert task.program == "cpuhog"
+    assert {data for _, _, data in found.workflow.edges} == {16666667.0}
+    (machine,) = found.platform.machines
+    assert (machine.name, machine.speed, machine.cores) == ("ubuntu", 1.0, 64)
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="the shared data are not here")
+@pytest.mark.parametrize("form", ["json", "wfformat", "dot"])
+def test_every_shared_trace_is_the_same_in_other_formats(tmp_path, form):
+    traces = sorted(SHARED.glob("wfinstances/*.json"))
+    assert len(traces) == 15
+    for path in traces:
+        flow = read_workflow(path)
+        found = again(flow, tmp_path / f"flow.{form[:3]}", form=form).workflow
+        assert sorted(found.edges) == sorted(flow.edges)
+        assert [(t.name, t.work) for t in found.tasks] == [(t.name, t.work) for t in flow.tasks]
+        assert len(flow.order) == len(flow)
+
+
+def test_stg_reads_times_predecessors_and_dummies():
+    flow = read_workflow(DATA / "rand0000.stg")
+    assert (len(flow), len(flow.data)) == (52, 96 + 23)
+    assert flow.work[:6].tolist() == [0, 9, 4, 3, 6, 4]
+    assert [int(t) for t in flow.before.of(5)] == [1]
+    assert flow.work.sum() == 262  # 50 tasks of 5.24 on average, says the file
+
+
+@pytest.mark.parametrize("name", ["rand0000", "rand0001"])
+def test_an_stg_file_is_written_as_it_was_read(tmp_path, name):
+    flow = read_workflow(DATA / f"{name}.stg")
+    assert write_workflow(flow, tmp_path / f"{name}.stg") == ()
+    same(read_workflow(tmp_path / f"{name}.stg"), flow)
+
+
+def test_a_loop_is_kept_but_not_by_stg(tmp_path):
+    flow = Workflow.of("loop", [Task("a"), Task("b")], [("a", "b"), ("b", "a")])
+    assert again(flow, tmp_path / "l.json").workflow.looped
+    assert again(flow, tmp_path / "l.dot").workflow.looped
+    with pytest.raises(Exception, match="has a loop"):
+        write_workflow(flow, tmp_path / "l.stg")
+    assert not (tmp_path / "l.stg").exists()
+
+
+SWEEP = """{"name": "pipeline", "tasks": [
+  {"name": "collect", "sweep": 3, "work": [1, 2, 3], "tag": "array"},
+  {"name": "filter", "sweep": 3, "work": 5},
+  {"name": "show", "work": 2}
+ ], "edges": [
+  {"from": "collect", "to": "filter", "join": "each", "bytes": "1kB"},
+  ["filter", "show"], ["collect.2", "show"]
+ ]}"""
+
+
+def test_a_sweep_becomes_its_subtasks(tmp_path):
+    (tmp_path / "s.json").write_text(SWEEP.replace("1kB", "1KB"))
+    flow = read_workflow(tmp_path / "s.json")
+    assert flow.names == (*(f"{t}.{i}" for t in ("collect", "filter") for i in (1, 2, 3)), "show")
+    assert flow.work.tolist() == [1, 2, 3, 5, 5, 5, 2]
+    assert [(t.program, t.tag) for t in flow.tasks][:4] == [("collect", "array")] * 3 + [
+        ("filter", "")
+    ]
+    assert list(flow.edges) == [
+        *((f"collect.{i}", f"filter.{i}", 1000.0) for i in (1, 2, 3)),
+        *((f"filter.{i}", "show", 0.0) for i in (1, 2, 3)),
+        ("collect.2", "show", 0.0),
+    ]
+
+
+DOT = """
+strict digraph "a \\"graph\\"" {  // with a comment
+  rankdir=LR; node [shape=box, work=3]
+  a [work=1.5 label="first"]; b
+  subgraph cluster_x { c; d [work=2]; }
+  a -> {b c} -> e [bytes=10];  /* and another */
+  e:south -> "graph"
+}
+"""
+
+
+def test_dot_knows_chains_groups_subgraphs_and_common_attributes(tmp_path):
+    (tmp_path / "g.gv").write_text(DOT)
+    flow = read_workflow(tmp_path / "g.gv")
+    assert flow.name == 'a "graph"'
+    assert {t.name: t.work for t in flow.tasks} == {
+        "a": 1.5, "b": 3, "c": 3, "d": 2, "e": 3, "graph": 3,
+    }  # fmt: skip
+    assert sorted(flow.edges) == [
+        ("a", "b", 10), ("a", "c", 10), ("b", "e", 10), ("c", "e", 10), ("e", "graph", 0),
+    ]  # fmt: skip
+
+
+def test_a_file_without_an_ending_is_known_by_what_it_begins_with(tmp_path):
+    for text, tasks in (
+        (SWEEP.replace("1kB", "1"), 7),
+        (DOT, 6),
+        ("1\n0 0 0\n1 5 1 0\n2 0 1 1\n", 3),
+    ):
+        (tmp_path / "flow").write_text(text)
+        assert len(read_workflow(tmp_path / "flow")) == tasks
+
+
+def test_networkx_attributes_of_other_names_are_work_and_bytes():
+    graph = nx.MultiDiGraph()
+    graph.add_node(1, weight=4)
+    graph.add_node(2, runtime=5.5)
+    graph.add_edge(1, 2, size=10)
+    graph.add_edge(1, 2, size=5)
+    flow = from_networkx(graph, "multi")
+    assert (flow.names, flow.work.tolist()) == (("1", "2"), [4, 5.5])
+    assert list(flow.edges) == [("1", "2", 15.0)]
+
+
+def test_what_is_written_is_whole_or_as_before(tmp_path):
+    path = tmp_path / "flow.json"
+    path.write_text("before")
+    flow = Workflow.of("bad", [Task("a")], note=float("nan"))
+    with pytest.raises(Exception, match="notes cannot be written"):
+        write_workflow(flow, path)
+    assert path.read_text() == "before"
+    assert [each.name for each in tmp_path.iterdir()] == ["flow.json"]
+
+
+def test_a_file_of_columns_is_read_with_little_more_than_it_holds(tmp_path):
+    import tracemalloc
+
+    def peak(count):
+        flow = Workflow(
+            "long", tuple(map(str, range(count))), np.ones(count),
+            np.arange(count - 1, dtype=np.int32), np.arange(1, count, dtype=np.int32),
+            np.zeros(count - 1),
+        )  # fmt: skip
+        write_workflow(flow, tmp_path / "long.json")
+        tracemalloc.start()
+        read_workflow(tmp_path / "long.json")
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return most
+
+    assert peak(80_000) < 5 * peak(20_000)
