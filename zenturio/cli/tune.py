@@ -49,7 +49,7 @@ def tune(
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", min=1, help="How many at once; else the cores.")
     ] = None,
-    name: Annotated[str, typer.Option(help="The study's name, if not TARGET-ENGINE.")] = "",
+    name: Annotated[str, typer.Option(help="The study's name, if not TARGET_ENGINE.")] = "",
     once: Annotated[
         bool, typer.Option("--once", help="Make one search, with one value of each setting.")
     ] = False,
@@ -139,6 +139,9 @@ def _print(verdict: "Verdict", db: str | None) -> None:
         f"{summary.ok + summary.failed:,} run in {output.duration(summary.seconds)}, "
         f"{summary.ok:,} ok, {summary.known:,} known before"
     )
+    if tuned.archived is not None:
+        changes = ", ".join(tuned.archived.changes)
+        typer.echo(f"it is another study ({changes}): what was before is {tuned.archived.name} now")
     for failures in summary.failures:
         typer.echo(
             f"{failures.count:,} x {failures.cause}, such as {settings(failures.values)}\n"
@@ -219,6 +222,7 @@ def _facts(verdict: "Verdict") -> None:
         "ok": summary.ok,
         "failed": summary.failed,
         "seconds": summary.seconds,
+        "archived": tuned.archived.name if tuned.archived else None,
         "optimum": tuned.tuning.optimum,
     }
     if tuned.tuning.optimum is not None:

@@ -86,7 +86,8 @@ def recommend(
     """The settings in *frame* by the mean of *metric* over their repeats, then by *costs*.
 
     Each other one is held against the best by Welch's test, at a level that all of these tests
-    keep together (Bonferroni): with *confidence*, none that is said to be worse is as good.
+    keep together (Bonferroni): with *confidence*, the one that is truly best is not among those
+    that are said to be worse (Gupta's subset selection).
     """
     wanted = tuple(parameters) or tuple(frame.attrs.get("parameters", ()))
     known(frame, (metric, *costs, *wanted))  # type: ignore[arg-type] # a frame is a mapping to it

@@ -12,7 +12,7 @@ from zenturio.errors import RecordError
 from zenturio.experiment import Experiment, Outcome
 from zenturio.record import Definition, Repository
 from zenturio.record.driver import Driver
-from zenturio.study.define import open_version
+from zenturio.study.define import Archived, open_version
 from zenturio.study.heart import Heart
 from zenturio.study.progress import Failures, Progress, Summary
 from zenturio.study.run import PLAIN
@@ -40,13 +40,15 @@ class Entry:
         self._definition = definition
         self._total = total
         self._listener = listener
+        self.archived: Archived | None = None
+        """The study of another program that had the name before."""
         self._began = self._flushed = monotonic()
         self._done: list[tuple[Experiment, Outcome]] = []
         self._known = self._ok = self._failed = 0
         self._failures: dict[str, Failures] = {}
 
     def __enter__(self) -> Self:
-        open_version(self._repository, self._study, self._definition)
+        self.archived = open_version(self._repository, self._study, self._definition)
         self._lease = self._repository.lease(self._study, Driver.here(), seconds=PLAIN.lease)
         self._heart = Heart(self._repository, self._lease)
         self._heart.__enter__()

@@ -13,16 +13,16 @@ from typing import Any
 from zenturio.annotate import Application
 from zenturio.errors import InputError, Interrupted, NotFoundError
 from zenturio.execute import Local
-from zenturio.experiment import Experiment, Generator, Meter, Outcome
+from zenturio.experiment import Evidence, Experiment, Generator, Meter, Outcome, Recipe
 from zenturio.experiment.provenance import cores
-from zenturio.record import Repository
+from zenturio.record import Record, Repository
 from zenturio.record.open import FOLDER, project_folder
 from zenturio.search import Goals, read_budget
 from zenturio.study.arena import Arena
 from zenturio.study.best import best
 from zenturio.study.bout import Bout, Clerk, Contest, Ring
 from zenturio.study.choose import Chosen, choose
-from zenturio.study.define import define
+from zenturio.study.define import Archived, define
 from zenturio.study.entry import Entry
 from zenturio.study.extract import extract
 from zenturio.study.here import ALL, Here
@@ -34,6 +34,7 @@ BATCH = 2000
 """Searches that are looked up together."""
 FIRST_LOOK = 100
 """Combinations that are tried of ranges that nobody chose."""
+BEST, PRECISION = "best", "precision"
 HOME = "tune"
 """The folder in the project's where tunings are written down."""
 
@@ -54,6 +55,8 @@ class Tuned:
     of: int
     """How many there are."""
     summary: Summary
+    archived: Archived | None = None
+    """The study of another program or other settings that had the name before."""
 
 
 @dataclass(frozen=True)
@@ -89,11 +92,10 @@ def tune(
     application = told.application(folder)
     points = _chosen(tuning, application, sample)
     planned(Prospect(tuning, points.count, application.space.size))
-    summary = _run(told, application, points, repository, here, listener)
-    if tuning.optimum is None:
-        told = _settled(told, repository, folder)
+    summary, archived = _run(told, application, points, repository, here, listener)
+    told = _settled(tuning, repository, folder)
     (path,) = application.paths
-    return Tuned(told, path, points.count, application.space.size, summary)
+    return Tuned(told, path, points.count, application.space.size, summary, archived)
 
 
 def once(tuning: Tuning, repository: Repository, here: Here = ALL) -> dict[str, float | int]:
@@ -132,7 +134,7 @@ def _run(
     repository: Repository,
     here: Here,
     listener: Listener,
-) -> Summary:
+) -> tuple[Summary, Archived | None]:
     generator = Generator(application)
     contest, clerk = _contest(tuning), Clerk(Meter(generator.recipe))
     total = points.count * tuning.repeats
@@ -145,7 +147,7 @@ def _run(
             entry.add_all(_outcomes(tuning, new, contest, clerk, repository, here))
     except KeyboardInterrupt:
         raise Interrupted(STOPPED) from None
-    return entry.summary()
+    return entry.summary(), entry.archived
 
 
 def _outcomes(
@@ -217,28 +219,39 @@ def _held(
 
 
 def _best_known(tuning: Tuning, repository: Repository) -> float | None:
-    """The best value of the objective that any study knows: of the program, or of its searches."""
-    word, found = tuning.direction, []
-    sources = [(tuning.study, f"{word} best")]
+    """The best value of the objective that is known: of the searches, and of the program."""
+    found: list[float] = []
+    with suppress(NotFoundError):
+        for record in repository.records(tuning.study, states=("ok",)):
+            value = record.outcome.metrics.get(BEST) if record.outcome else None
+            if isinstance(value, int | float):
+                found.append(float(value))
     if isinstance(tuning.target, Program):
         goal = tuning.target.goal
-        sources.append((tuning.target.name, f"{word} {goal.expression.text}"))
-    for study, goal_text in sources:
+        wanted = f"{goal.direction} {goal.expression.text}"
         with suppress(NotFoundError):
-            found += [
-                value
-                for each in best(repository, study, 1, goal_text).points
-                for value in each.scores.values()
-            ]
-    return (min if word == "minimize" else max)(found, default=None)
+            ranking = best(repository, tuning.target.name, 1, wanted)
+            found += [value for each in ranking.points for value in each.scores.values()]
+    return (min if tuning.direction == "minimize" else max)(found, default=None)
 
 
 def _settled(tuning: Tuning, repository: Repository, folder: Path) -> Tuning:
-    """Precisions are told by the best that is known now; the searches need not be made again."""
-    known = _best_known(tuning, repository)
-    if known is None or known == tuning.optimum:
+    """Tells all precisions by one optimum; the searches need not be made again for that."""
+    known = _best_known(tuning, repository) if tuning.optimum is None else tuning.optimum
+    if known is None:
         return tuning
     told = tuning.with_optimum(known)
     application = told.application(folder)
-    extract(repository, told.study, [str(path) for path in application.paths])
+    meter = Meter(Recipe(tuple(m for m in application.metrics if m.name == PRECISION)))
+    if any(_is_stale(each, meter) for each in repository.records(told.study, states=("ok",))):
+        extract(repository, told.study, [str(path) for path in application.paths])
     return told
+
+
+def _is_stale(record: Record, meter: Meter) -> bool:
+    """Whether a search's precision is not the one that *meter* tells."""
+    if record.outcome is None:
+        return False
+    metrics = record.outcome.metrics
+    told = meter.measure(record.values, Evidence(usage=metrics))
+    return metrics.get(PRECISION) != told[PRECISION]

@@ -44,8 +44,8 @@ class Tuning:
 
     @property
     def study(self) -> str:
-        """What the study is called."""
-        return self.name or f"{self.target.name}-{self.engine.replace(':', '-')}"
+        """What the study is called; a name that SQL takes as it is, where the target's is one."""
+        return self.name or f"{self.target.name}_{re.sub('[^a-zA-Z0-9]', '_', self.engine)}"
 
     @property
     def direction(self) -> Direction:

@@ -1,0 +1,107 @@
+"""Tuning an engine, as somebody types it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import zen
+
+COST = """\
+import os, pathlib, time
+import zenturio as zen
+
+space = zen.Space(x=range(-20, 21), y=range(-20, 21))
+
+def cost(point):
+    time.sleep(float(os.environ.get("SLOW", "0")))
+    return (point["x"] - 3) ** 2 + abs(point["y"]) + 1
+"""
+SWEEP = ("tune", "cost.py:cost", "--settings", "population=4:12:4,elite=0:1", "--budget", 30)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / ".zenturio").mkdir()
+    (tmp_path / "cost.py").write_text(COST)
+    return tmp_path
+
+
+def test_a_setting_is_recommended_with_its_uncertainty(folder):
+    told = zen(*SWEEP, "--repeats", 4, cwd=folder)
+    assert "study cost_ga: 6 settings x 4 repeats = 24 searches, each of at most 30" in told.out
+    for words in ("recommended: population=", "at 95%", "cannot be told from it", "matters"):
+        assert words in told.out
+    facts = zen(*SWEEP, "--repeats", 4, "--json", cwd=folder).facts
+    assert (facts["known"], facts["ok"]) == (24, 0)
+    best = facts["recommended"]
+    assert best["low"] <= best["precision"] <= best["high"]
+    assert {each["setting"] for each in facts["importance"]} == {"population", "elite"}
+
+
+def test_the_study_answers_like_any_other(folder):
+    zen(*SWEEP, "--repeats", 4, cwd=folder)
+    (best,) = zen("best", "cost_ga", "--json", cwd=folder).facts
+    recommended = zen(*SWEEP, "--repeats", 4, "--json", cwd=folder).facts["recommended"]
+    assert best["runs"] == 4
+    assert best["scores"]["precision"] == pytest.approx(recommended["precision"])
+    grouped = zen("results", "cost_ga", "--by", "population", "--json", cwd=folder).facts
+    assert len(grouped["rows"]) == 3
+    counted = zen("sql", "SELECT count(*), max(precision) FROM study_cost_ga", "--json", cwd=folder)
+    assert counted.facts["rows"] == [[24, 1.0]]
+    again = zen("run", ".zenturio/tune/cost_ga.tune", cwd=folder)
+    assert "24 known before" in again.out
+
+
+def test_the_file_of_a_study_makes_the_same_searches_by_itself(folder):
+    zen(
+        "tune",
+        "cost.py:cost",
+        "--settings",
+        "population=4",
+        "--repeats",
+        2,
+        "--budget",
+        30,
+        cwd=folder,
+    )
+    wanted = "SELECT seed, best, first, visited, needed, precision FROM study_cost_ga ORDER BY 1"
+    before = zen("sql", wanted, "--json", cwd=folder).facts["rows"]
+    os.environ["PATH"] = str(Path(sys.executable).parent) + os.pathsep + os.environ["PATH"]
+    zen("run", ".zenturio/tune/cost_ga.tune", "--db", "other.db", cwd=folder)
+    assert zen("sql", wanted, "--json", "--db", "other.db", cwd=folder).facts["rows"] == before
+
+
+def test_a_killed_tuning_goes_on(folder):
+    command = [sys.executable, "-c", "from zenturio.cli import main; main()"]
+    arguments = [*map(str, SWEEP), "--repeats", "4", "--json"]
+    running = subprocess.Popen(
+        [*command, *arguments], cwd=folder, env={**os.environ, "SLOW": "0.02"}
+    )
+    kept = 0
+    while kept < 3 and running.poll() is None:
+        time.sleep(0.2)
+        told = zen("sql", "SELECT count(*) FROM study_cost_ga", "--json", cwd=folder, code=None)
+        kept = told.facts["rows"][0][0] if told.code == 0 else 0
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    facts = zen(*SWEEP, "--repeats", 4, "--json", cwd=folder).facts
+    assert 24 > facts["known"] >= kept >= 3
+    assert facts["known"] + facts["ok"] == 24
+
+
+def test_what_cannot_be_tuned_is_told(folder):
+    for words, complaint in [
+        (("tune", "cost.py:cots"), "did you mean 'cost'"),
+        (("tune", "nothing"), "no file and no study 'nothing'"),
+        (("tune", "cost.py:cost", "--settings", "populaton=3"), "did you mean 'population'"),
+        (("tune", "cost.py:cost", "--engine", "random"), "nothing to tune"),
+        (("tune", "cost.py:cost", "--engine", "gaa"), "gaa"),
+        (("tune", "cost.py:cost", "--budget", "much"), "no budget"),
+    ]:
+        told = zen(*words, cwd=folder, code=2)
+        assert complaint in told.err, told

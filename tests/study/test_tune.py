@@ -1,0 +1,410 @@
+"""Engines are tuned: settings are swept, each search is made once, and what is best is told."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numba import njit
+
+import zenturio as zen
+from zenturio.annotate import scan
+from zenturio.errors import InputError, Interrupted, NotFoundError
+from zenturio.experiment import Generator, Meter, Missing
+from zenturio.experiment.evidence import Evidence
+from zenturio.record.open import open_repository
+from zenturio.search import describe, names
+from zenturio.space import Space
+from zenturio.study.ranges import read_ranges
+from zenturio.study.target import Called, Program, read_target
+from zenturio.study.tune import tune
+from zenturio.study.tuning import Tuning
+
+SPACE = Space(x=range(-20, 21), y=range(-20, 21))
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path, monkeypatch):
+    """A project folder to stand in."""
+    (tmp_path / ".zenturio").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def repository(project):
+    found = open_repository(project / "zenturio.db")
+    yield found
+    found.close()
+
+
+def bowl(point):
+    return (point["x"] - 3) ** 2 + abs(point["y"]) + 1
+
+
+@njit
+def compiled_bowl(genes):
+    return float((genes[0] - 23) ** 2 + abs(genes[1] - 20) + 1)
+
+
+def sets(text, engine="ga"):
+    return read_ranges(describe(engine), [text] if text else []).sets
+
+
+def test_each_combination_is_searched_with_seeds_of_its_own(repository):
+    found = zen.tune(
+        SPACE, bowl, settings="population=4:12:4,elite=0:1", repeats=3, budget=50, db=repository
+    )
+    table = found.frame()
+    assert len(table) == 6 * 3
+    assert sorted(map(tuple, table[["population", "elite", "seed"]].to_numpy())) == [
+        (p, e, s) for p in (4, 8, 12) for e in (0, 1) for s in (1, 2, 3)
+    ]
+    assert set(table["visited"]) == {50}
+
+
+def test_a_search_of_a_tuning_is_the_search_that_anybody_makes(repository):
+    found = zen.tune(SPACE, bowl, settings="population=4:8:4", repeats=3, budget=60, db=repository)
+    for _, row in found.frame().iterrows():
+        alone = zen.search(
+            SPACE, bowl, engine="ga", budget=60, seed=int(row["seed"]), population=row["population"]
+        )
+        frame = alone.frame()
+        assert row["best"] == alone.best.scores[0]
+        assert row["needed"] == frame[frame["score"] == row["best"]]["trial"].min()
+        assert row["first"] == frame["score"][: int(row["population"])].min()
+        assert row["visited"] == alone.count
+
+
+def test_a_compiled_search_of_a_tuning_is_the_same_as_alone(repository):
+    found = zen.tune(
+        SPACE, compiled_bowl, settings="population=4:8:4,generations=9", repeats=4, db=repository
+    )
+    for _, row in found.frame().iterrows():
+        alone = zen.search(
+            SPACE,
+            compiled_bowl,
+            engine="ga",
+            seed=int(row["seed"]),
+            population=row["population"],
+            generations=9,
+        )
+        assert (row["best"], row["needed"]) == (alone.best.scores[0], alone.numbers[-1])
+        assert row["visited"] == alone.count
+
+
+def test_searches_in_threads_come_to_the_same(project):
+    told = []
+    for jobs in (1, 3):
+        place = open_repository(project / f"{jobs}.db")
+        found = zen.tune(
+            SPACE, compiled_bowl, settings="population=4:20:4", repeats=5, jobs=jobs, db=place
+        )
+        told.append(found.frame()[["population", "seed", "best", "visited", "needed"]])
+        place.close()
+    assert told[0].equals(told[1])
+
+
+def test_what_is_searched_again_is_recalled(repository):
+    calls = []
+
+    def counted(point):
+        calls.append(point)
+        return bowl(point)
+
+    def again(settings):
+        return zen.tune(SPACE, counted, settings=settings, repeats=2, budget=40, db=repository)
+
+    again("population=4:8:4")
+    first = len(calls)
+    assert again("population=4:8:4").tuned.summary.known == 4
+    assert len(calls) == first
+    more = again("population=4:12:4").tuned.summary
+    assert (more.known, more.ok) == (4, 2)
+
+
+def test_a_point_is_evaluated_once_for_all_searches(repository):
+    calls = []
+
+    def counted(point):
+        calls.append(tuple(point.values()))
+        return bowl(point)
+
+    zen.tune(SPACE, counted, settings="population=4:12:4", repeats=4, budget=40, db=repository)
+    assert len(calls) == len(set(calls))
+
+
+def test_a_tuning_that_was_stopped_goes_on(repository):
+    left = [300]
+
+    def stopping(point):
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+        return bowl(point)
+
+    def go():
+        return zen.tune(
+            SPACE, stopping, settings="population=4:12:4", repeats=10, budget=30, db=repository
+        )
+
+    with pytest.raises(Interrupted, match="goes on"):
+        go()
+    kept = repository.counts("stopping_ga")["ok"]
+    assert 0 < kept < 30
+    assert repository.drivers("stopping_ga") == ()
+    assert go().tuned.summary.known == kept
+    assert repository.counts("stopping_ga")["ok"] == 30
+
+
+def test_another_objective_of_the_name_keeps_the_old_results_apart(repository):
+    for factor in (1, 2):
+        space = Space(x=range(10 * factor))
+        zen.tune(
+            space,
+            lambda point: point["x"] + 1.0,
+            settings="population=4:8:4",
+            repeats=2,
+            budget=9,
+            name="same",
+            db=repository,
+        )
+    assert [each.name for each in repository.studies()] == ["same@1", "same"]
+
+
+def test_precision_is_told_by_the_best_that_was_found_and_by_the_optimum_that_is_given(repository):
+    found = zen.tune(SPACE, bowl, settings="population=4:8:4", repeats=5, budget=30, db=repository)
+    table = found.frame()
+    assert found.tuned.tuning.optimum == table["best"].min()
+    assert list(table["precision"]) == pytest.approx(list(table["best"].min() / table["best"]))
+    known = zen.tune(
+        SPACE, bowl, settings="population=4:8:4", repeats=5, budget=30, optimum=0.5, db=repository
+    )
+    assert known.tuned.summary.known == 10
+    table = known.frame()
+    assert list(table["precision"]) == pytest.approx(list(0.5 / table["best"]))
+    assert known.recommended.mean < 1
+
+
+numbers = st.floats(-1e6, 1e6) | st.just(0.0)
+
+
+@given(numbers, numbers, numbers)
+def test_precision_and_improvement_are_shares_of_the_greater(
+    tmp_path_factory, best, first, optimum
+):
+    target = Called(bowl, SPACE, "minimize", "bowl", "bowl.py:bowl")
+    tuning = Tuning(target, "ga", read_ranges(describe("ga"), ["elite=1"]), optimum=optimum)
+    meter = Meter(Generator(tuning.application(tmp_path_factory.mktemp("tune"))).recipe)
+    told = {"best": best, "first": first, "visited": 3, "needed": 2}
+    found = meter.measure({}, Evidence(usage=told, reported=repr(told).replace("'", '"').encode()))
+
+    def apart(one, other):
+        return 0.0 if one == other else abs(one - other) / max(abs(one), abs(other))
+
+    def same(name, wanted):
+        return not isinstance(found[name], Missing) and math.isclose(
+            found[name], wanted, abs_tol=1e-9
+        )
+
+    assert same("improvement", apart(best, first))
+    scale = max(abs(best), abs(optimum or first))
+    wanted = 1.0 if best == optimum else 1 - abs(best - optimum) / scale
+    assert same("precision", wanted)
+
+
+def test_the_study_is_an_ordinary_annotated_file(repository, project):
+    found = zen.tune(
+        SPACE,
+        bowl,
+        settings={"population": [4, 8], "selection": ["rank", "roulette"]},
+        repeats=2,
+        budget=30,
+        db=repository,
+    )
+    assert found.tuned.file == project / ".zenturio" / "tune" / "bowl_ga.tune"
+    application = scan(found.tuned.file)
+    assert application.space.size == 4
+    assert (application.repeat.count, application.repeat.seed) == (2, "seed")
+    digests = {e.digest for p in application.space for e in Generator(application).experiments(p)}
+    assert {record.digest for record in repository.records("bowl_ga")} == digests
+    assert [goal["expression"] for goal in repository.definition("bowl_ga").goals] == ["precision"]
+
+
+def test_what_does_not_matter_is_told(repository):
+    found = zen.tune(
+        SPACE, compiled_bowl, settings="generations={1,40},scaling={2,3}", repeats=20, db=repository
+    )
+    told = {each.parameter: each.matters for each in found.importances.parameters}
+    assert told == {"generations": True, "scaling": False}
+    assert found.recommended.values["generations"] == 40
+    worse = [each for each in found.recommendation.settings if not each.alike]
+    assert {each.values["generations"] for each in worse} == {1}
+
+
+def test_a_program_runs_each_point_once_for_all_searches(repository, project):
+    (project / "hill.py").write_text(PROGRAM)
+    target = read_target("hill.py", "", repository)
+    tuning = Tuning(target, "ga", read_ranges(describe("ga"), ["population=4:8:4"]), 3, "12")
+    tuned = tune(tuning, repository)
+    assert (tuned.settings, tuned.summary.ok) == (2, 6)
+    runs = (project / "runs").read_text().split()
+    assert len(runs) == len(set(runs)) == repository.counts("hill")["ok"]
+    tune(tuning, repository)
+    assert (project / "runs").read_text().split() == runs
+    bests = [r.outcome.metrics["best"] for r in repository.records("hill_ga")]
+    heights = [r.outcome.metrics["height"] for r in repository.records("hill")]
+    assert max(bests) == max(heights) == tuned.tuning.optimum
+
+
+def test_a_program_is_searched_as_zen_run_searches_it(repository, project):
+    (project / "hill.py").write_text(PROGRAM)
+    target = read_target("hill.py", "", repository)
+
+    def height(point):
+        return 100 - (point["x"] - 7) ** 2
+
+    tuning = Tuning(target, "hill", read_ranges(describe("hill"), ["starts=2:4"]), 2, "9")
+    tune(tuning, repository)
+    for record in repository.records("hill_hill"):
+        alone = zen.search(
+            target.space,
+            height,
+            "maximize",
+            "hill",
+            budget=9,
+            seed=record.values["seed"],
+            starts=record.values["starts"],
+        )
+        assert record.outcome.metrics["best"] == alone.best.scores[0]
+        assert record.outcome.metrics["visited"] == alone.count
+
+
+PROGRAM = """\
+x = 0
+#ZEN$ ASSIGN x = { 0:24 }
+#ZEN$ RUN "python3 hill.py"
+#ZEN$ METRIC height FROM stdout REGEX "height (\\S+)"
+#ZEN$ OBJECTIVE MAXIMIZE height
+import pathlib
+folder = next(p for p in pathlib.Path.cwd().parents if p.name == ".zenturio").parent
+with (folder / "runs").open("a") as runs:
+    runs.write(f"{x}\\n")
+print("height", 100 - (x - 7) ** 2)
+"""
+
+
+def test_a_search_that_finds_nothing_is_a_failure_with_its_cause(repository):
+    def broken(point):
+        raise ValueError("no")
+
+    found = zen.tune(SPACE, broken, settings="population=4:8:4", repeats=2, budget=9, db=repository)
+    (failures,) = found.tuned.summary.failures
+    assert (failures.cause, failures.count) == ("ValueError", 4)
+    nothing = zen.tune(
+        SPACE,
+        lambda point: None,
+        name="n",
+        settings="population=4",
+        repeats=2,
+        budget=9,
+        db=repository,
+    )
+    (failures,) = nothing.tuned.summary.failures
+    assert failures.cause.startswith("metric missing: best")
+    assert nothing.tuned.tuning.optimum is None
+
+
+@pytest.mark.parametrize("engine", [name for name in names() if name != "optuna"])
+def test_every_setting_has_a_few_values_that_it_can_have(engine):
+    if not describe(engine).settings:
+        with pytest.raises(InputError, match="nothing to tune"):
+            sets("", engine)
+        return
+    found = sets("", engine)
+    swept = {each.name for each in describe(engine).settings if each.type != "str" or each.choices}
+    assert found.keys() == swept
+    for each in describe(engine).settings:
+        if each.name in swept and each.default is not None and each.type in ("int", "float"):
+            assert f"{each.default:.6g}" in found[each.name].strip("{ }").split(", ")
+
+
+def test_sets_are_written_as_in_directives():
+    assert sets("population=50:200:50,crossover_rate=0.4:1:0.2") == {
+        "population": "{ 50:200:50 }",
+        "crossover_rate": "{ 0.4:1:0.2 }",
+    }
+    assert sets("selection={rank, roulette},elite=2") == {
+        "selection": "{rank, roulette}",
+        "elite": "{ 2 }",
+    }
+    assert sets("elite")["elite"] == "{ 0, 1, 2 }"
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("populaton=4", "did you mean 'population'"),
+        ("crossover=0.4:1:0.2", "there is: single, two, uniform"),
+        ("crossover_rate=1:2:0.5", "from 0 to 1"),
+        ("population=4.5", "whole number"),
+        ("elite=1,elite=2", "elite twice"),
+        ("elite={1", "--settings elite"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(text, complaint):
+    with pytest.raises(InputError, match=complaint):
+        sets(text)
+
+
+def test_ranges_that_nobody_chose_are_sampled(repository):
+    found = zen.tune(SPACE, compiled_bowl, repeats=1, budget=30, db=repository)
+    assert found.tuned.settings == 100 < found.tuned.of
+    assert len(found.frame()) == 100
+
+
+COST = """\
+import zenturio as zen
+space = zen.Space(x=range(9))
+def cost(point):
+    return point["x"]
+"""
+
+
+def test_targets_are_files_studies_and_functions(repository, project):
+    (project / "cost.py").write_text(COST)
+    (project / "hill.py").write_text(PROGRAM)
+    found = read_target("cost.py:cost", "", repository)
+    assert isinstance(found, Called)
+    assert (found.name, found.direction, found.space.size) == ("cost", "minimize", 9)
+    assert read_target("cost:cost", "MAXIMIZE", repository).direction == "maximize"
+    assert isinstance(read_target("hill.py", "", repository), Program)
+    zen.run("hill.py", limit=2, db=repository)
+    studied = read_target("hill", "MINIMIZE wtime", repository)
+    assert studied.goal.expression.text == "wtime"
+
+
+def test_what_is_no_target_is_refused(repository, project):
+    (project / "cost.py").write_text(COST)
+    (project / "bare.py").write_text("def cost(point): return 1")
+    (project / "broken.py").write_text("1 / 0")
+    for text, error, words in [
+        ("cost.py:cots", NotFoundError, "did you mean 'cost'"),
+        ("nothing", NotFoundError, "no file and no study"),
+        ("gone.py:cost", NotFoundError, "no file gone.py"),
+        ("bare.py:cost", InputError, "which points there are"),
+        ("broken.py:cost", InputError, "ZeroDivisionError"),
+        ("no_such_module:cost", InputError, "cannot import"),
+    ]:
+        with pytest.raises(error, match=words):
+            read_target(text, "", repository)
+    (project / "plain.py").write_text('#ZEN$ PARAM n = { 1:3 }\n#ZEN$ RUN "true"\n')
+    with pytest.raises(InputError, match="one objective"):
+        read_target("plain.py", "", repository)
+
+
+def test_another_text_of_the_objective_is_another_program(project, repository):
+    (project / "cost.py").write_text(COST)
+    first = read_target("cost.py:cost", "", repository).identity()
+    (project / "cost.py").write_text(COST.replace('point["x"]', '-point["x"]'))
+    assert read_target("cost.py:cost", "", repository).identity() != first
