@@ -1,6 +1,7 @@
 """Workflows on the command line."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -79,3 +80,45 @@ def test_mistakes_are_told_in_a_line_or_two(tmp_path, arguments, message):
     assert message in told.err
     assert "Traceback" not in told.err
     assert not list(tmp_path.iterdir())
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "workflows.md").read_text(encoding="utf-8")
+
+
+def test_the_page_shows_what_is_printed(tmp_path):
+    (block,) = re.findall(r"^```console\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    commands = re.split(r"^\$ zen ", block, flags=re.MULTILINE)[1:]
+    assert len(commands) == 4
+    for each in commands:
+        command, _, shown = each.partition("\n")
+        told = zen(*command.split(), cwd=tmp_path)
+        assert told.out + told.err == shown
+
+
+def test_the_page_names_every_generator_format_and_key():
+    from zenturio.schedule.formats import formats
+    from zenturio.schedule.generators import names
+
+    for each in (
+        *names(),
+        *formats(),
+        "machine",
+        "sweep",
+        "curve",
+        "times",
+        "tag",
+        "count",
+        "load",
+    ):
+        assert f"`{each}" in PAGE or f"\n{each} = " in PAGE, each
+
+
+def test_the_files_that_the_page_shows_are_read(tmp_path):
+    for language, name in (("json", "flow.json"), ("toml", "grid.toml")):
+        (text,) = re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "cluster.swf").write_text("1 0 0 9 1" + " -1" * 13 + "\n")
+    zen("workflow", "convert", "flow.json", "both.json", "--on", "grid.toml", cwd=tmp_path)
+    facts = zen("workflow", "show", "both.json", "--json", cwd=tmp_path).facts
+    assert (facts["tasks"], facts["transfers"], facts["moldable"]) == (9, 1, 1)
+    assert facts["platform"]["machines"] == 17

@@ -352,3 +352,17 @@ def test_the_shape_is_what_walking_the_graph_tells(tasks, seed):
     assert found.critical == pytest.approx(max(end.values()))
     assert found.width == max(Counter(flow.level.tolist()).values())
     assert found.parallelism == pytest.approx(flow.work.sum() / found.critical)
+
+
+@QUICK
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 9))
+def test_levels_are_the_same_one_by_one_and_all_at_once(tasks, deep, seed):
+    from zenturio.schedule import workflow
+
+    orders = []
+    for narrow in (0, 10**9):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(workflow, "_NARROW", narrow)
+            flow = generate("layered", {"tasks": tasks, "layers": deep}, seed).workflow
+            orders.append((flow.order.tolist(), flow.level.tolist()))
+    assert orders[0] == orders[1]

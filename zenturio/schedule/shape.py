@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,7 +52,7 @@ def shape(flow: Workflow) -> Shape:
     if not flow.looped:
         sizes = np.bincount(flow.level)
         levels, width = len(sizes), int(sizes.max(initial=0))
-        critical = float(_longest(flow, work).max(initial=0.0))
+        critical = _longest(flow, work)
     return Shape(
         flow.name, len(flow), len(moved), len(flow.data), flow.looped, levels, width, critical,
         float(work.sum()), float(flow.data.sum() + flow.work[moved].sum()),
@@ -61,17 +60,16 @@ def shape(flow: Workflow) -> Shape:
     )  # fmt: skip
 
 
-def _longest(flow: Workflow, work: Floats) -> Floats:
-    """Work on the longest way that ends with each task, level by level."""
-    by = np.argsort(flow.level[flow.targets], kind="stable")
-    starts = np.searchsorted(flow.level[flow.targets][by], np.arange(flow.level.max(initial=0) + 2))
-    before = np.zeros(len(flow))
-    for first, last in itertools.pairwise(starts[1:]):
-        edges = by[first:last]
-        a, b = flow.sources[edges], flow.targets[edges]
-        np.maximum.at(before, b, before[a] + work[a])
-    longest: Floats = before + work
-    return longest
+def _longest(flow: Workflow, work: Floats) -> float:
+    """Work on the longest way."""
+    end = work.tolist()
+    start, after = flow.after.start.tolist(), flow.after.task.tolist()
+    own = work.tolist()
+    for task in flow.order.tolist():
+        here = end[task]
+        for other in after[start[task] : start[task + 1]]:
+            end[other] = max(end[other], here + own[other])
+    return float(max(end, default=0.0))
 
 
 def _programs(flow: Workflow, work: Floats) -> tuple[Program, ...]:
