@@ -6,7 +6,18 @@ import sys
 
 import typer
 
-from zenturio.cli import answer, language, look, picture, run, search, simulate, upkeep, workflow
+from zenturio.cli import (
+    answer,
+    language,
+    look,
+    picture,
+    run,
+    schedule,
+    search,
+    simulate,
+    upkeep,
+    workflow,
+)
 from zenturio.errors import ZenError
 
 app = typer.Typer(
@@ -26,6 +37,7 @@ search.add_to(app)
 answer.add_to(app)
 picture.add_to(app)
 workflow.add_to(app)
+schedule.add_to(app)
 simulate.add_to(app)
 upkeep.add_to(app)
 

@@ -1,0 +1,194 @@
+"""The verbs that plan workflows: schedule, algorithms."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from zenturio.cli import output
+from zenturio.cli.language import Json
+
+if TYPE_CHECKING:
+    from zenturio.schedule import Plan
+    from zenturio.schedule.algorithm import Description
+    from zenturio.schedule.molded import MoldablePlan
+
+SHOWN = 12
+"""Tasks, and processors, that are shown at most."""
+WIDTH = 60
+"""Columns of a chart."""
+SHADES = " ░▒▓█"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the verbs of this file into *app*."""
+    app.command()(schedule)
+    app.command()(algorithms)
+
+
+def schedule(
+    workflow: Annotated[str, typer.Argument(help="A file, or a generator such as wien2k:k=50.")],
+    on: Annotated[
+        str, typer.Option("--on", metavar="PLATFORM", help="A file or identical:N; else its own.")
+    ] = "",
+    algorithm: Annotated[str, typer.Option(help="What plans: zen algorithms lists them.")] = "heft",
+    objective: Annotated[
+        str, typer.Option(metavar="METRIC", help="What it makes best, if it can choose.")
+    ] = "",
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of it.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of its choices.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="PLAN.json", help="Write the plan.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Plan who runs what and when.
+
+    Prints the metrics of the plan, and a chart of who is busy when.
+
+    Examples: zen schedule montage.json --on grid.toml; zen schedule wien2k --on identical:8
+    --algorithm ga --set seconds=2 -o plan.json
+    """
+    from zenturio.cli.compiling import compiling_told
+    from zenturio.schedule.plan_json import facts, write
+
+    with output.waiting(f"planning with {algorithm}"), compiling_told():
+        plan = _planned(workflow, on, algorithm, objective, set_ or [], seed)
+        found = facts(plan) if json else None
+    if out is not None:
+        write(plan, out)
+    if found is not None:
+        output.facts(found)
+    else:
+        _tell(plan, out)
+
+
+def algorithms(
+    algorithm: Annotated[str | None, typer.Argument(help="One of them, with its settings.")] = None,
+    json: Json = False,
+) -> None:
+    """List the algorithms that plan workflows, and their settings.
+
+    Examples: zen algorithms; zen algorithms xdcp
+    """
+    from dataclasses import asdict
+
+    from zenturio.errors import PluginError
+    from zenturio.schedule.algorithm import describe, names
+
+    found: list[Description] = []
+    broken: list[PluginError] = []
+    for name in [algorithm] if algorithm else names():
+        try:
+            found.append(describe(name))
+        except PluginError as error:  # one that does not load does not hide the others
+            if algorithm:
+                raise
+            broken.append(error)
+    if json:
+        output.facts([asdict(each) for each in found])
+    elif algorithm is None:
+        rows = [(each.name, each.kind, each.about) for each in found]
+        output.table(("algorithm", "kind", "what it does"), rows)
+        typer.echo("\nsettings of one: zen algorithms NAME; a plan: zen schedule WORKFLOW --on ...")
+    else:
+        _tell_one(found[0])
+    for words in map(str, broken):
+        typer.echo(words, err=True)
+
+
+def _planned(
+    workflow: str, on: str, algorithm: str, objective: str, settings: list[str], seed: int
+) -> "Plan | MoldablePlan":
+    from zenturio.errors import InputError
+    from zenturio.schedule import Problem, check
+    from zenturio.schedule.algorithm import make
+    from zenturio.schedule.formats import read_platform
+    from zenturio.schedule.generators import instance_of, pairs
+    from zenturio.schedule.moldable import MoldableProblem
+
+    given = {**pairs(settings), **_aim(algorithm, objective)}
+    made = make(algorithm, given, seed)
+    if not hasattr(made, "plan"):
+        raise InputError(
+            f"--algorithm {algorithm} is {made.kind}: it decides while workflows run",
+            cure=f"zen simulate {workflow} --algorithm {algorithm}",
+        )
+    found = instance_of(workflow)
+    platform = read_platform(on) if on else found.platform
+    if platform is None:
+        raise InputError(f"{workflow} names no machines", cure="--on grid.toml, or identical:8")
+    kind: Any = MoldableProblem if made.kind == "moldable" else Problem
+    plan: Plan | MoldablePlan = check(made.plan(kind.of(found.workflow, platform)))
+    return plan
+
+
+def _aim(algorithm: str, objective: str) -> dict[str, str]:
+    """The setting that says what is made best."""
+    from zenturio.errors import InputError
+    from zenturio.schedule.algorithm import describe
+    from zenturio.schedule.metrics import metric
+
+    if not objective:
+        return {}
+    metric(objective)
+    if any(each.name == "objective" for each in describe(algorithm).settings):
+        return {"objective": objective}
+    if objective == "makespan":
+        return {}
+    raise InputError(
+        f"{algorithm} cannot make {objective} best: it looks at the makespan",
+        cure=f"--algorithm ga --objective {objective}",
+    )
+
+
+def _tell(plan: "Plan | MoldablePlan", out: Path | None) -> None:
+    from zenturio.schedule import Plan
+    from zenturio.schedule.metrics import metrics
+
+    tasks = len(plan.end)
+    typer.echo(f"{plan.algorithm}: {tasks:,} tasks in {plan.makespan:.6g} s\n")
+    rows = [(name, output.number(value)) for name, value in metrics(plan).items()]
+    output.table(("metric", "value"), rows, right="lr")
+    if isinstance(plan, Plan) and plan.makespan > 0:
+        typer.echo("")
+        _chart(plan)
+    if out is not None:
+        typer.echo(f"\n{out}: the plan")
+
+
+def _chart(plan: "Plan") -> None:
+    """For each processor, how much of each of some spans of time it is busy."""
+    import numpy as np
+
+    used = np.unique(plan.processor)
+    names = {int(p): plan.machine(int(np.argmax(plan.processor == p))) for p in used[:SHOWN]}
+    width = max(map(len, names.values()))
+    for processor, name in names.items():
+        typer.echo(f"{name:{width}} |{_bar(plan, processor)}|")
+    typer.echo(f"{'':{width}} 0{plan.makespan:>{WIDTH}.6g} s")
+    if len(used) > SHOWN:
+        typer.echo(f"{SHOWN} of {len(used):,} processors")
+
+
+def _bar(plan: "Plan", processor: int) -> str:
+    import numpy as np
+
+    mine = np.flatnonzero(plan.processor == processor)
+    mine = mine[np.lexsort((plan.end[mine], plan.start[mine]))]
+    times = np.stack([plan.start[mine], plan.end[mine]], axis=1).ravel()
+    busy = np.cumsum(np.repeat(plan.end[mine] - plan.start[mine], 2) * np.tile([0, 1], len(mine)))
+    marks = np.linspace(0, plan.makespan, WIDTH + 1)
+    shares = np.diff(np.interp(marks, times, busy)) * WIDTH / plan.makespan
+    return "".join(SHADES[level] for level in np.ceil(shares * 4 - 1e-6).astype(int).clip(0, 4))
+
+
+def _tell_one(found: "Description") -> None:
+    typer.echo(f"{found.name} ({found.kind}): {found.about}\n")
+    rows = [(s.name, output.kind(s), output.number(s.default), s.help) for s in found.settings]
+    if rows:
+        output.table(("setting", "type", "default", "what it is"), rows)
+    else:
+        typer.echo("nothing to set")
