@@ -233,3 +233,12 @@ def test_goals_keep_their_directions():
 def test_all_engines_are_listed():
     assert {"ga", "random", "exhaustive", "sobol", "latin", "one-at-a-time", "anneal", "hill",
             "simplex", "gradient", "nsga2", "optuna", "portfolio"} <= set(names())  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["convergence", "slice", "parallel"])
+def test_a_result_is_drawn_by_its_frame(kind):
+    space = zen.Space(a=zen.span(1, 9), b=["x", "y"])
+    found = zen.search(space, lambda p: p["a"] ** 2, "maximize", "random", budget=12, seed=1)
+    drawn = zen.chart(found.frame(), kind)
+    assert drawn.counted == "12 of 12 trials"
+    assert drawn.y.name == "score"

@@ -32,7 +32,7 @@ class _Run:
     def of(numbers: np.ndarray, losses: np.ndarray) -> _Run:
         order = np.argsort(numbers, kind="stable")
         at, best = numbers[order], np.minimum.accumulate(losses[order])
-        better = np.diff(best, prepend=np.inf) < 0
+        better = best < np.concatenate([[np.inf], best[:-1]])
         return _Run(at[better], best[better], int(at[-1]))
 
     def after(self, places: np.ndarray) -> np.ndarray:
@@ -95,14 +95,28 @@ def _line(name: str, rank: int, aim: Aim, runs: Sequence[_Run]) -> Series:
     """The steps of one run, or of the quartiles of several."""
     places = np.unique(np.concatenate([*(run.at for run in runs), [run.end for run in runs]]))
     matrix = np.array([run.after(places) for run in runs])
-    with np.errstate(invalid="ignore"):
-        rows = np.quantile(matrix, QUARTILES if len(runs) > 1 else QUARTILES[:1], axis=0)
-    rows = np.where(np.isfinite(rows), rows, np.nan)
-    changed = (np.diff(np.nan_to_num(rows, nan=np.inf), axis=1, prepend=np.nan) != 0).any(axis=0)
-    changed[-1] = True
+    rows = _quantiles(matrix, QUARTILES if len(runs) > 1 else QUARTILES[:1])
+    changed = np.ones(len(places), dtype=bool)
+    changed[1:-1] = (rows[:, 1:-1] != rows[:, :-2]).any(axis=0)
     kept = changed & np.isfinite(rows[0])
     if not kept.any():
         raise InputError(f"no more than half of the runs found a number for {aim.name!r}")
     values = [tuple((aim.sign * row[kept]).tolist()) for row in rows]
     low, high = sorted(values[1:], key=np.nansum) if len(values) > 1 else ((), ())
     return Series(name, rank, tuple(map(float, places[kept])), values[0], low, high)
+
+
+def _quantiles(matrix: np.ndarray, shares: Sequence[float]) -> np.ndarray:
+    """Of each column, a row for each share; NaN where it lies beyond what is finite.
+
+    NumPy's own are NaN next to an infinite value, even where they are a value of the column.
+    """
+    ranked = np.sort(matrix, axis=0)
+    places = np.array(shares) * (len(ranked) - 1)
+    below = ranked[np.floor(places).astype(int)]
+    above = ranked[np.ceil(places).astype(int)]
+    part = (places % 1)[:, None]
+    with np.errstate(invalid="ignore"):
+        found: np.ndarray = np.where(below == above, below, below + (above - below) * part)
+    found[~np.isfinite(found)] = np.nan
+    return found

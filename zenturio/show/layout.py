@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from zenturio.show.charts import Axis
+from zenturio.show.charts import Axis, Panel
 
 
 def columns_of(panels: int) -> int:
@@ -20,6 +20,16 @@ def apart(axis: Axis, panels: int) -> bool:
     places = [math.log(tick) for tick in axis.ticks] if axis.log else list(axis.ticks)
     gaps = [b - a for a, b in pairwise(places)]
     return bool(places) and all(gap > (places[-1] - places[0]) * share for gap in gaps)
+
+
+def shares_said(panel: Panel) -> dict[str, str]:
+    """What stands beside the bars of importance: the share, and in brackets the whole."""
+    said: dict[str, str] = {}
+    for series in sorted(panel.series, key=lambda each: each.role == "front"):
+        for name, value in zip(series.x, series.y, strict=True):
+            text = f"{abs(value) if round(value, 1) == 0 else value:.1f}"
+            said[name] = f"{said[name]} ({text})" if series.role == "front" else text
+    return said
 
 
 def geometric(values: Sequence[float]) -> bool:

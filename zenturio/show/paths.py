@@ -8,6 +8,7 @@ from plotly import graph_objects as go
 
 from zenturio.show import palette
 from zenturio.show.charts import Chart, Panel, Series, brief
+from zenturio.show.layout import shares_said
 from zenturio.show.traces import said
 
 MANY = 500
@@ -42,6 +43,14 @@ def shares(panel: Panel, chart: Chart) -> list[Any]:  # noqa: ARG001 - as its si
         "plain": {"color": palette.DISTINCT[0]},
         "faint": {"color": palette.PALE},
     }
+    texts, ends = shares_said(panel), dict[str, float]()
+
+    def pairs(series: Series) -> list[tuple[str, float]]:
+        return list(zip(series.x, series.y, strict=True))
+
+    for series in panel.series:
+        for name, value in pairs(series):
+            ends[name] = max(value, ends.get(name, value))
     return [
         go.Bar(
             x=series.y,
@@ -49,7 +58,7 @@ def shares(panel: Panel, chart: Chart) -> list[Any]:  # noqa: ARG001 - as its si
             orientation="h",
             width=0.72 if series.role == "front" else 0.5,
             marker=looks[series.role],
-            text=None if series.role == "front" else [_share(value) for value in series.y],
+            text=[texts[name] if ends[name] == value else "" for name, value in pairs(series)],
             textposition="outside",
             cliponaxis=False,
             name=said(series.name),
@@ -57,10 +66,6 @@ def shares(panel: Panel, chart: Chart) -> list[Any]:  # noqa: ARG001 - as its si
         )
         for series in panel.series
     ]
-
-
-def _share(value: float) -> str:
-    return f"{abs(value) if round(value, 1) == 0 else value:.1f}"
 
 
 def sliced(panel: Panel, chart: Chart) -> list[Any]:  # noqa: ARG001 - as its siblings

@@ -165,13 +165,14 @@ def _pareto(table: Table, wanted: tuple[Aim, ...]) -> Chart:
     """Points by two goals, or by three with colours for the last; the front stands out."""
     if len(wanted) not in (2, 3):
         raise InputError(
-            f"a Pareto front is drawn of two or three goals, and the number here is {len(wanted)}",
+            f"a Pareto front is drawn of two or three goals, not of {len(wanted)}",
             cure="name them, such as 'MINIMIZE wtime, MAXIMIZE gflops'",
         )
     values = np.column_stack([numbers(table.frame[aim.known().name]) for aim in wanted])
     best = front(values * [aim.sign for aim in wanted])
     behind = np.setdiff1d(np.arange(len(values)), best)
-    table.notes.append(f"{len(best):,} on the front, all others pale")
+    others = ", all others pale" if len(wanted) == 3 else ""
+    table.notes.append(f"{len(best):,} on the front{others}")
     step = -(-len(behind) // MOST_POINTS) or 1
     drawn = behind[::step]
     if step > 1:
@@ -213,7 +214,7 @@ def _importance(table: Table, wanted: tuple[Aim, ...]) -> Chart:
     unsure = [(each.parameter, 100 * each.share) for each in shown if not each.matters]
     whole = [(e.parameter, 100 * e.total) for e in shown if e.total is not None]
     groups: list[tuple[str, int, Role, list[tuple[str, float]]]] = [
-        ("with its interactions", 1, "front", whole),
+        ("(with its interactions)", 1, "front", whole),
         ("alone", 0, "plain", sure),
         ("alone, may be chance", 2, "faint", unsure),
     ]

@@ -12,6 +12,9 @@ from zenturio.show.terminal import bars
 
 WIDTH, HEIGHT = 64, 16
 BAR = 40
+_UNDRAWN = ("bars: ", "band: ")
+"""What the small print says of what is not drawn in characters."""
+
 MARKS = "●○■□▲△◆◇▼▽★☆"
 """One for each series; more of them would not be told apart."""
 
@@ -29,7 +32,8 @@ def sketch(chart: Chart) -> list[str]:
             f"a {what} cannot be drawn in a terminal",
             cure="write a page or a picture: -o FILE.html, -o FILE.png",
         )
-    return [chart.title, "", *drawer(chart), "", chart.note]
+    said = [part for part in chart.note.split("; ") if not part.startswith(_UNDRAWN)]
+    return [chart.title, "", *drawer(chart), "", "; ".join(said)]
 
 
 def _bars(chart: Chart) -> list[str]:

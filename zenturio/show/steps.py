@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 
 from zenturio.show import palette
 from zenturio.show.charts import Chart, Panel, Series, brief
+from zenturio.show.layout import shares_said
 from zenturio.show.marks import scale
 
 MANY = 500
@@ -62,19 +63,11 @@ def shares(axes: Axes, panel: Panel, chart: Chart) -> None:
         axes.barh(heights, series.y, thick, label=series.name, **looks[series.role])
         for name, value in zip(series.x, series.y, strict=True):
             ends[name] = max(ends[name], value)
-    said = {n: v for s in panel.series if s.role != "front" for n, v in zip(s.x, s.y, strict=True)}
-    for name, value in said.items():
+    for name, text in shares_said(panel).items():
         place = (max(ends[name], 0.0), places[name])
-        axes.annotate(
-            f"{abs(value) if round(value, 1) == 0 else value:.1f}",
-            place,
-            (4, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=8.5,
-        )
+        axes.annotate(text, place, (4, 0), textcoords="offset points", va="center", fontsize=8.5)
     axes.set_yticks(list(places.values()), [brief(name, 28) for name in places])
-    axes.set(ylim=(-0.6, len(names) - 0.4), xlim=(min(0.0, *said.values()), chart.x.ends[1] * 1.1))
+    axes.set(ylim=(-0.6, len(names) - 0.4), xlim=(min(0.0, *ends.values()), chart.x.ends[1] * 1.15))
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
 

@@ -1,0 +1,86 @@
+"""Pictures of searches, as somebody types them."""
+
+import pytest
+
+from tests.cli.conftest import zen
+
+PROGRAM = """\
+x = 0
+y = 0
+#ZEN$ ASSIGN x = { 0:40 } UNIT "m"
+#ZEN$ ASSIGN y = { 0:40 } UNIT "m"
+#ZEN$ RUN "python3 hill.py"
+#ZEN$ METRIC height FROM stdout REGEX "height (\\S+)" UNIT "m"
+#ZEN$ OBJECTIVE MAXIMIZE height, MINIMIZE x
+if x == y == 0: raise SystemExit(1)
+print("height", 1000 - (x - 31) ** 2 - (y - 7) ** 2)
+"""
+
+
+@pytest.fixture(scope="module")
+def hill(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hill")
+    (folder / "hill.py").write_text(PROGRAM)
+    for name, seed in (("one", 1), ("two", 2)):
+        options = ("--search", "random", "--budget", 20, "--seed", seed, "--name", name)
+        zen("run", "hill.py", *options, cwd=folder, code=None)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("kind", "title"),
+    [
+        ("convergence", "one: greatest height so far"),
+        ("importance", "one: what matters for height"),
+        ("slice", "one: height by each parameter"),
+        ("pareto", "one: Pareto front of greatest height and least x"),
+        ("parallel", "one: height across the parameters"),
+    ],
+)
+def test_a_search_is_drawn_by_its_objective(hill, kind, title):
+    told = zen("plot", "one", "--kind", kind, "-o", f"{kind}.html", cwd=hill)
+    assert told.out.startswith(f"{kind}.html: 20 of 20 ")
+    assert title in (hill / f"{kind}.html").read_text()
+
+
+@pytest.mark.parametrize("kind", ["convergence", "importance", "pareto"])
+def test_a_search_is_drawn_in_the_terminal(hill, kind):
+    told = zen("plot", "one", "--kind", kind, "-o", "-", cwd=hill)
+    assert "height" in told.out.splitlines()[0]
+    assert told.out.rstrip().endswith(
+        "20 of 20 " + ("experiments" if kind == "importance" else "points")
+    )
+    assert not list(hill.glob("-*"))
+    facts = zen("plot", "one", "--kind", kind, "-o", "-", "--json", cwd=hill).facts
+    assert facts["lines"] == told.out.splitlines()
+
+
+def test_several_studies_are_several_lines_or_a_median(hill):
+    told = zen("plot", "one", "two", "--kind", "convergence", "-o", "-", cwd=hill).out
+    assert "study: ● one  ○ two" in told
+    options = ("--kind", "convergence", "--agg", "median", "-o", "-")
+    assert "median of 2 runs" in zen("plot", "one", "two", *options, cwd=hill).out
+
+
+def test_another_objective_can_be_given(hill):
+    options = ("--kind", "convergence", "--objective", "MINIMIZE x + y", "-o", "-")
+    assert "one: least x + y so far" in zen("plot", "one", *options, cwd=hill).out
+    zen("plot", "one", "--kind", "slice", "--y", "wtime", "-o", "s.svg", cwd=hill)
+    assert b"<svg" in (hill / "s.svg").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--kind", "slice", "-o", "-"), "cannot be drawn in a terminal"),
+        (("--kind", "convergence", "--y", "wtime"), "'MINIMIZE wtime'"),
+        (("--kind", "convergence", "--objective", "MINIMIZE heigt"), "did you mean 'height'"),
+        (("--kind", "pareto", "--y", "height"), "two or three goals"),
+        (("--kind", "line", "--objective", "MINIMIZE x"), "say --y or --z"),
+        (("two", "--kind", "box"), "shows one study, not 2"),
+        (("--kind", "convergnce"), "did you mean 'convergence'"),
+        (("--kind", "slice", "--y", "x", "--objective", "MINIMIZE x"), "give one of them"),
+    ],
+)
+def test_what_cannot_be_drawn_says_what_would_be_right(hill, options, words):
+    assert words in zen("plot", "one", *options, cwd=hill, code=2).err
