@@ -7,8 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.schedule.test_formats import DATA
-from zenturio.errors import InputError
+from zenturio.errors import InputError, NotFoundError
 from zenturio.schedule.formats import read_instance, read_platform, read_swf, read_workflow
+from zenturio.schedule.generators import instance_of
 
 JSON = {
     "no JSON": ('{"tasks": [}', "f.json:1:12: not JSON: Expecting value"),
@@ -244,6 +245,13 @@ def test_a_file_that_is_not_there_is_told(tmp_path):
         read_platform("gird")
     with pytest.raises(InputError, match="cannot be read: Is a directory"):
         read_workflow(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["x" * 5000, "a\0b", "x" * 5000 + ".toml", "a\0.json"])
+def test_what_cannot_be_a_path_is_told_as_one_that_is_not_there(text):
+    for read in (read_platform, instance_of, read_workflow):
+        with pytest.raises((InputError, NotFoundError)):
+            read(text)
 
 
 def test_binary_is_no_workflow(tmp_path):

@@ -137,6 +137,14 @@ def place(file: str, text: str, at: int) -> Place:
     return Place(file, line, at - first + 1, text[first : last if last >= 0 else len(text)])
 
 
+def there(path: Path) -> bool:
+    """Whether *path* exists; what no path can be does not."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
 def read_text(path: Path) -> str:
     """The text of the file *path*, in UTF-8."""
     try:
@@ -146,6 +154,8 @@ def read_text(path: Path) -> str:
         content = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise InputError(f"{str(path)!r} cannot be read: {error}") from None
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

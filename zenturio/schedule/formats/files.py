@@ -13,6 +13,7 @@ from zenturio.schedule.formats.document import (
     read_json,
     read_text,
     read_toml,
+    there,
     write_text,
 )
 from zenturio.schedule.formats.instance import Instance
@@ -83,10 +84,10 @@ def read_platform(text: str) -> Platform:
         if not rest.isdecimal() or len(rest) > 6 or not 1 <= int(rest) <= platforms.MOST_MACHINES:
             raise InputError(f"{text}: identical:N has N from 1 to {platforms.MOST_MACHINES:,}")
         return identical(int(rest))
-    if text in TESTBEDS and not Path(text).exists():
+    if text in TESTBEDS and not there(Path(text)):
         return TESTBEDS[text]()
     path = Path(text)
-    content = read_text(path) if path.suffix or path.exists() else None
+    content = read_text(path) if path.suffix or there(path) else None
     if content is None:
         known = ", ".join(TESTBEDS)
         raise InputError(

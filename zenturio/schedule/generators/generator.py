@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from zenturio.errors import InputError, NotFoundError, did_you_mean
 from zenturio.schedule.formats import Instance, read_instance
+from zenturio.schedule.formats.document import there
 from zenturio.schedule.generators import bioinformatics, kwave, layered, recipe, sweeps, wien2k
 from zenturio.search.settings import Setting, described, settings_of
 
@@ -79,8 +80,9 @@ def generate(name: str, settings: Mapping[str, Any] | None = None, seed: int = 0
 def instance_of(text: str, settings: Mapping[str, Any] | None = None, seed: int = 0) -> Instance:
     """The workflow in the file *text*, or of the generator ``NAME`` or ``NAME:key=value,...``."""
     name, _, rest = text.partition(":")
-    if name not in _GENERATORS or Path(text).exists():
-        if not Path(text).exists() and not Path(text).suffix:
+    exists = there(Path(text))
+    if name not in _GENERATORS or exists:
+        if not exists and not Path(text).suffix:
             cure = did_you_mean(name, _GENERATORS)
             raise NotFoundError(f"{text!r} is neither a file nor a generator", cure=cure)
         return read_instance(text)
