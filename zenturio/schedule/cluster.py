@@ -8,13 +8,16 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zenturio.errors import InputError
 from zenturio.schedule.moldable import MoldableProblem
 from zenturio.schedule.molded import MoldablePlan
-from zenturio.schedule.workflow import Floats, Indices
+from zenturio.schedule.workflow import Floats
 
 Discipline = Literal["fifo", "easy", "conservative"]
+Counts = NDArray[np.integer[Any]]
+"""Numbers of nodes, one for each task; or rows of them."""
 
 _DISCIPLINES = ("fifo", "easy", "conservative")
 
@@ -44,10 +47,10 @@ class Cluster:
 
     problem: MoldableProblem
     discipline: Discipline = "fifo"
-    order: Indices | None = None
+    order: NDArray[np.integer[Any]] | None = None
 
     def plan(
-        self, counts: Indices, algorithm: str = "", notes: Mapping[str, Any] | None = None
+        self, counts: Counts, algorithm: str = "", notes: Mapping[str, Any] | None = None
     ) -> MoldablePlan:
         """What happens when each task gets its number of nodes."""
         from zenturio.schedule.kernels.cluster import desk, play, seat  # noqa: PLC0415 - Numba
@@ -56,16 +59,14 @@ class Cluster:
         counts = np.ascontiguousarray(counts, np.int64)
         seconds = self._seconds(counts)
         start, end = np.empty(problem.tasks), np.empty(problem.tasks)
-        play(
-            self._kind, problem.nodes, self._graph, counts, seconds, desk(problem.tasks), start, end
-        )
+        play(self.kind, problem.nodes, self.graph, counts, seconds, desk(problem.tasks), start, end)
         first = np.append(0, np.cumsum(counts))
         node = np.empty(first[-1], np.int32)
-        sequence = np.lexsort((self._graph.rank, start))
+        sequence = np.lexsort((self.graph.rank, start))
         seat(sequence, problem.nodes, counts, first, start, end, node)
         return MoldablePlan(problem, algorithm, start, end, first, node, dict(notes or {}))
 
-    def outcomes(self, counts: Indices) -> Outcomes:
+    def outcomes(self, counts: Counts) -> Outcomes:
         """What comes of each row of *counts*, all of which must be possible."""
         from zenturio.schedule.kernels.cluster import play_all  # noqa: PLC0415 - Numba
 
@@ -74,18 +75,18 @@ class Cluster:
         assert counts.min(initial=0) >= 0, "a number of nodes is below 0"
         assert counts.max(initial=0) < problem.seconds.shape[1], "a task was given too many nodes"
         found = np.empty((len(counts), 3))
-        play_all(
-            self._kind, problem.nodes, self._graph, problem.seconds, problem.row, counts, found
-        )
+        play_all(self.kind, problem.nodes, self.graph, problem.seconds, problem.row, counts, found)
         assert np.isfinite(found).all(), "a task was given nodes on which it cannot run"
         return Outcomes(*np.ascontiguousarray(found.T))
 
     @property
-    def _kind(self) -> int:
+    def kind(self) -> int:
+        """The discipline as the kernels want it."""
         return _DISCIPLINES.index(self.discipline)
 
     @cached_property
-    def _graph(self) -> Any:
+    def graph(self) -> Any:
+        """The workflow as the kernels want it."""
         from zenturio.schedule.kernels.cluster import Graph  # noqa: PLC0415 - needs Numba
 
         problem = self.problem
@@ -97,7 +98,7 @@ class Cluster:
         child, delay = after.task.astype(np.int64), problem.delay[after.edge]
         return Graph(waits, after.start, child, delay, order, rank)
 
-    def _seconds(self, counts: Indices) -> Floats:
+    def _seconds(self, counts: Counts) -> Floats:
         """Seconds of each task; refused where one cannot run on its number of nodes."""
         problem = self.problem
         if counts.shape != (problem.tasks,):

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zenturio.errors import InputError
 from zenturio.schedule.platform import Machine, Platform
@@ -71,7 +73,7 @@ class MoldableProblem:
             return float("inf")
         return float(self.seconds[self.row[task], count])
 
-    def times(self, counts: Indices) -> Floats:
+    def times(self, counts: NDArray[np.integer[Any]]) -> Floats:
         """Seconds of each task on its number of nodes, in as many rows as *counts* has."""
         found: Floats = self.seconds[self.row, counts]
         return found
