@@ -292,3 +292,11 @@ def test_what_stands_behind_is_paler_than_what_is_looked_at():
         return sum(int(text[i : i + 2], 16) for i in (1, 3, 5))
 
     assert lightness(palette.PALE) > max(map(lightness, palette.DISTINCT[:2]))
+
+
+def test_the_line_stands_in_the_legend_and_its_band_does_not():
+    table = runs({"a": [3, 1], "b": [2, 2], "c": [5, 4]}).assign(engine="ga")
+    figure = plotly_figure(chart(table, "convergence", colour="engine"))
+    shown = [trace for trace in figure.data if trace.showlegend]
+    assert [trace.line.width for trace in shown] == [2]
+    assert [trace.fill for trace in figure.data] == [None, None, "tonexty"]

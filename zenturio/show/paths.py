@@ -9,13 +9,12 @@ from plotly import graph_objects as go
 from zenturio.show import palette
 from zenturio.show.charts import Chart, Panel, Series, brief
 from zenturio.show.layout import shares_said
-from zenturio.show.traces import said
+from zenturio.show.traces import DASHES, said
 
 MANY = 500
 """Beyond so many, points are small and let others shine through."""
 CROWDED = 100
 """Beyond so many, points of a front have no edges: they would hide each other."""
-DASHES = {"solid": "solid", "dashed": "dash", "dotted": "dot", "dashdot": "dashdot"}
 
 
 def steps(panel: Panel, chart: Chart) -> list[Any]:
@@ -24,15 +23,15 @@ def steps(panel: Panel, chart: Chart) -> list[Any]:
     for series in panel.series:
         colour = palette.colour(series.rank, len(chart.levels), ordered=chart.ordered)
         common = {"x": series.x, "legendgroup": series.name, "name": said(brief(series.name))}
+        dash = DASHES[palette.dash(series.rank, ordered=chart.ordered)]
+        line = {"shape": "hv", "color": colour, "dash": dash, "width": 2}
+        # Before its band, for the first of a group stands in the legend.
+        found.append(go.Scatter(y=series.y, mode="lines", line=line, **common))
         if series.low:
             edge = {"shape": "hv", "width": 0, "color": colour}
             aside = common | {"line": edge, "mode": "lines", "hoverinfo": "skip"}
-            # In the legend stands what comes first of a group: without a line, it shows nothing.
             for heights, fill in ((series.low, None), (series.high, "tonexty")):
                 found.append(go.Scatter(y=heights, fill=fill, fillcolor=colour + "2e", **aside))
-        dash = DASHES[palette.dash(series.rank, ordered=chart.ordered)]
-        line = {"shape": "hv", "color": colour, "dash": dash, "width": 2}
-        found.append(go.Scatter(y=series.y, mode="lines", line=line, **common))
     return found
 
 

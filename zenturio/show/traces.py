@@ -16,7 +16,7 @@ MANY_AXES = 8
 """The names of more parallel axes than this are slanted."""
 
 _SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x")
-_DASHES = {"solid": "solid", "dashed": "dash", "dotted": "dot", "dashdot": "dashdot"}
+DASHES = {"solid": "solid", "dashed": "dash", "dotted": "dot", "dashdot": "dashdot"}
 
 
 def said(text: str) -> str:
@@ -59,7 +59,7 @@ def lines(panel: Panel, chart: Chart) -> list[Any]:
             mode="lines+markers",
             line={
                 "color": _colour(series, chart),
-                "dash": _DASHES[palette.dash(series.rank, ordered=chart.ordered)],
+                "dash": DASHES[palette.dash(series.rank, ordered=chart.ordered)],
                 "width": 2,
             },
             marker={"symbol": _SYMBOLS[series.rank % len(_SYMBOLS)], "size": 7},
