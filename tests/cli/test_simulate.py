@@ -100,7 +100,7 @@ def test_tasks_that_never_end_are_named(folder):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["flow.json", "--on", "identical:2"], "either --plan FILE or --algorithm NAME"),
+        (["flow.json", "--on", "identical:2"], "--algorithm NAME or --plan FILE decide"),
         (["flow.json", "--plan", "plan.json"], "names no machines"),
         (["flow.json", "--on", "identical:2", "--algorithm", "hefd"], "did you mean"),
         (["flow.json", "--on", "identical:2", "--plan", "plan.json", "--perturb", "x=1"], "'x'"),

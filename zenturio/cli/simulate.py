@@ -1,5 +1,6 @@
 """The verb that plays a workflow on machines that change."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,8 +11,8 @@ from zenturio.cli.language import Json
 
 if TYPE_CHECKING:
     from zenturio.schedule import Plan, Problem
-    from zenturio.schedule.perturb import Perturbation
     from zenturio.schedule.policy import Policy
+    from zenturio.schedule.request import Request
     from zenturio.schedule.trace import Trace
 
 SHOWN = 20
@@ -24,7 +25,9 @@ def add_to(app: typer.Typer) -> None:
 
 
 def simulate(
-    workflow: Annotated[str, typer.Argument(help="A file, or a generator such as wien2k:k=50.")],
+    workflow: Annotated[
+        str, typer.Argument(help="A file, or a generator such as wien2k:kpoints=50.")
+    ],
     on: Annotated[
         str, typer.Option("--on", metavar="PLATFORM", help="A file or identical:N; else its own.")
     ] = "",
@@ -57,78 +60,57 @@ def simulate(
     Machines have the loads that the platform tells. With --perturb each is disturbed at random:
     after every=20:60 seconds it gives, lasting=10:40, a share=0.2:0.8 of its speed, or fails with a
     probability of failing=0.05. A plan is followed whatever happens; what decides while it runs may
-    do better.
+    do better. Without --plan and --algorithm each task names the machine that it runs on.
 
     Examples: zen simulate wien2k.json --on grid.toml --plan plan.json --perturb
     every=20:60,lasting=10:40 --seed 7; zen simulate montage.json --on identical:8 --algorithm heft
     --runs 100
     """
-    from zenturio.schedule.perturb import Perturbation
+    from zenturio.schedule.generators import pairs
     from zenturio.schedule.plan_json import played
+    from zenturio.schedule.request import Request
 
-    how = Perturbation.read(perturb) if perturb else None
+    planned = str(plan) if plan else ""
+    asked = Request(workflow, on, planned, algorithm, pairs(set_ or []), perturb, seed)
     with output.waiting("simulating"):
-        problem, what = _given(workflow, on, plan, algorithm, set_ or [], seed)
+        problem = asked.problem()
+        what = asked.what(problem)
         if runs > 1:
-            _tell_many(problem, what, how, range(seed, seed + runs), json)
+            _tell_many(asked, problem, what, runs, json)
             return
-        trace = _played(problem, what, how, seed)
+        trace = asked.played(problem, what, seed)
+    _report(trace)
     if out is not None:
         _write(trace, out)
-    planned = getattr(what, "makespan", None)
-    output.facts(played(trace, planned)) if json else _tell(trace, planned)
+    makespan = getattr(what, "makespan", None)
+    output.facts(played(trace, makespan)) if json else _tell(trace, makespan)
 
 
-def _given(
-    workflow: str, on: str, plan: Path | None, algorithm: str, settings: list[str], seed: int
-) -> tuple["Problem", "Plan | Policy"]:
-    from zenturio.errors import InputError
-    from zenturio.schedule import Problem
-    from zenturio.schedule.algorithm import make
-    from zenturio.schedule.formats import read_platform
-    from zenturio.schedule.generators import instance_of, pairs
-    from zenturio.schedule.plan_json import read
+def _report(trace: "Trace") -> None:
+    """To the study, if this is one of its experiments."""
+    from zenturio.experiment import METRICS
+    from zenturio.schedule.request import report
 
-    if (plan is None) == (not algorithm):
-        raise InputError("what is to be played?", cure="either --plan FILE or --algorithm NAME")
-    found = instance_of(workflow)
-    platform = read_platform(on) if on else found.platform
-    if platform is None:
-        raise InputError(f"{workflow} names no machines", cure="--on grid.toml, or identical:8")
-    problem = Problem.of(found.workflow, platform)
-    if plan is not None:
-        return problem, read(plan, problem)
-    made = make(algorithm, pairs(settings), seed)
-    if made.kind in {"moldable", "online"}:
-        raise InputError(
-            f"--algorithm {algorithm} is {made.kind}: its tasks are not those of one plan",
-            cure="zen algorithms shows the kind of each",
-        )
-    return problem, made if hasattr(made, "react") else made.plan(problem)
-
-
-def _played(
-    problem: "Problem", what: "Plan | Policy", how: "Perturbation | None", seed: int
-) -> "Trace":
-    from zenturio.schedule.perturb import disturbed
-    from zenturio.schedule.simulate import simulate as play
-
-    return disturbed(problem, what, how, seed) if how else play(problem, what)
+    path = os.environ.get(METRICS)
+    if path:
+        with Path(path).open("ab") as file:
+            file.write(report(trace))
 
 
 def _tell_many(
-    problem: "Problem", what: "Plan | Policy", how: "Perturbation | None", seeds: range, json: bool
+    asked: "Request", problem: "Problem", what: "Plan | Policy", runs: int, json: bool
 ) -> None:
-    """How the makespan spreads over *seeds*."""
+    """How the makespan spreads over so many seeds."""
     import numpy as np
 
     from zenturio.schedule import Plan
     from zenturio.schedule.robust import futures
 
+    seeds, how = range(asked.seed, asked.seed + runs), asked.disturbance
     if how and isinstance(what, Plan):
         found = futures(what, how, seeds)
     else:
-        found = np.array([_played(problem, what, how, seed).makespan for seed in seeds])
+        found = np.array([asked.played(problem, what, seed).makespan for seed in seeds])
     ended = found[np.isfinite(found)]
     quartiles = np.quantile(ended, (0, 0.25, 0.5, 0.75, 1)).tolist() if len(ended) else []
     names = ("least", "q1", "median", "q3", "most")

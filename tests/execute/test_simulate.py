@@ -1,0 +1,132 @@
+"""A simulator as a place."""
+
+import itertools
+import json
+
+import pytest
+
+from zenturio.annotate.model import Metric
+from zenturio.errors import PlaceError
+from zenturio.execute.simulate import Simulate
+from zenturio.experiment import Missing, Recipe
+from zenturio.testing.executor import ExecutorContract, experiment, outcome
+
+FLOW = {
+    "tasks": [
+        {"name": "prep", "work": 3, "machine": "p1"},
+        {"name": "solve", "work": 2, "machine": "p2"},
+    ],
+    "edges": [["prep", "solve"]],
+}
+PLAIN = "zen simulate flow.json --on identical:2"
+_works = itertools.count()
+
+
+def flow(**changes):
+    return {"flow.json": json.dumps(FLOW | changes).encode()}
+
+
+@pytest.fixture
+def place():
+    with Simulate() as place:
+        yield place
+
+
+class TestSimulate(ExecutorContract):
+    def good(self):
+        tasks = [{"name": f"t{next(_works)}", "work": 3.2, "machine": "p1"}]
+        metric = Metric("gflops", "stdout", r'"makespan": ([\d.]+), "metrics"')
+        files = flow(tasks=tasks, edges=[])
+        return experiment(f"{PLAIN} --json", files=files, recipe=Recipe((metric,)))
+
+    def bad(self):
+        return experiment(f"zen simulate flow{next(_works)}.json", files=flow())
+
+
+def test_each_task_runs_where_it_says(place):
+    found = outcome(place, experiment(PLAIN, files=flow()))
+    assert (found.status, found.exit) == ("ok", 0)
+    assert (found.metrics["makespan"], found.metrics["processors"]) == (5, 2)
+    assert found.stdout.size == 0
+
+
+def test_experiments_of_a_study_share_a_platform_that_is_read_once(place, tmp_path):
+    (tmp_path / "grid.toml").write_text(
+        '[[machine]]\nname = "p1"\n[[machine]]\nname = "p2"\nspeed = 4\n'
+    )
+    command = PLAIN.replace("identical:2", str(tmp_path / "grid.toml"))
+    assert outcome(place, experiment(command, files=flow())).metrics["makespan"] == 3.5
+    (tmp_path / "grid.toml").write_text(
+        '[[machine]]\nname = "p1"\n[[machine]]\nname = "p2"\nspeed = 2\n'
+    )
+    assert outcome(place, experiment(command, files=flow())).metrics["makespan"] == 4
+
+
+def test_an_algorithm_and_disturbances_are_simulated_as_well(place):
+    command = f"{PLAIN} --algorithm=heft --perturb every=1:2,lasting=1:2 --seed"
+    times = [
+        outcome(place, experiment(f"{command} {s}", files=flow())).metrics["makespan"]
+        for s in (1, 1, 2)
+    ]
+    assert times[0] == times[1] != times[2]
+    assert min(times) > 5
+
+
+def test_what_never_ends_has_no_makespan(place, tmp_path):
+    (tmp_path / "grid.toml").write_text(
+        '[[machine]]\nname = "p1"\nload = [[2, 0]]\n[[machine]]\nname = "p2"\n'
+    )
+    recipe = Recipe((Metric("makespan"),))
+    command = PLAIN.replace("identical:2", str(tmp_path / "grid.toml"))
+    found = outcome(place, experiment(command, files=flow(), recipe=recipe))
+    assert (found.status, found.cause) == ("failed", "metric missing: makespan")
+    assert isinstance(found.metrics["makespan"], Missing)
+
+
+@pytest.mark.parametrize(
+    ("commands", "complaint"),
+    [
+        (["echo 3"], "cannot run 'echo 3'"),
+        ([PLAIN, PLAIN], "one command alone"),
+        (["zen simulate 'flow.json"], "cannot run"),
+        ([], "cannot run"),
+        (["zen simulate --on identical:2"], "a workflow"),
+        ([f"{PLAIN} --gantt x"], "no --gantt here"),
+        ([f"{PLAIN} --on identical:3"], "--on is given twice"),
+        ([f"{PLAIN} other.json"], "a workflow is given twice"),
+        ([f"{PLAIN} --seed many"], "a seed that is a number"),
+        ([f"{PLAIN} --algorithm heft --plan x"], "one of them"),
+        (["zen simulate flow.json --on identical:1"], "'solve' does not say where it runs: 'p2'"),
+    ],
+)
+def test_what_it_cannot_run_is_an_outcome_that_says_why(place, commands, complaint):
+    found = outcome(place, experiment(*commands, files=flow()))
+    assert (found.status, found.cause, found.exit) == ("failed", "exit 2", 2)
+    assert complaint in found.stderr.head.decode()
+
+
+def test_one_experiment_does_not_see_the_files_of_another(place):
+    assert outcome(place, experiment(PLAIN, files=flow())).status == "ok"
+    found = outcome(place, experiment(PLAIN, files={"other.json": b"{}"}))
+    assert found.status == "failed"
+
+
+def test_an_original_is_read_and_never_written(place, tmp_path):
+    from dataclasses import replace
+
+    from zenturio.experiment import Filed
+
+    original = tmp_path / "original.json"
+    original.write_bytes(flow()["flow.json"])
+    linked = replace(experiment(PLAIN), files=(Filed("flow.json", 0o644, original=original),))
+    assert outcome(place, linked).metrics["makespan"] == 5
+    assert outcome(place, experiment(PLAIN, files=flow(edges=[]))).metrics["makespan"] == 3
+    assert original.read_bytes() == flow()["flow.json"]
+
+
+def test_a_place_that_is_closed_takes_nothing_and_has_left_nothing(place):
+    outcome(place, experiment(PLAIN, files=flow()))
+    folder = place._scratch.holding(())
+    place.close()
+    assert not folder.exists()
+    assert isinstance(place.submit(experiment(PLAIN, files=flow())).exception(), PlaceError)

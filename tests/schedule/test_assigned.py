@@ -1,0 +1,57 @@
+"""Workflows whose tasks say where they run."""
+
+import pytest
+from hypothesis import given, settings
+
+from schedule import naive
+from zenturio.errors import InputError
+from zenturio.schedule import Machine, Platform, Problem, Task, Workflow, check, identical
+from zenturio.schedule.assigned import assigned, processors, urgency
+
+
+def test_a_task_runs_on_the_processor_that_it_names():
+    flow = Workflow.of("f", [Task("a", 1, machine="wide/1"), Task("b", 2, machine="slim")])
+    problem = Problem.of(flow, Platform("p", (Machine("slim"), Machine("wide", cores=2))))
+    plan = check(assigned(problem))
+    assert processors(problem) == ["slim", "wide/0", "wide/1"]
+    assert [plan.machine(task) for task in (0, 1)] == ["wide/1", "slim"]
+
+
+def test_the_most_urgent_task_of_a_processor_is_first():
+    tasks = [
+        Task("low", 1, machine="p1"),
+        Task("high", 1, machine="p1"),
+        Task("end", 5, machine="p2"),
+    ]
+    plan = assigned(Problem.of(Workflow.of("f", tasks, [("high", "end")]), identical(2)))
+    assert plan.start.tolist() == [1, 0, 1]
+
+
+@settings(deadline=None)
+@given(naive.planned())
+def test_urgency_is_the_longest_path_from_the_start_of_a_task(drawn):
+    problem, processor, _ = drawn
+
+    def way(task):
+        ahead = [
+            problem.transfer(size, processor[a], processor[b]) + way(b)
+            for a, b, size in zip(
+                problem.workflow.sources,
+                problem.workflow.targets,
+                problem.workflow.data,
+                strict=True,
+            )
+            if a == task
+        ]
+        return problem.time(task, processor[task]) + max(ahead, default=0)
+
+    assert urgency(problem, processor).tolist() == pytest.approx(
+        [way(t) for t in range(problem.tasks)]
+    )
+
+
+@pytest.mark.parametrize(("machine", "cure"), [("", "--algorithm NAME"), ("p3", "did you mean")])
+def test_a_task_that_names_no_processor_is_shown(machine, cure):
+    problem = Problem.of(Workflow.of("f", [Task("a", 1, machine=machine)]), identical(2))
+    with pytest.raises(InputError, match=f"(?s)task 'a' does not say where it runs.*{cure}"):
+        assigned(problem)

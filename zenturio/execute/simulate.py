@@ -1,0 +1,184 @@
+"""A simulator as a place: an experiment is a workflow whose parameters say what runs where.
+
+Its one command is ``zen simulate WORKFLOW --on PLATFORM ...``, which any place can run; this one
+carries it out within the driver, in milliseconds. So a schedule is an experiment of a study, and a
+search of machines for tasks is a scheduler.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shlex
+import tempfile
+from concurrent.futures import Future
+from pathlib import Path
+from time import perf_counter, thread_time, time
+from types import TracebackType
+from typing import Any, Self
+
+from zenturio.errors import InputError, PlaceError, ZenError
+from zenturio.experiment import (
+    Evidence,
+    Experiment,
+    Filed,
+    Log,
+    Measure,
+    Meter,
+    Missing,
+    Outcome,
+    Recipe,
+)
+from zenturio.schedule.formats import read_platform
+from zenturio.schedule.plan_json import played
+from zenturio.schedule.platform import Platform
+from zenturio.schedule.request import Request, report
+
+_VERB = ("zen", "simulate")
+_NO_SIZE = Missing("it was simulated within the driver, whose size is no measure of it")
+
+
+class Simulate:
+    """Plays what ``zen simulate`` would, one experiment after the other, in the calling thread."""
+
+    slots = 1
+
+    def __init__(self, _folder: Path = Path(), _jobs: int | None = None, **_ways: Any) -> None:
+        """Folder, jobs and what else other places are told: nothing here needs them."""
+        self._host = platform.node()
+        self._meter = Meter(Recipe())
+        self._recipe = Recipe()
+        self._closed = False
+        self._scratch = _Scratch()
+        self._known: tuple[bytes, Platform] | None = None
+
+    def submit(self, experiment: Experiment) -> Future[Outcome]:
+        """Plays it at once."""
+        future: Future[Outcome] = Future()
+        future.set_running_or_notify_cancel()
+        if self._closed:
+            future.set_exception(PlaceError("this place is closed"))
+        else:
+            future.set_result(self._play(experiment))
+        return future
+
+    def close(self) -> None:
+        """Takes nothing more, and leaves nothing behind."""
+        self._closed = True
+        self._scratch.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _play(self, experiment: Experiment) -> Outcome:
+        started, clock, cpu = time(), perf_counter(), thread_time()
+        said, told, fault, code = b"", b"", b"", 0
+        try:
+            said, told = self._simulated(experiment)
+        except ZenError as error:
+            fault, code = f"{error}\n".encode(), error.exit_code
+        wall = perf_counter() - clock
+        usage: dict[str, Measure] = {
+            "wtime": wall,
+            "ctime": thread_time() - cpu,
+            "maxrss": _NO_SIZE,
+            "exit": code,
+        }
+        stdout, stderr = Log(said, b"", len(said)), Log(fault, b"", len(fault))
+        if experiment.recipe is not self._recipe:  # all experiments of a study share one
+            self._recipe, self._meter = experiment.recipe, Meter(experiment.recipe)
+        evidence = Evidence(stdout, stderr, None, told, usage)
+        metrics = self._meter.measure(experiment.values, evidence)
+        cause = f"exit {code}" if code else self._meter.lacking(metrics)
+        return Outcome(
+            experiment.digest,
+            "failed" if cause else "ok",
+            cause,
+            metrics,
+            host=self._host,
+            started=started,
+            ended=started + wall,
+            exit=code,
+            stdout=stdout,
+            stderr=stderr,
+        )
+
+    def _simulated(self, experiment: Experiment) -> tuple[bytes, bytes]:
+        """What the command would say with ``--json``, and the metrics it would report."""
+        words = _words(experiment)
+        request = Request.read(words, self._scratch.holding(experiment.files))
+        problem = request.problem(self._machines)
+        what = request.what(problem)
+        trace = request.played(problem, what, request.seed)
+        said = b""
+        if "--json" in words:
+            facts = played(trace, getattr(what, "makespan", None))
+            said = json.dumps(facts, ensure_ascii=False).encode() + b"\n"
+        return said, report(trace)
+
+    def _machines(self, text: str) -> Platform:
+        """A platform, which most experiments of a study share: to read it takes longest."""
+        content = Path(text).read_bytes() if Path(text).is_file() else text.encode()
+        if self._known is None or self._known[0] != content:
+            self._known = content, read_platform(text)
+        return self._known[1]
+
+
+def _words(experiment: Experiment) -> list[str]:
+    """What stands behind ``zen simulate`` in the only command there is."""
+    steps = [*(experiment.build.steps if experiment.build else ()), *experiment.steps]
+    try:
+        words = shlex.split(steps[0].command) if len(steps) == 1 else []
+    except ValueError:  # a quote that is not closed
+        words = []
+    if tuple(words[:2]) != _VERB:
+        shown = "; ".join(step.command for step in steps)
+        raise InputError(
+            f"the place simulate cannot run {shown!r}",
+            cure='one command alone: ZEN$ RUN "zen simulate flow.json --on grid.toml"',
+        )
+    return words[2:]
+
+
+class _Scratch:
+    """A folder that holds the files of one experiment at a time, and is there when it is needed."""
+
+    def __init__(self) -> None:
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._held: dict[str, Filed] = {}
+
+    def holding(self, files: tuple[Filed, ...]) -> Path:
+        """The folder, with *files* and no others; those it has already are not written again."""
+        wanted = {file.path: file for file in files}
+        if self._folder is None or not self._held.keys() <= wanted.keys():
+            self.close()
+            self._folder = tempfile.TemporaryDirectory(prefix="zen-simulate-")
+        folder = Path(self._folder.name)
+        for path, file in wanted.items():
+            if self._held.get(path) is not file:
+                _write(file, folder / path)
+        self._held = wanted
+        return folder
+
+    def close(self) -> None:
+        if self._folder is not None:
+            self._folder.cleanup()
+        self._folder, self._held = None, {}
+
+
+def _write(file: Filed, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)  # a link must not be written through
+    if file.content is not None:
+        path.write_bytes(file.content)
+    elif file.original is not None:
+        os.symlink(file.original.absolute(), path)  # noqa: PTH211

@@ -1,0 +1,115 @@
+"""What ``zen simulate`` is asked: read from its words, and carried out; by whoever runs it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from zenturio.errors import InputError, did_you_mean
+from zenturio.schedule.algorithm import make
+from zenturio.schedule.assigned import assigned
+from zenturio.schedule.formats import read_platform
+from zenturio.schedule.generators import instance_of, pairs
+from zenturio.schedule.metrics import metrics
+from zenturio.schedule.perturb import Perturbation, disturbed
+from zenturio.schedule.plan import Plan
+from zenturio.schedule.plan_json import read
+from zenturio.schedule.platform import Platform
+from zenturio.schedule.policy import Policy
+from zenturio.schedule.problem import Problem
+from zenturio.schedule.simulate import simulate
+from zenturio.schedule.trace import Trace
+
+_OPTIONS = ("--on", "--plan", "--algorithm", "--set", "--perturb", "--seed", "--json")
+
+
+@dataclass(frozen=True)
+class Request:
+    """A workflow, the machines, who decides what runs where, and what disturbs it."""
+
+    workflow: str
+    on: str = ""
+    plan: str = ""
+    algorithm: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    perturb: str = ""
+    seed: int = 0
+    folder: Path = Path()
+    """Where files are looked for."""
+
+    @classmethod
+    def read(cls, words: Sequence[str], folder: Path) -> Request:
+        """What the *words* behind ``zen simulate`` ask."""
+        given: dict[str, str] = {}
+        settings: list[str] = []
+        rest = iter(words)
+        for word in rest:
+            name, sign, value = word.partition("=") if word.startswith("--") else ("", "", word)
+            if name and name not in _OPTIONS:
+                raise InputError(f"zen simulate: no {name} here", cure=did_you_mean(name, _OPTIONS))
+            if name and name != "--json" and not sign:
+                value = next(rest, "")
+            if name == "--set":
+                settings.append(value)
+            elif name in given:
+                raise InputError(f"zen simulate: {name or 'a workflow'} is given twice")
+            else:
+                given[name] = value
+        seed = given.get("--seed", "0")
+        if "" not in given or not seed.isdecimal():
+            raise InputError("zen simulate WORKFLOW: a workflow, and a seed that is a number")
+        texts = {
+            each: given.get(f"--{each}", "") for each in ("on", "plan", "algorithm", "perturb")
+        }
+        return cls(given[""], **texts, settings=pairs(settings), seed=int(seed), folder=folder)
+
+    def problem(self, machines: Callable[[str], Platform] = read_platform) -> Problem:
+        """The workflow on its machines; *machines* reads a platform."""
+        found = instance_of(self._file(self.workflow))
+        platform = machines(self._file(self.on)) if self.on else found.platform
+        if platform is None:
+            raise InputError(
+                f"{self.workflow} names no machines", cure="--on grid.toml, or identical:8"
+            )
+        return Problem.of(found.workflow, platform)
+
+    def what(self, problem: Problem) -> Plan | Policy:
+        """What is played: the plan in a file, what an algorithm decides, or what tasks name."""
+        if self.plan and self.algorithm:
+            raise InputError("--plan and --algorithm: one of them", cure="leave the other out")
+        if self.plan:
+            return read(self._file(self.plan), problem)
+        if not self.algorithm:
+            return assigned(problem)
+        made = make(self.algorithm, self.settings, self.seed)
+        if made.kind in {"moldable", "online"}:
+            raise InputError(
+                f"--algorithm {self.algorithm} is {made.kind}: it does not plan tasks one by one",
+                cure="zen algorithms shows the kind of each",
+            )
+        found: Plan | Policy = made if hasattr(made, "react") else made.plan(problem)
+        return found
+
+    @property
+    def disturbance(self) -> Perturbation | None:
+        return Perturbation.read(self.perturb) if self.perturb else None
+
+    def played(self, problem: Problem, what: Plan | Policy, seed: int) -> Trace:
+        """What happens with the disturbances of *seed*."""
+        how = self.disturbance
+        return disturbed(problem, what, how, seed) if how else simulate(problem, what)
+
+    def _file(self, text: str) -> str:
+        """*text* as the path of a file in the folder, if it is one: it may be a generator."""
+        return str(self.folder / text) if (self.folder / text).exists() else text
+
+
+def report(trace: Trace) -> bytes:
+    """The metrics of *trace* as a program reports them to the study that it is run by."""
+    if trace.left:
+        return b""
+    known: dict[str, Any] = {n: v for n, v in metrics(trace.plan).items() if v == v}  # noqa: PLR0124
+    return json.dumps({**known, "wasted": trace.wasted}).encode() + b"\n"
