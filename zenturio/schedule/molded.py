@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from zenturio.schedule.metrics import metrics
 from zenturio.schedule.moldable import MoldableProblem
 from zenturio.schedule.plan import SLACK, faults
 from zenturio.schedule.workflow import Floats, Indices
@@ -54,7 +55,7 @@ class MoldablePlan:
 
     @property
     def idle(self) -> float:
-        """The share of these in which no task runs."""
+        """The share of these in which no task runs: the paper's unused resources."""
         return 1 - self.cost / self.paid if self.paid else 0.0
 
     def nodes(self, task: int) -> Indices:
@@ -67,6 +68,29 @@ class MoldablePlan:
         runs = np.split(self.nodes(task), np.flatnonzero(np.diff(self.nodes(task)) != 1) + 1)
         ends = [(names[run[0]], names[run[-1]]) for run in runs if len(run)]
         return ", ".join(a if a == b else f"{a}-{b}" for a, b in ends)
+
+
+@metrics.register
+def _(plan: MoldablePlan) -> dict[str, float]:
+    """Those that other plans have too, with nodes for processors; then what clusters charge."""
+    time, alone = plan.makespan, plan.problem.alone
+    used = len(np.unique(plan.node))
+    machines = plan.problem.platform.machines
+    price = np.array([machine.cost * machine.cores for machine in machines], np.float64)
+    lasts = np.repeat(plan.end - plan.start, plan.counts)
+    speedup = alone / time if time else np.nan
+    return {
+        "makespan": time,
+        "speedup": speedup,
+        "efficiency": speedup / used if used else np.nan,
+        "cost": float(price[plan.node] @ lasts),
+        "idle": 1 - plan.cost / (used * time) if time else np.nan,
+        "processors": float(used),
+        "sequential": alone,
+        "node_seconds": plan.cost,
+        "paid_seconds": plan.paid,
+        "unused": plan.idle,
+    }
 
 
 @faults.register

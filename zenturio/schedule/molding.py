@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from zenturio.schedule.cluster import Cluster, Counts, Discipline
+from zenturio.schedule.choices import Choices
+from zenturio.schedule.cluster import Cluster, Counts, Discipline, Outcomes
 from zenturio.schedule.fitness import Fitness
-from zenturio.schedule.moldable import MoldableProblem
+from zenturio.schedule.growing import grown, guesses, outset, tempered
 from zenturio.schedule.molded import MoldablePlan
 from zenturio.schedule.workflow import Floats
 from zenturio.search.ga import Crossover, Ga, GaSettings, Selection
+from zenturio.search.nsga2 import Nsga2, Nsga2Settings
+from zenturio.search.objective import Goals
 from zenturio.search.search import Task
 from zenturio.search.settings import setting
 from zenturio.search.walker import Walk
-from zenturio.space import Space
 
-PLAYED = 5_000_000
-"""So many tasks are started to improve a plan, unless something else is said."""
-
-
-POLISH: tuple[None, str] = (None, "plays that improve the result; auto: some tenths of a second")
+Aims = Callable[[Outcomes], Floats]
+"""Two figures for each outcome, both to be minimised."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,9 @@ class Guided(Evolution):
 
     alpha: float = setting(0.5, "weight of the makespan; the rest is that of cost", low=0, high=1)
     seeded: bool = setting(True, "begin with what heuristics find, CPA among them")
-    polish: int | None = setting(POLISH[0], POLISH[1], low=0)
+    polish: int | None = setting(
+        None, "plays that improve the result; auto: some tenths of a second", low=0
+    )
 
 
 def _population(tasks: int) -> int:
@@ -72,61 +72,29 @@ def _population(tasks: int) -> int:
     return next((size for most, size in ((8, 25), (16, 50), (63, 100)) if tasks <= most), 150)
 
 
-@dataclass(frozen=True, eq=False)
-class Choices:
-    """For each task the numbers of nodes that it may get, and rows of genes that choose them."""
-
-    problem: MoldableProblem
-    kind: Literal["possible", "lean"] = "possible"
-
-    @cached_property
-    def counts(self) -> tuple[Counts, ...]:
-        """By row of the problem's ``seconds``."""
-        return self.problem.possible if self.kind == "possible" else self.problem.lean
-
-    @cached_property
-    def space(self) -> Space:
-        sets = [counts.tolist() for counts in self.counts]
-        return Space(**{f"t{i}": sets[row] for i, row in enumerate(self.problem.row)})
-
-    @cached_property
-    def table(self) -> Counts:
-        """The same, one row as long as the other."""
-        found = np.zeros((len(self.counts), max(map(len, self.counts), default=1)), np.int64)
-        for counts, into in zip(self.counts, found, strict=True):
-            into[: len(counts)] = counts
-        return found
-
-    @cached_property
-    def sizes(self) -> Counts:
-        return np.array([len(counts) for counts in self.counts], np.int64)
-
-    def of(self, genes: Counts) -> Counts:
-        """The numbers of nodes that rows of *genes* stand for."""
-        found: Counts = self.table[self.problem.row, genes]
-        return found
-
-    def genes(self, counts: Counts) -> Counts:
-        """The genes of the nearest numbers of nodes not above *counts*, or the smallest."""
-        found = [
-            max(np.searchsorted(self.counts[row], count, side="right") - 1, 0)
-            for row, count in zip(self.problem.row, counts, strict=True)
-        ]
-        return np.array(found, np.int64)
-
-
 class _Seeded(Ga):
     """The genetic search that begins with some rows, and others by chance."""
 
-    def __init__(self, task: Task, settings: GaSettings, seeds: Sequence[Counts]) -> None:
-        super().__init__(task, settings)
-        self._seeds = seeds
+    seeds: Sequence[Counts] = ()
 
     def first(self) -> Any:
-        genes = super().first()
-        for row, seed in zip(genes, self._seeds, strict=False):
-            row[:] = seed
-        return genes
+        return _begun(super().first(), self.seeds)
+
+
+class _SeededFront(Nsga2):
+    """The same for the search of a front."""
+
+    seeds: Sequence[Counts] = ()
+
+    def first(self) -> Any:
+        return _begun(super().first(), self.seeds)
+
+
+def _begun(genes: Any, seeds: Sequence[Counts]) -> Any:
+    """*genes* that begin with *seeds*, as far as there is room."""
+    for row, seed in zip(genes, seeds, strict=False):
+        row[:] = seed
+    return genes
 
 
 def evolved(
@@ -138,8 +106,8 @@ def evolved(
 ) -> tuple[Counts, list[float]]:
     """The best numbers of nodes that a genetic search finds; the best fitness by generation."""
     choices = Choices(cluster.problem)
-    rows = [choices.genes(counts) for counts in seeds]
-    search = _Seeded(Task(choices.space, seed=seed), settings.ga(cluster.problem.tasks), rows)
+    search = _Seeded(Task(choices.space, seed=seed), settings.ga(cluster.problem.tasks))
+    search.seeds = [choices.genes(counts) for counts in seeds]
     best, history = np.inf, []
     found: Counts = cluster.problem.fewest
     for genes, losses in walked(
@@ -164,90 +132,27 @@ def walked(walk: Walk, score: Callable[[Any], Floats]) -> Iterator[tuple[Any, Fl
             return
 
 
-def tempered(
-    cluster: Cluster, fitness: Fitness, counts: Counts, seed: int, budget: int | None = None
-) -> tuple[Cluster, Counts]:
-    """*counts* changed step by step, and the order of submission too; never to a worse fitness.
+def fronted(
+    cluster: Cluster, aims: Aims, settings: Nsga2Settings, seed: int, seeds: Sequence[Counts]
+) -> tuple[Counts, Floats]:
+    """All numbers of nodes found that no other is better than in both *aims*; what they come to.
 
-    After *budget* plays of the queue; None: as many as take some tenths of a second.
+    Sorted by the first aim; of equal ones one.
     """
-    from zenturio.schedule.kernels.tempering import temper  # noqa: PLC0415 - needs Numba
-    from zenturio.search.kernels.chance import stream  # noqa: PLC0415
-
-    problem = cluster.problem
-    choices = Choices(problem)
-    if budget is None:
-        budget = PLAYED // max(problem.tasks, 1)
-    if not problem.tasks or not budget:
-        return cluster, counts
-    found, order = temper(
-        cluster.kind, problem.nodes, cluster.graph, problem.seconds, problem.row, choices.table,
-        choices.sizes, fitness.weights, budget, True, counts.astype(np.int64), stream(seed),
-    )  # fmt: skip
-    return replace(cluster, order=order), found
-
-
-def grown(cluster: Cluster, until: Literal["best", "balance"] = "best") -> Counts:
-    """The numbers of nodes of CPA: grown on the critical path, from the fewest.
-
-    Until the area is as long as the critical path, as published; or as long as that can still
-    make a better plan, of which the *best* is taken.
-    """
-    from zenturio.schedule.kernels.growing import grow  # noqa: PLC0415 - needs Numba
-
-    problem = cluster.problem
-    following = np.zeros(problem.seconds.shape, np.int64)
-    for row, counts in zip(following, problem.lean, strict=True):
-        row[counts[:-1]] = counts[1:]
-    stride = max(1, problem.tasks // 100) if until == "best" else 0
-    found: Counts = grow(
-        cluster.kind, problem.nodes, cluster.graph, problem.order.astype(np.int64),
-        problem.seconds, problem.row, problem.fewest.astype(np.int64), following, stride,
-    )  # fmt: skip
-    return found
-
-
-def by_way(cluster: Cluster, counts: Counts) -> Cluster:
-    """*cluster*, to which tasks with the longest way to an end are submitted first."""
-    from zenturio.schedule.kernels.growing import levels  # noqa: PLC0415 - needs Numba
-
-    problem = cluster.problem
-    order, below = problem.order.astype(np.int64), np.empty(problem.tasks)
-    levels(cluster.graph, order, problem.times(counts), below)
-    return replace(cluster, order=order[np.argsort(-below[order], kind="stable")])
-
-
-def guesses(problem: MoldableProblem) -> list[Counts]:
-    """Numbers of nodes to begin with: as many for all tasks, or as many as they make good use of.
-
-    All tasks get one, two, ... nodes, as far as they become faster by them; or each gets more as
-    long as a share of the nodes' number is saved in time.
-    """
-    evens = sorted({1 << k for k in range(13)} | {3 << k for k in range(12)})
-    choices = Choices(problem, "lean")
-    most = int(problem.fastest.max(initial=1))
-    upto = [even for even in evens if even < most] + [most]
-    found: list[Counts] = [choices.of(choices.genes(np.full(problem.tasks, k))) for k in upto]
-    known = np.isfinite(problem.seconds)
-    time = np.log(
-        problem.seconds, out=np.full(known.shape, np.inf), where=known & (problem.seconds > 0)
-    )
-    time[problem.seconds == 0] = 0
-    nodes = np.log(np.maximum(np.arange(known.shape[1]), 1))
-    return found + [
-        (time + share * nodes).argmin(axis=1)[problem.row] for share in (0.05, 0.1, 0.2, 0.4)
-    ]
-
-
-def outset(
-    cluster: Cluster, fitness: Fitness, guessed: Sequence[Counts]
-) -> tuple[Cluster, Counts, float]:
-    """The best of what was *guessed*, where the longest ways are submitted first."""
-    found = []
-    for counts in guessed:
-        by = by_way(cluster, counts)
-        found.append((by, counts, float(fitness(by.outcomes(counts[None]))[0])))
-    return min(found, key=lambda each: each[2])
+    choices = Choices(cluster.problem, "lean")
+    search = _SeededFront(Task(choices.space, Goals(["minimize", "minimize"]), seed), settings)
+    search.seeds = [choices.genes(counts) for counts in seeds]
+    rows = np.empty((0, cluster.problem.tasks), np.int64)
+    worth = np.empty((0, 2))
+    for genes, losses in walked(
+        search.walk(), lambda genes: aims(cluster.outcomes(choices.of(genes)))
+    ):
+        rows, worth = np.concatenate([rows, genes]), np.concatenate([worth, losses])
+        order = np.lexsort(worth.T[::-1])
+        least = np.minimum.accumulate(worth[order, 1])
+        kept = order[np.append(True, least[1:] < least[:-1])]
+        rows, worth = rows[kept], worth[kept]
+    return choices.of(rows), worth
 
 
 def guided(

@@ -8,9 +8,9 @@ from typing import ClassVar, Literal
 from zenturio.schedule.algorithm import Kind
 from zenturio.schedule.cluster import Cluster, Discipline
 from zenturio.schedule.fitness import MAKESPAN
+from zenturio.schedule.growing import grown, guesses, outset, tempered
 from zenturio.schedule.moldable import MoldableProblem
 from zenturio.schedule.molded import MoldablePlan
-from zenturio.schedule.molding import POLISH, grown, guesses, outset, tempered
 from zenturio.search.settings import setting
 
 
@@ -20,7 +20,9 @@ class CpaSettings:
     until: Literal["best", "balance"] = setting(
         "best", "as long as plans may become better; balance: as published"
     )
-    polish: int | None = setting(POLISH[0], POLISH[1], low=0)
+    polish: int | None = setting(
+        None, "plays that improve the result; auto: some tenths of a second", low=0
+    )
 
 
 class Cpa:
