@@ -46,9 +46,13 @@ class Nsga2(Walker):
         budget = self.task.budget
         return MOST if budget is None else min(max(budget // 10, FEWEST), MOST)
 
+    def first(self) -> Ints:
+        """The first generation."""
+        return self.genome.drawn(self.rng, self.population)
+
     def walk(self) -> Walk:
         size = self.population
-        genes = self.genome.drawn(self.rng, size)
+        genes = self.first()
         losses = yield genes
         for _ in range(self._settings.generations - 1):
             ranks = ranked(losses)
@@ -90,14 +94,15 @@ class Nsga2(Walker):
 
 def ranked(losses: Reals) -> Ints:
     """The number of each row's front: 0 for those that no other covers, 1 for the next, ..."""
-    no_worse = (losses[:, None, :] <= losses[None, :, :]).all(axis=2)
-    better: Any = no_worse & (losses[:, None, :] < losses[None, :, :]).any(axis=2)
+    no_worse = np.logical_and.reduce([goal[:, None] <= goal for goal in losses.T])
+    better: Any = no_worse & ~no_worse.T
+    covered = better.sum(axis=0)
     ranks = np.full(len(losses), -1, dtype=np.int64)
-    rank, left = 0, np.full(len(losses), fill_value=True)
-    while left.any():
-        front = left & ~better[left].any(axis=0)
+    rank = 0
+    while (front := np.flatnonzero(covered == 0)).size:
         ranks[front] = rank
-        left &= ~front
+        covered -= better[front].sum(axis=0)
+        covered[front] = -1
         rank += 1
     return ranks
 
