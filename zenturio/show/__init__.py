@@ -6,17 +6,24 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from zenturio.show.build import chart
     from zenturio.show.charts import Chart
+    from zenturio.show.gantt_chart import gantt
     from zenturio.show.images import image
     from zenturio.show.interactive import page, plotly_figure
     from zenturio.show.saving import save
+    from zenturio.show.scene import Scene
     from zenturio.show.sketch import sketch
     from zenturio.show.terminal import bars
     from zenturio.show.visits import visited
+    from zenturio.show.workflow_graph import graph
 
-__all__ = ["Chart", "bars", "chart", "image", "page", "plotly_figure", "save", "sketch", "visited"]
+__all__ = [
+    "Chart", "Scene", "bars", "chart", "gantt", "graph", "image", "page", "plotly_figure", "save",
+    "sketch", "visited",
+]  # fmt: skip
 
 _HOMES = {
-    "Chart": "charts", "bars": "terminal", "chart": "build", "image": "images",
+    "Chart": "charts", "Scene": "scene", "bars": "terminal", "chart": "build",
+    "gantt": "gantt_chart", "graph": "workflow_graph", "image": "images",
     "page": "interactive", "plotly_figure": "interactive", "save": "saving",
     "sketch": "sketch", "visited": "visits",
 }  # fmt: skip

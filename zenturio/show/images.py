@@ -7,12 +7,13 @@ from typing import Any, Literal, cast, get_args
 
 from zenturio.errors import InputError, PlaceError, did_you_mean
 from zenturio.show.charts import Chart
+from zenturio.show.scene import Scene
 
 Format = Literal["png", "svg", "pdf"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 
-def image(chart: Chart, format: str = "png", *, dpi: int = 200) -> bytes:  # noqa: A002
+def image(chart: Chart | Scene, format: str = "png", *, dpi: int = 200) -> bytes:  # noqa: A002
     """The bytes of a picture, the same for the same chart.
 
     PlaceError says how to install what draws it.
@@ -24,6 +25,7 @@ def image(chart: Chart, format: str = "png", *, dpi: int = 200) -> bytes:  # noq
         import matplotlib as mpl  # noqa: PLC0415 - an extra, and slow to load
 
         from zenturio.show.drawing import STYLE, draw  # noqa: PLC0415 - needs matplotlib
+        from zenturio.show.painted import draw_scene  # noqa: PLC0415 - needs matplotlib
     except ImportError as error:
         raise PlaceError(
             "images are drawn by matplotlib, which is not installed",
@@ -32,5 +34,6 @@ def image(chart: Chart, format: str = "png", *, dpi: int = 200) -> bytes:  # noq
     dates: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     with mpl.rc_context(cast("Any", STYLE)):
         target = io.BytesIO()
-        draw(chart).savefig(target, format=format, dpi=dpi, metadata=dates.get(format))
+        figure = draw_scene(chart) if isinstance(chart, Scene) else draw(chart)
+        figure.savefig(target, format=format, dpi=dpi, metadata=dates.get(format))
     return target.getvalue()

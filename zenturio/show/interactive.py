@@ -13,6 +13,8 @@ from plotly.subplots import make_subplots
 from zenturio.show import palette, paths, traces
 from zenturio.show.charts import Axis, Chart, Kind, Panel, brief
 from zenturio.show.layout import apart, columns_of, decades, number
+from zenturio.show.paged import scene_figure
+from zenturio.show.scene import Scene
 from zenturio.show.traces import said
 
 FONT = "system-ui, 'Segoe UI', 'Helvetica Neue', 'DejaVu Sans', Arial, sans-serif"
@@ -53,9 +55,9 @@ def plotly_figure(chart: Chart) -> go.Figure:
     return figure
 
 
-def page(chart: Chart) -> str:
+def page(chart: Chart | Scene) -> str:
     """One HTML file that works without a network: plotly.js is in it."""
-    shown = plotly_figure(chart).to_html(
+    shown = _figure(chart).to_html(
         include_plotlyjs=True,
         include_mathjax=False,
         full_html=True,
@@ -67,14 +69,18 @@ def page(chart: Chart) -> str:
     return str(shown).replace("<head>", head, 1)
 
 
-def notebook(chart: Chart) -> dict[str, Any]:
+def notebook(chart: Chart | Scene) -> dict[str, Any]:
     """What a notebook shows; plotly itself knows how, in the one that it runs in."""
-    figure = plotly_figure(chart)
+    figure = _figure(chart)
     return {
         "text/plain": f"{chart.title}\n{chart.note}",
         "application/vnd.plotly.v1+json": json.loads(figure.to_json()),
         "text/html": figure.to_html(include_plotlyjs=True, include_mathjax=False, full_html=False),
     }
+
+
+def _figure(chart: Chart | Scene) -> go.Figure:
+    return scene_figure(chart) if isinstance(chart, Scene) else plotly_figure(chart)
 
 
 def _arrange(figure: go.Figure, chart: Chart, rows: int, columns: int) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 from zenturio.errors import InputError, PlaceError, did_you_mean
 from zenturio.show.charts import Chart
 from zenturio.show.images import FORMATS, image
+from zenturio.show.scene import Scene
 
 
-def save(chart: Chart, path: str | Path, *, dpi: int = 200) -> Path:
+def save(chart: Chart | Scene, path: str | Path, *, dpi: int = 200) -> Path:
     """Write *chart* to *path*: ``.html`` for browsers, ``.png``, ``.svg`` or ``.pdf`` for papers.
 
     The file appears whole or not at all.
@@ -33,7 +34,7 @@ def save(chart: Chart, path: str | Path, *, dpi: int = 200) -> Path:
     return target
 
 
-def _page(chart: Chart) -> bytes:
+def _page(chart: Chart | Scene) -> bytes:
     from zenturio.show.interactive import page  # noqa: PLC0415 - plotly loads slowly
 
     return page(chart).encode()

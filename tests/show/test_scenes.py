@@ -1,0 +1,110 @@
+"""Gantt charts and graphs of workflows: every task in its place, in every format."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from zenturio.schedule import Machine, Plan, Platform, Problem, Task, Workflow, identical
+from zenturio.schedule.algorithm import make
+from zenturio.schedule.generators import generate
+from zenturio.schedule.moldable import MoldableProblem
+from zenturio.schedule.simulate import simulate
+from zenturio.show import gantt, graph, image, page, save
+from zenturio.show.paged import scene_figure
+from zenturio.show.scene import OTHERS, levels_of
+
+
+def flow(loop=False):
+    tasks = [Task("a", 2, program="first"), Task("b<i>", 3), Task("c", 4), Task("d", 1)]
+    edges = [("a", "b<i>"), ("a", "c"), ("b<i>", "d"), ("c", "d")]
+    return Workflow.of("four", tasks, [*edges, ("d", "a")] if loop else edges)
+
+
+def plan():
+    platform = Platform("two", (Machine("big", cores=2), Machine("small")))
+    problem = Problem.of(flow(), platform)
+    processor = np.array([0, 1, 2, 0], np.int32)
+    return Plan(problem, "hand", processor, np.array([0.0, 2, 2, 6]), np.array([2.0, 5, 6, 7]))
+
+
+def test_a_gantt_chart_has_a_box_for_each_task_where_it_runs():
+    scene = gantt(plan())
+    assert scene.rows == ("big/0", "big/1", "small")
+    assert [(b.name, b.left, b.right, b.first) for b in scene.boxes] == [
+        ("a", 0, 2, 0), ("b<i>", 2, 5, 1), ("c", 2, 6, 2), ("d", 6, 7, 0)
+    ]  # fmt: skip
+    assert scene.levels == ("first", "")
+    assert scene.note == "makespan 7 s; 3 of 3 processors used; 4 of 4 tasks"
+
+
+def test_a_task_on_several_nodes_is_one_box_over_their_rows():
+    found = generate("kwave-barrier", {}, 1)
+    made = make("cpa").plan(MoldableProblem.of(found.workflow, identical(16)))
+    scene = gantt(made)
+    heights = {}
+    for box in scene.boxes:
+        heights[box.name] = heights.get(box.name, 0) + box.last - box.first + 1
+    names = found.workflow.names
+    assert heights == {names[t]: n for t, n in enumerate(made.counts.tolist())}
+    assert scene.row == "node"
+
+
+def test_what_was_lost_on_the_way_is_shown_paler():
+    found = generate("layered", {"tasks": "6"}, 1)
+    problem = Problem.of(found.workflow, identical(2))
+    trace = simulate(problem, make("heft").plan(problem))
+    assert not any(box.faint for box in gantt(trace).boxes)
+    assert gantt(trace).note.endswith("6 of 6 tasks")
+
+
+def test_a_graph_has_a_dot_for_each_task_one_apart_in_its_level():
+    scene = graph(flow())
+    assert [(dot.name, dot.x) for dot in scene.dots] == [("a", 0), ("b<i>", 1), ("c", 1), ("d", 2)]
+    assert sorted(dot.y for dot in scene.dots[1:3]) == [-0.5, 0.5]
+    assert len(scene.lines) == 4
+
+
+def test_neighbours_stand_side_by_side():
+    names = [f"a{i}" for i in range(8)], [f"b{i}" for i in range(8)]
+    tasks = [Task(name, 1) for name in (*names[0], *names[1])]
+    ladder = Workflow.of("ladder", tasks, [(f"a{i}", f"b{7 - i}") for i in range(8)])
+    assert all(a == b for _, a, _, b in graph(ladder).lines)
+
+
+def test_a_loop_is_drawn_back_to_where_it_begins():
+    scene = graph(flow(loop=True))
+    assert [dot.x for dot in scene.dots] == [0, 1, 1, 2]
+    assert any(x > to for x, _, to, _ in scene.lines)
+
+
+def test_programs_beyond_the_colours_are_others():
+    names = [f"p{i}" for i in range(20)] + ["often"] * 5
+    levels, level = levels_of(names)
+    assert levels[-1] == OTHERS
+    assert "often" in levels
+    assert len(levels) == 7
+    assert levels[level[-1]] == "often"
+
+
+@pytest.mark.parametrize("drawn", [gantt(plan()), graph(flow())], ids=["gantt", "graph"])
+def test_scenes_become_images_with_ink_on_white(drawn):
+    picture = Image.open(io.BytesIO(image(drawn, "png", dpi=60))).convert("L")
+    assert picture.getpixel((0, 0)) == 255
+    dark = sum(picture.histogram()[:200])
+    assert 0.002 < dark / (picture.width * picture.height) < 0.6
+    assert image(drawn, "svg") == image(drawn, "svg")
+
+
+def test_pages_say_names_as_they_are():
+    figure = json.loads(scene_figure(gantt(plan())).to_json())
+    assert sum(len(trace["y"]) for trace in figure["data"]) == 4
+    assert "b&lt;i&gt;" in page(gantt(plan()))
+    assert "b<i>" not in page(graph(flow()))
+
+
+def test_a_scene_is_saved_by_the_name_of_its_file(tmp_path):
+    for name in ("a.html", "a.svg", "a.png", "a.pdf"):
+        assert save(gantt(plan()), tmp_path / name).stat().st_size > 1000
