@@ -1,10 +1,13 @@
 """zen simulate."""
 
 import json
+import os
+import sys
+from pathlib import Path
 
 import pytest
 
-from cli.conftest import zen
+from tests.cli.conftest import zen
 
 FLOW = {
     "tasks": [{"name": "prep", "work": 4}, {"name": "solve", "work": 2}],
@@ -116,3 +119,32 @@ def test_an_algorithm_plans_what_is_played(folder):
         "simulate", "flow.json", "--on", "identical:2", "--algorithm", "heft", "--json", cwd=folder
     ).facts
     assert (facts["algorithm"], facts["makespan"]) == ("heft", 6)
+
+
+def test_a_search_schedules_an_annotated_workflow(folder):
+    (folder / "grid.toml").write_text(
+        '[[machine]]\nname = "p1"\n[[machine]]\nname = "p2"\nspeed = 2\n'
+    )
+    told = zen("workflow", "annotate", "flow.json", "--on", "grid.toml", "-o", "all", cwd=folder)
+    assert told.out.startswith("wrote all; next: zen run all")
+    search = ("--search", "ga", "--budget", 4, "--set", "population=4", "--place", "simulate")
+    facts = zen("run", "all", *search, "--json", cwd=folder).facts
+    assert (facts["ok"], facts["best"]["value"]) == (4, 3)
+    played = zen("run", "all", "--name", "there", "--json", cwd=folder).facts
+    assert (played["known"], played["best"]["value"]) == (4, 3)
+
+
+def test_what_is_simulated_is_what_a_process_says(folder, monkeypatch):
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    flow = {"tasks": [dict(task, machine="p1") for task in FLOW["tasks"]], "edges": FLOW["edges"]}
+    (folder / "study").mkdir()
+    (folder / "study" / "flow.json").write_text(json.dumps(flow))
+    (folder / "study" / "study.zen").write_text(
+        'ZEN$ RUN "zen simulate flow.json --on identical:1"\nZEN$ METRIC makespan\n'
+        "ZEN$ OBJECTIVE MINIMIZE makespan\n"
+    )
+    for place in ("simulate", "local"):
+        db = f"sqlite:///{folder}/{place}.db"
+        facts = zen("run", "study", "--place", place, "--db", db, "--json", cwd=folder).facts
+        assert (facts["ok"], facts["best"]["value"]) == (1, 6), place
+    assert "no place is named" in zen("run", "study", "--place", "inline", cwd=folder, code=2).err

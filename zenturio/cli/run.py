@@ -60,6 +60,9 @@ def run(
         str, typer.Option(metavar="always|failed|never", help="Whose folders stay.")
     ] = "failed",
     pin: Annotated[bool, typer.Option(help="Bind each experiment to its own cores.")] = False,
+    place: Annotated[
+        str, typer.Option(metavar="local|simulate", help="Where: simulate plays zen simulate.")
+    ] = "local",
     name: Annotated[str | None, typer.Option(help="The study's name, if not the file's.")] = None,
     dry_run: Annotated[bool, typer.Option(help="Say what would be run, and stop.")] = False,
     db: Database = None,
@@ -76,9 +79,18 @@ def run(
     from zenturio.annotate.goals import read_goals
     from zenturio.cli.live import Live
     from zenturio.errors import InputError
-    from zenturio.study import Here, Settings, choose, choose_keep, choose_only, plan_here, run_here
+    from zenturio.study import (
+        Here,
+        Settings,
+        choose,
+        choose_keep,
+        choose_only,
+        choose_place,
+        plan_here,
+        run_here,
+    )
 
-    here = Here(jobs, choose_keep(keep), pin)
+    here = Here(jobs, choose_keep(keep), pin, choose_place(place))
     wanted = choose_only(only)
     application = scan(paths, overrides=param or [])
     if not json:

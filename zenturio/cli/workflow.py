@@ -36,6 +36,7 @@ def add_to(app: typer.Typer) -> None:
     workflow.command()(show)
     workflow.command()(convert)
     workflow.command()(generate)
+    workflow.command()(annotate)
     workflow.command()(generators)
     app.add_typer(workflow, name="workflow")
 
@@ -46,6 +47,10 @@ def show(
     ],
     settings: Settings = None,
     seed: Seed = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="Draw it: .html, .svg, .png or .pdf."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Show what a workflow consists of.
@@ -53,11 +58,16 @@ def show(
     Its tasks and edges, how deep and wide it is, its work, its longest way, its machines.
 
     Examples: zen workflow show montage.json; zen workflow show wien2k kpoints=20
+    -o wien2k.svg
     """
     from zenturio.schedule.generators import instance_of, pairs
 
     with output.waiting(f"reading {source}"):
         found = instance_of(source, pairs(settings or []), seed)
+    if out is not None:
+        from zenturio.show import graph, save
+
+        save(graph(found.workflow), out)
     if json:
         output.facts(_facts(found.workflow, found.platform))
     else:
@@ -109,6 +119,41 @@ def generate(
     with output.waiting(f"making {generator}"):
         found = instance_of(_known(generator), pairs(settings or []), seed)
     _tell(out, found.workflow, _write(found.workflow, found.platform, out, form), json)
+
+
+def annotate(
+    source: Annotated[
+        str, typer.Argument(metavar="FILE|GENERATOR", help="The workflow: a file, or a generator.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="A new folder.")],
+    on: Annotated[
+        str, typer.Option(metavar="PLATFORM", help="A file or identical:N; else its own machines.")
+    ] = "",
+    objective: Annotated[str, typer.Option(metavar="METRIC", help="What is wanted.")] = "makespan",
+    json: Json = False,
+) -> None:
+    """Make a study of all its schedules.
+
+    In the folder stand the workflow, the platform, and a directive for each task: which machines
+    may run it. Then any search is a scheduler, and place simulate plays what it asks for.
+
+    Examples: zen workflow annotate wien2k:kpoints=20 -o wien2k; zen run wien2k --search ga
+    --budget 2000 --place simulate
+    """
+    from zenturio.errors import InputError
+    from zenturio.schedule.formats import read_platform
+    from zenturio.schedule.generators import instance_of
+    from zenturio.study.schedule import annotate as write
+
+    found = instance_of(source)
+    platform = read_platform(on) if on else found.platform
+    if platform is None:
+        raise InputError(f"{source} names no machines", cure="--on grid.toml, or identical:8")
+    folder = write(found.workflow, platform, out, objective)
+    if json:
+        output.facts({"folder": str(folder), "tasks": len(found.workflow)})
+    else:
+        typer.echo(f"wrote {folder}; next: zen run {folder} --search ga --place simulate")
 
 
 def generators(

@@ -10,10 +10,17 @@ if TYPE_CHECKING:
     from zenturio.execute.inline import Inline
     from zenturio.execute.local import Local
     from zenturio.execute.running import Settings
+    from zenturio.execute.simulate import Simulate
 
-_FROM = {"Executor": "executor", "Inline": "inline", "Local": "local", "Settings": "running"}
+_FROM = {
+    "Executor": "executor",
+    "Inline": "inline",
+    "Local": "local",
+    "Settings": "running",
+    "Simulate": "simulate",
+}
 
-__all__ = ["Executor", "Inline", "Local", "Settings"]
+__all__ = ["Executor", "Inline", "Local", "Settings", "Simulate"]
 
 
 def __getattr__(name: str) -> Any:

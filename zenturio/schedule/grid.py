@@ -11,10 +11,10 @@ what has ended is kept elsewhere and stays.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +23,6 @@ from zenturio.errors import InputError
 from zenturio.schedule.agenda import ARRIVES, DATA, ENDS, STEPS, WAKES, Agenda
 from zenturio.schedule.costs import Costs
 from zenturio.schedule.platform import Step
-from zenturio.schedule.policy import Policy
 from zenturio.schedule.problem import Problem
 from zenturio.schedule.trace import Event, Happening, Run
 
@@ -40,6 +39,17 @@ class Running:
     since: float
     left: float
     number: int
+
+
+class Policy(Protocol):
+    """Is asked whenever something happens, and acts on the grid: `send`, `cancel`, `wake`.
+
+    It must not look into the loads of the platform, which are the future.
+    """
+
+    def react(self, grid: Grid, events: Sequence[Event]) -> None:
+        """*events* are all that happened at ``grid.now``, in their order; the first: "began"."""
+        ...
 
 
 class Grid:

@@ -1,28 +1,16 @@
-"""Who decides while a workflow is played; and the policy that follows a plan."""
+"""The policy that follows a plan, whatever happens."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from zenturio.schedule.grid import Grid, Policy
 from zenturio.schedule.plan import Plan
 from zenturio.schedule.trace import Event
 
-if TYPE_CHECKING:
-    from zenturio.schedule.grid import Grid
-
-
-class Policy(Protocol):
-    """Is asked whenever something happens, and acts on the grid: `send`, `cancel`, `wake`.
-
-    It must not look into the loads of the platform, which are the future.
-    """
-
-    def react(self, grid: Grid, events: Sequence[Event]) -> None:
-        """*events* are all that happened at ``grid.now``, in their order; the first: "began"."""
-        ...
+__all__ = ["Follow", "Policy", "sequence"]
 
 
 class Follow:

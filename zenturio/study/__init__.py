@@ -6,13 +6,20 @@ from typing import TYPE_CHECKING, Any
 from zenturio.study.choose import Chosen, choose
 
 if TYPE_CHECKING:
-    from zenturio.study.here import Here, choose_keep, choose_only, plan_here, run_here
+    from zenturio.study.here import (
+        Here,
+        choose_keep,
+        choose_only,
+        choose_place,
+        plan_here,
+        run_here,
+    )
     from zenturio.study.progress import Failures, Found, Plan, Progress, Summary
     from zenturio.study.run import Settings
     from zenturio.study.session import Session
 
 _HOMES = {
-    "here": ("Here", "choose_keep", "choose_only", "plan_here", "run_here"),
+    "here": ("Here", "choose_keep", "choose_only", "choose_place", "plan_here", "run_here"),
     "progress": ("Failures", "Found", "Plan", "Progress", "Summary"),
     "run": ("Settings",),
     "session": ("Session",),
@@ -31,6 +38,7 @@ __all__ = [
     "choose",
     "choose_keep",
     "choose_only",
+    "choose_place",
     "plan_here",
     "run_here",
 ]

@@ -7,9 +7,9 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import get_args
 
+from zenturio import plugins
 from zenturio.annotate import Application, Goal
 from zenturio.errors import InputError, NotFoundError, did_you_mean
-from zenturio.execute import Local
 from zenturio.execute.workspace import Keep
 from zenturio.record import Memory, Repository
 from zenturio.record.open import FOLDER, open_repository, project_folder
@@ -23,11 +23,13 @@ from zenturio.study.supply import Only
 
 @dataclass(frozen=True)
 class Here:
-    """Which slots of this machine, and what stays of the folders."""
+    """At which place of this machine, in how many slots, and what stays of the folders."""
 
     jobs: int | None = None
     keep: Keep = "failed"
     pin: bool = False
+    place: str = "local"
+    """As `choose_place` has it."""
 
 
 ALL = Here()
@@ -57,8 +59,9 @@ def run_here(
         session = Session(application, points, repository, name, only, join, settings, hunt, wanted)
         session.check()
         folder = project_folder() / FOLDER
-        with Local(folder, here.jobs, keep=here.keep, pin=here.pin) as place:
-            return session.run(place, planned, listener)
+        place = plugins.load("places", here.place)
+        with place(folder, here.jobs, keep=here.keep, pin=here.pin) as executor:
+            return session.run(executor, planned, listener)
 
 
 def plan_here(
@@ -106,3 +109,11 @@ def choose_keep(text: str) -> Keep:
         if keep == text.strip().lower():
             return keep  # type: ignore[no-any-return] # it is one of them
     raise InputError(f"--keep {text!r}", cure=did_you_mean(text, get_args(Keep)))
+
+
+def choose_place(text: str) -> str:
+    """A place that runs commands, by its name: ``inline`` calls functions, and runs none."""
+    known = [name for name in plugins.names("places") if name != "inline"]
+    if text not in known:
+        raise InputError(f"no place is named {text!r}", cure=did_you_mean(text, known))
+    return text

@@ -1,0 +1,135 @@
+"""A schedule as an experiment of a study, and a search as its scheduler."""
+
+import pytest
+
+from zenturio.annotate import scan
+from zenturio.errors import InputError, NotFoundError
+from zenturio.execute import Simulate
+from zenturio.record import Memory
+from zenturio.schedule import Machine, Platform, Problem, Task, Workflow, identical
+from zenturio.schedule.assigned import assigned
+from zenturio.schedule.formats import read_workflow
+from zenturio.search import read_budget
+from zenturio.study import choose
+from zenturio.study.schedule import abstracted, annotate, ranged
+from zenturio.study.session import Session
+from zenturio.study.source import Hunt
+
+FORK = Workflow.of(
+    "fork",
+    [Task("a", 1), Task("b-1", 4), Task("b-2", 4), Task("end", 1, tag="disk")],
+    [("a", "b-1"), ("a", "b-2"), ("b-1", "end"), ("b-2", "end")],
+)
+MACHINES = Platform(
+    "three", (Machine("n1"), Machine("n2"), Machine("n3", 2.0, tags=frozenset({"disk"})))
+)
+
+DIRECTIVES = """\
+# ZEN$ SUBSTITUTE a_host = { n{1:3} }
+# ZEN$ SUBSTITUTE b_1_host = { n{1:3} }
+# ZEN$ SUBSTITUTE b_2_host = { n{1:3} }
+# ZEN$ SUBSTITUTE end_host = { n3 }
+# ZEN$ RUN "zen simulate workflow.json --on grid.toml"
+# ZEN$ METRIC makespan
+# ZEN$ OBJECTIVE MINIMIZE makespan
+"""
+
+
+def run(folder, hunt=None):
+    application = scan([str(folder)])
+    assert not application.warnings
+    repository = Memory()
+    points = choose(application.space, limit=0 if hunt else None)
+    with Simulate() as place:
+        summary = Session(application, points, repository, hunt=hunt).run(place)
+    return application, summary
+
+
+def test_each_abstract_machine_is_any_processor_that_can_run_its_tasks(tmp_path):
+    folder = annotate(FORK, MACHINES, tmp_path / "study")
+    assert (folder / "workflow.json.zen").read_text() == DIRECTIVES
+    assert [task.machine for task in read_workflow(folder / "workflow.json").tasks] == [
+        "a_host", "b_1_host", "b_2_host", "end_host",
+    ]  # fmt: skip
+
+
+def test_all_schedules_of_a_workflow_are_a_study(tmp_path):
+    application, summary = run(annotate(FORK, MACHINES, tmp_path / "study"))
+    assert application.space.size == summary.ok == 27
+    assert summary.best.value == 0.5 + 2 + 2 + 0.5  # all on the fast one, or a slow one beside it
+
+
+def test_a_search_is_a_scheduler(tmp_path):
+    folder = annotate(FORK, MACHINES, tmp_path / "study")
+    hunt = Hunt("ga", {"population": "10"}, read_budget("60"), seed=3)
+    _, found = run(folder, hunt)
+    _, all_of_them = run(folder)
+    assert found.best.value == all_of_them.best.value
+    problem = Problem.of(
+        Workflow.of(
+            "chosen",
+            [
+                Task(task.name, task.work, machine=found.best.at[host])
+                for task, host in zip(FORK.tasks, abstracted(FORK)[1].values(), strict=True)
+            ],
+            list(FORK.edges),
+        ),
+        MACHINES,
+    )
+    assert assigned(problem).makespan == found.best.value
+
+
+def test_any_metric_of_a_plan_is_an_objective(tmp_path):
+    folder = annotate(FORK, MACHINES, tmp_path / "study", "efficiency")
+    assert "OBJECTIVE MAXIMIZE efficiency" in (folder / "workflow.json.zen").read_text()
+    _, summary = run(folder)
+    assert summary.best.value == 1
+    with pytest.raises(NotFoundError, match="efficiency"):
+        annotate(FORK, MACHINES, tmp_path / "other", "eficiency")
+
+
+def test_tasks_that_share_a_machine_share_a_parameter_and_transfers_follow(tmp_path):
+    flow = Workflow.of(
+        "moved",
+        [
+            Task("one", 1, machine="M1"),
+            Task("two", 1, machine="M1"),
+            Task("move", 8.0, "transfer", "M1", "M2"),
+            Task("three", 1, machine="M2"),
+        ],
+        [("one", "two"), ("two", "move"), ("move", "three")],
+    )
+    found, names = abstracted(flow)
+    assert names == {"one": "M1_host", "two": "M1_host", "three": "M2_host"}
+    assert (found.task(2).machine, found.task(2).target) == ("M1_host", "M2_host")
+    application, summary = run(annotate(flow, identical(2), tmp_path / "study"))
+    assert (application.space.size, summary.ok) == (4, 4)
+
+
+def test_an_abstract_machine_has_a_name_that_nothing_else_has():
+    flow = Workflow.of(
+        "f", [Task("a", 1), Task("a_host", 1), Task("a.host", 1, program="a_host_host")]
+    )
+    names = list(abstracted(flow)[1].values())
+    assert len(set(names) | {"a", "a_host", "a.host", "a_host_host"}) == 7
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["n1", "n2", "n3"], "{ n{1:3} }"),
+        (["n1", "n2"], "{ n1, n2 }"),
+        (["n08", "n09", "n10", "n12"], "{ n{08:10}, n12 }"),
+        (["n9", "n10", "n11"], "{ n{9:11} }"),
+        (["n99", "n100", "m101"], "{ n99, n100, m101 }"),
+        (["n09", "n010", "n011"], "{ n09, n010, n011 }"),
+        (["w/0", "w/1", "w/2", "a b"], '{ w/0, w/1, w/2, "a b" }'),
+    ],
+)
+def test_machines_that_are_numbered_are_written_as_a_range(names, expected):
+    assert ranged(names) == expected
+
+
+def test_a_folder_that_is_there_is_not_written_to(tmp_path):
+    with pytest.raises(InputError, match="is there already"):
+        annotate(FORK, MACHINES, tmp_path)
