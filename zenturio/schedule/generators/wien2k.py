@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from zenturio.schedule import predict
 from zenturio.schedule.formats.instance import Instance
 from zenturio.schedule.testbeds import grid_2005
 from zenturio.schedule.workflow import Task, Workflow
@@ -35,7 +36,7 @@ class Wien2k:
     transfers: bool = setting(False, "with file transfers between k-points as tasks of their own")
 
     def instance(self, seed: int) -> Instance:
-        flops = 7.0 * self.atoms * self.size**2 + float(self.size) ** 3
+        flops = predict.lapw1(self.atoms, self.size)
         chance = np.random.default_rng(seed)
         lapw1 = flops / FLOPS * chance.uniform(1 - self.spread, 1 + self.spread, self.kpoints)
         kpoints = range(1, self.kpoints + 1)
@@ -44,7 +45,7 @@ class Wien2k:
             self._job("lapw0", self.lapw0 * mean),
             *(self._job("lapw1", lapw1[k - 1], k) for k in kpoints),
             self._job("lapw2_fermi", self.rest * mean),
-            *(self._job("lapw2", 0.1 * lapw1[k - 1], k) for k in kpoints),
+            *(self._job("lapw2", predict.LAPW2_SHARE * lapw1[k - 1], k) for k in kpoints),
             *(self._job(each, self.rest * mean) for each in ("lcore", "mixer", "converged")),
         ]
         edges = [("lapw0", "lcore", 0.0), ("lcore", "mixer", 0.0), ("mixer", "converged", 0.0)]
@@ -55,7 +56,7 @@ class Wien2k:
                 ("lapw2_fermi", f"lapw2_{k}", 0.0),
                 (f"lapw2_{k}", "mixer", 0.0),
             ]
-        vector = 200.0 * self.size * self.atoms
+        vector = predict.vector(self.atoms, self.size)
         if self.transfers:
             for k in kpoints:
                 a, b, moved = f"lapw1_{k}", f"lapw2_{k}", f"vector_{k}"

@@ -1,0 +1,106 @@
+"""How long tasks will take: the paper's cost functions, and models fitted to what was measured.
+
+A model is any function of columns that answers seconds, such as ``fit(...).predict`` of the query
+room for a measured study; there is one for each program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from zenturio.errors import InputError, did_you_mean
+from zenturio.schedule.curve import Curve
+from zenturio.schedule.platform import Machine, Platform
+from zenturio.schedule.workflow import Floats, Task, Workflow
+
+Model = Callable[[Mapping[str, Any]], Any]
+"""Columns of numbers, equally long, to as many seconds."""
+
+Features = Callable[[Task], Mapping[str, float]]
+"""What a model is told of a task: the size of its matrix, how many atoms."""
+
+LAPW2_SHARE = 0.1
+"""Of the time of LAPW1 (section 4.2)."""
+
+
+def lapw1(atoms: float, size: float) -> float:
+    """Operations of LAPW1 for a k-point: ``7 A N^2 + N^3`` (section 4.2)."""
+    return 7.0 * atoms * size**2 + float(size) ** 3
+
+
+def vector(atoms: float, size: float) -> float:
+    """Bytes of ``case.vector`` between LAPW1 and LAPW2 of a k-point: ``200 N A`` (section 4.2)."""
+    return 200.0 * size * atoms
+
+
+def predicted(
+    flow: Workflow,
+    models: Mapping[str, Model],
+    features: Features = lambda _task: {},
+    platform: Platform | None = None,
+) -> Workflow:
+    """*flow*, its tasks as long as the *models* of their programs foretell.
+
+    With a *platform* each task gets a time on each of its machines, whose ``speed``, ``cores`` and
+    ``memory`` the models are told as well; else its work, for a machine of speed 1. A task whose
+    program has no model stays as it is.
+    """
+    for program in models:
+        if program not in {task.program for task in flow.tasks}:
+            known = [name for name in flow.programs if name]
+            cure = did_you_mean(program, known)
+            raise InputError(f"no task of {flow.name} runs the program {program!r}", cure=cure)
+    changed: dict[str, Task] = {}
+    for program, model in models.items():
+        tasks = [task for task in flow.tasks if task.program == program]
+        changed |= {task.name: task for task in _foretold(tasks, model, features, platform)}
+    return Workflow.of(
+        flow.name,
+        [changed.get(task.name, task) for task in flow.tasks],
+        list(flow.edges),
+        **flow.notes,
+    )
+
+
+def curve(model: Model, nodes: Sequence[int], features: Mapping[str, float] | None = None) -> Curve:
+    """The scaling curve of a moldable task: what *model* foretells for each number of ``nodes``."""
+    counts = tuple(nodes)
+    told = {name: np.full(len(counts), value, float) for name, value in (features or {}).items()}
+    found = _seconds(model, {**told, "nodes": np.array(counts, float)}, "a moldable task")
+    return Curve(counts, tuple(found.tolist()))
+
+
+def _foretold(
+    tasks: list[Task], model: Model, features: Features, platform: Platform | None
+) -> Iterator[Task]:
+    """*tasks* of one program with what *model* foretells, which is asked once for all of them."""
+    machines = platform.machines if platform else (Machine("one"),)
+    told = [features(task) for task in tasks]
+    columns = {
+        name: np.repeat([each[name] for each in told], len(machines))
+        for name in (told[0] if told else ())
+    }
+    for name in ("speed", "cores", "memory"):
+        columns[name] = np.tile([float(getattr(each, name)) for each in machines], len(tasks))
+    seconds = _seconds(model, columns, f"program {tasks[0].program!r}")
+    for task, times in zip(tasks, seconds.reshape(len(tasks), -1).tolist(), strict=True):
+        yield replace(task, times=tuple(times)) if platform else replace(task, work=times[0])
+
+
+def _seconds(model: Model, columns: Mapping[str, Floats], what: str) -> Floats:
+    found = np.asarray(model(columns), np.float64)
+    count = len(next(iter(columns.values())))
+    if found.shape != (count,):
+        raise InputError(f"the model of {what} answers {found.shape} to {count} questions")
+    wrong = np.flatnonzero(~(np.isfinite(found) & (found >= 0)))
+    if len(wrong):
+        asked = ", ".join(f"{name}={values[wrong[0]]:g}" for name, values in columns.items())
+        raise InputError(
+            f"the model of {what} foretells {found[wrong[0]]:g} s for {asked}",
+            cure="a model is good for what lies near to what was measured",
+        )
+    return found
