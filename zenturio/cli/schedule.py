@@ -42,6 +42,9 @@ def schedule(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="PLAN.json", help="Write the plan.")
     ] = None,
+    gantt: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw it: .html, .svg, .png or .pdf.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Plan who runs what and when.
@@ -49,7 +52,7 @@ def schedule(
     Prints the metrics of the plan, and a chart of who is busy when.
 
     Examples: zen schedule montage.json --on grid.toml; zen schedule wien2k --on identical:8
-    --algorithm ga --set seconds=2 -o plan.json
+    --algorithm ga -o plan.json --gantt plan.html
     """
     from zenturio.cli.compiling import compiling_told
     from zenturio.schedule.plan_json import facts, write
@@ -59,6 +62,11 @@ def schedule(
         found = facts(plan) if json else None
     if out is not None:
         write(plan, out)
+    if gantt is not None:
+        from zenturio.show import gantt as drawn
+        from zenturio.show import save
+
+        save(drawn(plan), gantt)
     if found is not None:
         output.facts(found)
     else:

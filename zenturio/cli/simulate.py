@@ -53,6 +53,9 @@ def simulate(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write what was carried out, as a plan.")
     ] = None,
+    gantt: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw it: .html, .svg, .png or .pdf.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Play a workflow on machines that change.
@@ -82,6 +85,11 @@ def simulate(
     _report(trace)
     if out is not None:
         _write(trace, out)
+    if gantt is not None:
+        from zenturio.show import gantt as drawn
+        from zenturio.show import save
+
+        save(drawn(trace), gantt)
     makespan = getattr(what, "makespan", None)
     output.facts(played(trace, makespan)) if json else _tell(trace, makespan)
 

@@ -35,8 +35,9 @@ def gantt(what: Plan | MoldablePlan | Trace, title: str = "") -> Scene:
     noun = "nodes" if isinstance(what, MoldablePlan) else "processors"
     counted = f"{len({task for task, *_ in runs}):,} of {len(flow):,} tasks"
     note = f"makespan {makespan:.6g} s; {len(rows):,} of {every:,} {noun} used; {counted}"
+    how = "played" if isinstance(what, Trace) else "planned"
     return Scene(
-        title or f"{flow.name} on {problem.platform.name}, planned by {what.algorithm}",
+        title or f"{flow.name} on {problem.platform.name}, {how} by {what.algorithm}",
         note,
         Axis("time", "s", ends=(0.0, makespan)),
         tuple(rows),

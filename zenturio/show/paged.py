@@ -49,10 +49,9 @@ def scene_figure(scene: Scene) -> go.Figure:
 def _arrange_rows(figure: go.Figure, scene: Scene) -> None:
     count = len(scene.rows)
     figure.update_xaxes(title={"text": said(scene.x.label)}, rangemode="tozero")
-    ticks: dict[str, Any] = {"tickmode": "auto", "nticks": 30}
-    if count <= (TALL - 190) // 14:
-        texts = [said(brief(name, 28)) for name in scene.rows]
-        ticks = {"tickvals": list(range(count)), "ticktext": texts}
+    every = -(-count * 14 // (TALL - 190))
+    texts = [said(brief(name, 28)) for name in scene.rows[::every]]
+    ticks = {"tickvals": list(range(0, count, every)), "ticktext": texts}
     title = {"text": said(scene.row)}
     figure.update_yaxes(range=[count - 0.5, -0.5], title=title, showgrid=False, **ticks)
 
