@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all bench lint clean help
+.PHONY: demo test test-all bench experiments lint clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -10,6 +10,7 @@ help:
 	@echo "make test      the gate: ruff, mypy, import-linter, pytest"
 	@echo "make test-all  the gate with the slow tests"
 	@echo "make bench     every benchmark, with its peers"
+	@echo "make experiments  the studies of five papers, whole: their tables and pictures"
 	@echo "make clean     remove what the other targets made"
 
 # The environment comes from the lock file alone; uv itself is the one thing that pip brings.
@@ -46,6 +47,9 @@ test-all: lint
 
 bench: .venv/dev
 	@for each in benchmarks/*.py; do echo "== $$each"; $(BIN)/python $$each || exit 1; done
+
+experiments: .venv/dev
+	$(BIN)/python experiments/claims.py
 
 clean:
 	rm -rf .venv .zenturio .mypy_cache .ruff_cache .pytest_cache .hypothesis htmlcov .coverage dist build demo-output test-output
