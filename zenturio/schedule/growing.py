@@ -13,8 +13,8 @@ from zenturio.schedule.cluster import Cluster, Counts
 from zenturio.schedule.fitness import Fitness
 from zenturio.schedule.moldable import MoldableProblem
 
-PLAYED = 5_000_000
-"""So many tasks are started to improve a plan, unless something else is said."""
+PLAYED, MOST = 5_000_000, 50_000
+"""To improve a plan so many tasks are started, and queues played, unless something else is said."""
 
 
 def grown(cluster: Cluster, until: Literal["best", "balance"] = "best") -> Counts:
@@ -93,11 +93,11 @@ def tempered(
     problem = cluster.problem
     choices = Choices(problem)
     if budget is None:
-        budget = PLAYED // max(problem.tasks, 1)
+        budget = min(PLAYED // max(problem.tasks, 1), MOST)
     if not problem.tasks or not budget:
         return cluster, counts
     found, order = temper(
         cluster.kind, problem.nodes, cluster.graph, problem.seconds, problem.row, choices.table,
-        choices.sizes, fitness.weights, budget, True, counts.astype(np.int64), stream(seed),
+        choices.sizes, fitness.weights, budget, counts.astype(np.int64), stream(seed),
     )  # fmt: skip
     return replace(cluster, order=order), found

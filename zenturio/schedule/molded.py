@@ -97,10 +97,11 @@ def _(plan: MoldablePlan) -> dict[str, float]:
 def _(plan: MoldablePlan) -> Iterator[str]:
     problem = plan.problem
     if not (len(plan.start) == len(plan.end) == len(plan.first) - 1 == problem.tasks):
-        yield f"{len(plan.end)} of {problem.tasks} tasks are planned"
+        planned = min(len(plan.start), len(plan.end), len(plan.first) - 1)
+        yield f"{planned} of {problem.tasks} tasks are planned"
         return
     names = problem.workflow.names
-    slack = SLACK * max(plan.makespan, 1.0)
+    slack = SLACK * max(plan.makespan, 1.0) if np.isfinite(plan.makespan) else SLACK
     for task in range(problem.tasks):
         start, end, count = plan.start[task], plan.end[task], int(plan.counts[task])
         takes = problem.time(task, count)

@@ -11,8 +11,9 @@ from numba import njit
 from zenturio.schedule.kernels.cluster import Graph, desk, play
 from zenturio.search.kernels.chance import below, unit
 
-HOT, COLD = 0.003, 1e-5
+HOT, WARM, COLD = 0.1, 0.003, 1e-5
 """By which share of its fitness a plan may become worse as likely as not: at first, at last."""
+ROUNDS = 8
 
 
 @njit(cache=True)
@@ -54,36 +55,41 @@ def temper(
     sizes: Any,
     weights: Any,
     budget: Any,
-    reorder: Any,
     counts: Any,
     state: Any,
 ) -> Any:
     """The best of *budget* plans, each a small step from one before; *counts* and the order of it.
 
-    A step gives a task another number of nodes, of the *choices* of its row; or, with *reorder*,
-    submits it sooner or later.
+    A step gives a task another number of nodes, of the *choices* of its row, or submits it sooner
+    or later. Rounds that begin cold, and search nearby, take turns with some that begin hot.
     """
     tasks = len(row)
     on, start, end = desk(tasks), np.empty(tasks), np.empty(tasks)
     order, rank, seconds = graph.order.copy(), graph.rank.copy(), np.empty(tasks)
     queue = Graph(graph.waits, graph.first, graph.child, graph.delay, order, rank)
-    total, cost = 0.0, 0.0
-    for task in range(tasks):
-        seconds[task] = table[row[task], counts[task]]
-        total += seconds[task]
-        cost += seconds[task] * counts[task]
-    makespan = play(kind, nodes, queue, counts, seconds, on, start, end)
-    told = parts(weights, total, makespan, cost)
-    now = told[0] + told[1] + told[2] + told[3]
-    heat = HOT * (abs(told[0]) + abs(told[1]) + abs(told[2]) + abs(told[3]))
-    cooling = (COLD / HOT) ** (1.0 / max(budget, 1))
-    best, best_counts, best_order = now, counts.copy(), order.copy()
-    for _ in range(budget):
+    best, best_counts, best_order = np.inf, counts.copy(), order.copy()
+    now, heat, cooling, total, cost = np.inf, 0.0, 1.0, 0.0, 0.0
+    length = max(1, budget // ROUNDS)
+    for step in range(budget):
+        if step % length == 0:
+            counts[:], order[:] = best_counts, best_order
+            total, cost = 0.0, 0.0
+            for task in range(tasks):
+                rank[order[task]] = task
+                seconds[task] = table[row[task], counts[task]]
+                total += seconds[task]
+                cost += seconds[task] * counts[task]
+            makespan = play(kind, nodes, queue, counts, seconds, on, start, end)
+            told = parts(weights, total, makespan, cost)
+            now = best = told[0] + told[1] + told[2] + told[3]
+            heat = HOT if step // length % 2 else WARM
+            cooling = (COLD / heat) ** (1.0 / length)
+            heat *= abs(told[0]) + abs(told[1]) + abs(told[2]) + abs(told[3])
         heat *= cooling
         task = below(state, tasks)
         before, place = counts[task], rank[task]
         other, to = before, place
-        if reorder and unit(state) < 0.5:
+        if unit(state) < 0.5:
             to = below(state, tasks)
             moved(order, rank, place, to)
         else:
