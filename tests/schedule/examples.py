@@ -32,8 +32,14 @@ def arabnejad():
     return _three("arabnejad", OTHER_TIMES, OTHER_EDGES)
 
 
+def wired(count):
+    """Equal machines, between which a byte takes a second."""
+    return Platform(
+        "wired", tuple(Machine(f"p{i}") for i in range(count)), default=Link("", "", 1.0)
+    )
+
+
 def _three(name, times, edges):
     tasks = [Task(f"n{i + 1}", times=each) for i, each in enumerate(times)]
     flow = Workflow.of(name, tasks, [(f"n{a}", f"n{b}", float(c)) for a, b, c in edges])
-    machines = tuple(Machine(f"p{i}") for i in (1, 2, 3))
-    return Problem.of(flow, Platform("three", machines, default=Link("", "", 1.0)))
+    return Problem.of(flow, wired(3))

@@ -65,6 +65,9 @@ class Problem:
             platform.latency, 1 / platform.bandwidth,
         )  # fmt: skip
 
+    def __repr__(self) -> str:
+        return f"<Problem: {self.workflow} on {self.platform}>"
+
     @property
     def tasks(self) -> int:
         return len(self.work)

@@ -1,0 +1,130 @@
+"""Plans by the critical path, which is another one after each step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from zenturio.schedule.algorithm import Kind
+from zenturio.schedule.algorithms.shuffle import shuffled
+from zenturio.schedule.evaluate import evaluate, numbers
+from zenturio.schedule.listing import mean_delays, mean_times
+from zenturio.schedule.plan import Plan
+from zenturio.schedule.problem import Problem
+from zenturio.search.settings import NoSettings, setting
+
+if TYPE_CHECKING:
+    from zenturio.schedule.kernels.paths import Net, Queues, Times
+
+
+class Dcp:
+    """The task with the least time to spare next, where it and its critical child start first.
+
+    For graphs with much communication and equal machines: what talks most comes together. The
+    processors are those of the platform; the paper has as many as it likes. Not for wide graphs
+    of thousands of tasks: all times are found again after each step.
+    Cost: tasks x (tasks + edges + processors).
+    Y.-K. Kwok, I. Ahmad: Dynamic critical-path scheduling: an effective technique for allocating
+    task graphs to multiprocessors. IEEE TPDS 7(5), 1996.
+    """
+
+    kind: ClassVar[Kind] = "static"
+    Settings = NoSettings
+
+    def __init__(self, settings: NoSettings | None = None, seed: int = 0) -> None:
+        pass
+
+    def plan(self, problem: Problem) -> Plan:
+        from zenturio.schedule.kernels.paths import grow, queues_of, times_of  # noqa: PLC0415
+
+        net = _net(problem)
+        queues, times = queues_of(net), times_of(problem.tasks)
+        home = np.full(problem.tasks, -1, np.int64)
+        grow(net, queues, times, problem.group.astype(np.int64), home)
+        return _plan(problem, "dcp", queues, times)
+
+
+@dataclass(frozen=True)
+class XdcpSettings:
+    formulas: Literal["words", "printed"] = setting(
+        "words", "of the latest finish: as the text says (min), or as its formula is printed (max)"
+    )
+    threshold: float = setting(
+        0.05, "go round again while a round shortens the plan by this part", low=0.001, high=1
+    )
+
+
+class Xdcp:
+    """From a shuffled plan, each task in turn of urgency to where it ends first, round by round.
+
+    For workflows of parameter sweeps, each with resources of its own, above all if few edges join
+    them. Not for thousands of tasks: all times are found again after each step. With the printed
+    formulas a plan may become longer from round to round; with the words it never does.
+    Cost: rounds x tasks x (tasks + edges + processors).
+    T. Ma, R. Buyya: Critical-path and priority based algorithms for scheduling workflows with
+    parameter sweep tasks on global grids. SBAC-PAD 2005, section III-A.
+    """
+
+    kind: ClassVar[Kind] = "static"
+    Settings = XdcpSettings
+
+    def __init__(self, settings: XdcpSettings | None = None, seed: int = 0) -> None:  # noqa: ARG002
+        self.settings = settings or XdcpSettings()
+
+    def plan(self, problem: Problem) -> Plan:
+        """Steps 1 to 7 of the listing; the first round is compared with the shuffled plan."""
+        from zenturio.schedule.kernels.paths import find_times, improve, times_of  # noqa: PLC0415
+
+        net, times = _net(problem), times_of(problem.tasks)
+        queues = _filled(problem, net)
+        level = problem.workflow.level.astype(np.int64)
+        bound = np.bincount(problem.group, minlength=problem.tasks)[problem.group] > 1
+        printed = self.settings.formulas == "printed"
+        lengths = [find_times(net, queues, times, 0.0, printed)]
+        while True:
+            lengths.append(improve(net, queues, times, level, bound, printed))
+            if lengths[-1] >= (1 - self.settings.threshold) * lengths[-2]:
+                return _plan(problem, "xdcp", queues, times, lengths)
+
+
+def _net(problem: Problem) -> Net:
+    from zenturio.schedule.kernels.paths import Net  # noqa: PLC0415 - loads Numba
+
+    _ = problem.order  # refuses a loop
+    before, after = problem.before, problem.after
+    return Net(
+        numbers(problem),
+        after.start.astype(np.uint64),
+        after.task.astype(np.uint32),
+        after.edge.astype(np.uint32),
+        before.edge.astype(np.uint32),
+        problem.workflow.data.copy(),
+        mean_delays(problem),
+        mean_times(problem),
+    )
+
+
+def _filled(problem: Problem, net: Net) -> Queues:
+    """Queues in which every task stands as shuffled, in the order of the workflow."""
+    from zenturio.schedule.kernels.paths import put_in, queues_of  # noqa: PLC0415
+
+    queues: Queues = queues_of(net)
+    places = shuffled(problem)
+    for task in problem.order.tolist():
+        place = int(places[task])
+        put_in(net, queues, task, place, int(queues.last[place]), -1)
+    return queues
+
+
+def _plan(
+    problem: Problem,
+    algorithm: str,
+    queues: Queues,
+    times: Times,
+    lengths: list[float] | None = None,
+) -> Plan:
+    """What the queues say, in the order of their times."""
+    notes = {"rounds": lengths} if lengths else {}
+    return evaluate(problem, queues.place, times.order, algorithm, notes)
