@@ -11,10 +11,10 @@ what has ended is kept elsewhere and stays.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 from zenturio.errors import InputError
 from zenturio.schedule.agenda import ARRIVES, DATA, ENDS, STEPS, WAKES, Agenda
 from zenturio.schedule.costs import Costs
+from zenturio.schedule.loops import Loop
 from zenturio.schedule.platform import Step
 from zenturio.schedule.problem import Problem
 from zenturio.schedule.trace import Event, Happening, Run
@@ -73,11 +74,14 @@ class Grid:
         self.running: list[Running | None] = [None] * processors
         self.node: list[int] = problem.node.tolist()
         """The machine that each processor is of."""
+        self.notes: dict[str, Any] = {}
+        """What a policy tells of itself, for the trace."""
         self.runs: list[Run] = []
         self.events: list[Event] = []
         self._costs = Costs(problem, forward)
         self._waits = [len(each) for each in self._costs.before]
         self._sent = [0.0] * tasks
+        self._carried: dict[int, list[tuple[float, int, float]]] = {}
         self._agenda = Agenda()
         self._steps = [iter(steps) for steps in self._costs.steps]
         self._next: list[Step | None] = [None] * len(problem.platform)
@@ -88,13 +92,13 @@ class Grid:
         for machine in range(len(problem.platform)):
             self._await_step(machine)
 
-    def play(self, policy: Policy) -> None:
-        """Lets things happen, and asks *policy* each time, until all is done or nothing is left."""
+    def moments(self) -> Iterator[list[Event]]:
+        """Lets things happen, and tells them each time, until all is done or nothing is left."""
         self._tell("began")
         while True:
             if self._news:
                 events, self._news = self._news, []
-                policy.react(self, events)
+                yield events
             for processor in sorted(self._stirred):
                 self._start(processor)
             self._stirred.clear()
@@ -133,7 +137,37 @@ class Grid:
         self.state[task], self.where[task] = "waiting", -1
         self._open += 1
         for other, _ in self._costs.after[task]:
-            self._waits[other] += 1
+            self.hold(other)
+
+    def repeat(self, loop: Loop) -> Event:
+        """Lets all tasks of *loop*, which are done, wait to be run once more.
+
+        What the last of them made goes to the first.
+        """
+        flow = self.problem.workflow
+        ends = [(int(flow.sources[edge]), float(flow.data[edge])) for edge in loop.closing]
+        self._carried[loop.first] = [(self.ended[a], self.where[a], data) for a, data in ends]
+        for task in loop.tasks:
+            self.again(task)
+        return self._tell("again", loop.first, news=False)
+
+    def arrange(self, processor: int, tasks: Iterable[int]) -> None:
+        """Lets those that wait on *processor*, which are *tasks*, do so in this order."""
+        queue = deque(tasks)
+        if sorted(queue) != sorted(self.queue[processor]):
+            raise InputError(f"processor {processor} has other tasks to arrange")
+        self.queue[processor] = queue
+        self._stirred.add(processor)
+
+    def hold(self, task: int) -> None:
+        """Lets *task* wait for one thing more, until it is released."""
+        self._waits[task] += 1
+
+    def release(self, task: int) -> None:
+        """Lets *task* wait for one thing less."""
+        self._waits[task] -= 1
+        if not self._waits[task] and self.state[task] == "sent":
+            self._stirred.add(self.where[task])
 
     def wake(self, time: float) -> None:
         """Asks the policy at *time*, whatever happens until then."""
@@ -183,8 +217,16 @@ class Grid:
         return 1 - self.remaining(task) / whole if whole else 1.0
 
     def arrival(self, task: int, processor: int) -> float:
-        """When the data of *task*, sent now, would be there, as far as they have been made."""
-        return self._arrival(task, processor, self.now)
+        """When the data of *task*, sent now, would be there, as far as they have been made.
+
+        If it waits there already, they are on their way.
+        """
+        there = self.state[task] == "sent" and self.where[task] == processor
+        return self._arrival(task, processor, self._sent[task] if there else self.now)
+
+    def transfer(self, data: float, one: int, other: int) -> float:
+        """Seconds that *data* take from one processor to another."""
+        return self._costs.transfer(data, one, other)
 
     def free_at(self, processor: int) -> float:
         """When *processor* would have run all that it has, if its load stayed as it is."""
@@ -249,9 +291,7 @@ class Grid:
         self._open -= 1
         self._tell("ended", task, self.node[processor])
         for other, _ in self._costs.after[task]:
-            self._waits[other] -= 1
-            if not self._waits[other] and self.state[other] == "sent":
-                self._stirred.add(self.where[other])
+            self.release(other)
         self._stirred.add(processor)
 
     def _stop(self, processor: int, kind: Literal["ended", "lost", "cancelled"]) -> int:
@@ -310,6 +350,9 @@ class Grid:
             if self.state[other] == "done":
                 moved = self._costs.transfer(data, self.where[other], processor)
                 begin = max(begin, max(self.ended[other], known) + moved)
+        for ended, place, data in self._carried.get(task, ()):
+            moved = self._costs.transfer(data, place, processor)
+            begin = max(begin, max(ended, known) + moved)
         return begin
 
     def _tell(
@@ -320,11 +363,12 @@ class Grid:
         share: float = 1.0,
         *,
         news: bool = True,
-    ) -> None:
+    ) -> Event:
         event = Event(self.now, kind, task, machine, share)
         self.events.append(event)
         if news:
             self._news.append(event)
+        return event
 
     def _must(self, task: int, state: State, otherwise: str) -> None:
         if self.state[task] != state:

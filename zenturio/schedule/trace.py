@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,7 +13,17 @@ from zenturio.schedule.plan import Plan
 from zenturio.schedule.problem import Problem
 
 Happening = Literal[
-    "began", "arrived", "started", "ended", "lost", "cancelled", "load", "failed", "back", "woke"
+    "began",
+    "arrived",
+    "started",
+    "ended",
+    "lost",
+    "cancelled",
+    "again",
+    "load",
+    "failed",
+    "back",
+    "woke",
 ]
 
 
@@ -50,6 +60,8 @@ class Trace:
     events: tuple[Event, ...] = field(repr=False)
     left: tuple[int, ...] = ()
     """Tasks that did not end: their machine is gone for good, or the policy left them lying."""
+    notes: dict[str, Any] = field(default_factory=dict)
+    """What the policy tells of itself."""
 
     @cached_property
     def makespan(self) -> float:
@@ -61,16 +73,24 @@ class Trace:
         return (run for run in self.runs if run.kind == "ended")
 
     @property
+    def again(self) -> tuple[Event, ...]:
+        """Each time that a loop began anew, with its first task."""
+        return tuple(event for event in self.events if event.kind == "again")
+
+    @property
     def wasted(self) -> float:
         """Seconds of processors in runs that came to nothing."""
         return sum(run.end - run.start for run in self.runs if run.kind != "ended")
 
     @cached_property
     def plan(self) -> Plan:
-        """The last good run of each task; NaN for the times of one that did not end."""
+        """The last good run of each task, in loops that of the last iteration.
+
+        The times of a task that did not end are NaN.
+        """
         count = self.problem.tasks
         processor = np.zeros(count, np.int32)
         start, end = np.full(count, np.nan), np.full(count, np.nan)
         for run in self.good:
             processor[run.task], start[run.task], end[run.task] = run.processor, run.start, run.end
-        return Plan(self.problem, self.algorithm, processor, start, end)
+        return Plan(self.problem, self.algorithm, processor, start, end, self.notes)
