@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -144,7 +145,9 @@ def test_what_runs_when_its_launcher_is_killed_runs_again(place, tmp_path):
 
 
 def test_an_experiment_that_kills_its_launcher_each_time_fails(place):
+    before = time.time()
     found = outcome(place, experiment("kill -9 $PPID; sleep 98.5"))
+    assert before <= found.started <= found.ended <= time.time()
     assert (found.status, found.cause) == ("failed", "launcher lost")
     assert not running("98.5")
     assert outcome(place, experiment("echo on")).status == "ok"

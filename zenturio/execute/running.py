@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
+from time import time
 from typing import Any
 
 from zenturio.execute import outputs
@@ -105,7 +106,10 @@ class Runner:
             return None
         status: Status = "cancelled" if task.stopped else "failed"
         cause = "cancelled" if task.stopped else "launcher lost"
-        return Outcome(task.experiment.digest, status, cause, host=self._host)
+        now = time()
+        return Outcome(
+            task.experiment.digest, status, cause, host=self._host, started=now, ended=now
+        )
 
     def drop(self, task: Task, *, keep: bool = False) -> None:
         """Clears away the folder of *task*, if it has one."""
@@ -121,10 +125,10 @@ class Runner:
         self, task: Task, slot: Slot | None = None, cpus: list[int] | None = None
     ) -> Prepared | Outcome:
         """Fills a folder for *task*; what must be built is built in *slot*, and may fail."""
-        experiment = task.experiment
+        experiment, began = task.experiment, time()
         built = self._built(task, slot, cpus) if experiment.build else None
         if isinstance(built, Failure):
-            return self._unbuilt(experiment, built)
+            return self._unbuilt(experiment, built, began)
         with disk(self._outputs):
             folder = self._workspace.make(experiment.digest)
             request = self._request(
@@ -199,7 +203,7 @@ class Runner:
 
         return self._builds.get(build, run)
 
-    def _unbuilt(self, experiment: Experiment, failure: Failure) -> Outcome:
+    def _unbuilt(self, experiment: Experiment, failure: Failure, began: float) -> Outcome:
         why = Missing("nothing was run: " + failure.cause)
         metrics: dict[str, Measure] = {metric.name: why for metric in experiment.recipe.metrics}
         return Outcome(
@@ -208,6 +212,8 @@ class Runner:
             failure.cause,
             metrics,
             host=self._host,
+            started=began,
+            ended=time(),
             exit=failure.exit,
             stdout=failure.stdout,
             stderr=failure.stderr,

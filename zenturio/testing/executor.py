@@ -295,6 +295,13 @@ class CommandContract(ExecutorContract):
         assert {o.stderr.head for o in found} == {b"broken\n"}
         assert (tmp_path / "log").read_text() == "tried\n"
 
+    def test_what_could_not_be_built_was_begun_and_ended_all_the_same(
+        self, place: Executor
+    ) -> None:
+        before = time.time()
+        found = outcome(place, experiment("true", builds=("exit 2",)))
+        assert before <= found.started <= found.ended <= time.time()
+
     def test_an_experiment_cannot_change_the_build_of_others(self, place: Executor) -> None:
         build = ("echo good > data",)
         for _ in range(2):
