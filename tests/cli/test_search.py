@@ -138,3 +138,30 @@ def test_failed_points_are_never_the_best(hill):
     ).facts
     assert told["failed"] > 0
     assert told["best"]["at"]["x"] <= 20
+
+
+def test_a_continuous_space_is_searched(hill):
+    text = PROGRAM.replace("x = { 0:40 }", "x = { UNIFORM(0, 40) }")
+    (hill / "hill.py").write_text(text)
+    for engine in ("random", "ga", "anneal"):
+        told = zen(
+            "run", "hill.py", "--search", engine, "--budget", 12, "--name", engine, "--json",
+            cwd=hill,
+        ).facts  # fmt: skip
+        assert told["total"] == told["ok"] + told["known"] == 12
+        assert told["best"]["at"]["x"] % 1
+
+
+def test_a_dry_run_of_a_search_says_what_it_may_come_to(hill):
+    command = ("run", "hill.py", "--search", "random", "--budget", 20)
+    assert "search by random, at most 20 points" in zen(*command, "--dry-run", cwd=hill).out
+    zen(*command, cwd=hill)
+    plan = zen(*command, "--dry-run", "--json", cwd=hill).facts
+    assert (plan["engine"], plan["points"], plan["known"]) == ("random", 20, 20)
+    timed = zen("run", "hill.py", "--search", "random", "--budget", "1min", "--dry-run", cwd=hill)
+    assert "at most 1,471 points" in timed.out
+
+
+def test_a_dry_run_tells_what_is_wrong_with_a_search(hill):
+    told = zen("run", "hill.py", "--search", "randm", "--dry-run", cwd=hill, code=2)
+    assert "did you mean 'random'" in told.err

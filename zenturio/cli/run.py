@@ -80,6 +80,7 @@ def run(
     from zenturio.cli.live import Live
     from zenturio.errors import InputError
     from zenturio.study import (
+        Chosen,
         Here,
         Settings,
         choose,
@@ -99,9 +100,12 @@ def run(
     hunt = _hunt(search, settings or [], budget, stop or [], seed)
     if hunt is not None and (limit, sample) != (None, None):
         raise InputError("--search asks for points itself", cure="say how many: --budget 100")
-    points = choose(application.space, limit=0 if hunt else limit, sample=sample, seed=seed)
+    space, goals = application.space, read_goals(objective, application) if objective else ()
+    points = (
+        choose(space, limit=limit, sample=sample, seed=seed) if hunt is None else Chosen.none(space)
+    )
     if dry_run:
-        plan = plan_here(application, points, db=db, name=name or "")
+        plan = plan_here(application, points, db=db, name=name or "", hunt=hunt, wanted=goals)
         output.facts(_plan_facts(plan)) if json else typer.echo(_plan(plan))
         return
     live = Live()
@@ -116,7 +120,7 @@ def run(
             join=join,
             settings=Settings(fail_fast),
             hunt=hunt,
-            wanted=read_goals(objective, application) if objective else (),
+            wanted=goals,
             planned=lambda plan: None if json else typer.echo(_plan(plan)),
             listener=live,
         )
@@ -155,13 +159,16 @@ def _hunt(
 def _plan(plan: "Plan") -> str:
     repeats = f" x {plan.repeats} repeats" if plan.repeats > 1 else ""
     known = f"{plan.known:,} of them known"
-    if plan.looked_at < plan.experiments:
+    if plan.looked_at < plan.experiments or plan.engine:
         known = f"{plan.known:,} of the first {plan.looked_at:,} known"
-    return (
-        f"{_before(plan)}study {plan.study}: {output.count(plan.points)} points{repeats}, "
-        f"{output.count(plan.experiments)} experiments, {known}"
-        + (f"; {plan.slots} at a time" if plan.slots else "")
+    what = (
+        f"{output.count(plan.points)} points{repeats}, {output.count(plan.experiments)} experiments"
     )
+    if plan.engine:
+        most = f"at most {what}" if plan.points else "as many points as there is time for"
+        what = f"search by {plan.engine}, {most}"
+    slots = f"; {plan.slots} at a time" if plan.slots else ""
+    return f"{_before(plan)}study {plan.study}: {what}, {known}{slots}"
 
 
 def _before(plan: "Plan") -> str:

@@ -25,6 +25,11 @@ class Chosen:
     limit: int | None = None
     picked: tuple[Point, ...] | None = None
 
+    @classmethod
+    def none(cls, space: Space) -> Chosen:
+        """No point, of a space of any kind: a search asks for its own."""
+        return cls(space, 0, picked=())
+
     def numbered(self) -> Iterator[tuple[int, Point]]:
         """Each point with its number in the space; -1 where the space has no numbers."""
         if self.picked is None:

@@ -65,11 +65,18 @@ def run_here(
 
 
 def plan_here(
-    application: Application, points: Chosen, *, db: str | Repository | None = None, name: str = ""
+    application: Application,
+    points: Chosen,
+    *,
+    db: str | Repository | None = None,
+    name: str = "",
+    hunt: Hunt | None = None,
+    wanted: tuple[Goal, ...] = (),
 ) -> Plan:
     """What ``run_here`` would do; nothing is written."""
     with _opened(db, create=False) as repository:
-        return Session(application, points, repository, name).foresee()
+        session = Session(application, points, repository, name, hunt=hunt, wanted=wanted)
+        return session.foresee()
 
 
 @contextmanager

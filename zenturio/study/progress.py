@@ -26,6 +26,8 @@ class Plan:
     slots: int
     archived: Archived | None = None
     """The study of another version of the program that had the name before."""
+    engine: str = ""
+    """What searches; ``points`` are as many as it may visit then, or 0 if nobody knows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,11 +76,13 @@ class Session:
         """What a run would do; nothing is written, and nothing is run."""
         self.check()
         generator = Generator(self.application)
-        experiments = iter(Walk.of(self.points, generator.experiments, self.experiments))
+        experiments = iter(self._source(generator))
         known = looked_at = 0
         while batch := [each.digest for each in islice(experiments, BATCH)]:
             looked_at += len(batch)
             known += len(self.repository.find(batch))
+            if self.hunt is not None:  # what comes next depends on what comes of these
+                break
         notes = define(self.application, self.experiments, generator.program).notes
         archived = foresee_version(self.repository, self.study, notes)
         return self.plan(looked_at, known, 0, archived)
@@ -153,4 +155,5 @@ class Session:
             looked_at,
             slots,
             archived,
+            self.hunt.engine if self.hunt else "",
         )
