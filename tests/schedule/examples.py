@@ -43,3 +43,26 @@ def _three(name, times, edges):
     tasks = [Task(f"n{i + 1}", times=each) for i, each in enumerate(times)]
     flow = Workflow.of(name, tasks, [(f"n{a}", f"n{b}", float(c)) for a, b, c in edges])
     return Problem.of(flow, wired(3))
+
+
+def master_slave():
+    """As figure 5 of Ma and Buyya (2005) is described: M-S takes 22, pM-S takes 15.
+
+    Of the layer with one resource, two tasks take 4; the longest task of the last layer waits,
+    through one of the second, for the first and the fourth.
+    """
+    layers = {
+        "a": {"t11": 1, "t12": 4, "t13": 4, "t14": 1},
+        "b": {"t21": 3, "t22": 1, "t23": 1},
+        "c": {"t31": 1, "t32": 9},
+    }
+    edges = [
+        ("t11", "t21"), ("t14", "t21"), ("t12", "t22"), ("t13", "t23"),
+        ("t22", "t31"), ("t23", "t31"), ("t21", "t32"),
+    ]  # fmt: skip
+    tasks = [
+        Task(name, work, tag=tag) for tag, each in layers.items() for name, work in each.items()
+    ]
+    resources = [("r11", "a"), ("r21", "b"), ("r22", "b"), ("r31", "c")]
+    machines = tuple(Machine(name, tags=frozenset(tag)) for name, tag in resources)
+    return Problem.of(Workflow.of("figure 5", tasks, edges), Platform("resources", machines))
