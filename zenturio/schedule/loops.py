@@ -95,14 +95,18 @@ def forward(flow: Workflow, among: Iterable[Loop]) -> NDArray[np.bool_]:
     return kept
 
 
-def straight(problem: Problem, among: Iterable[Loop]) -> Problem:
-    """*problem* without the edges that close its loops: one iteration."""
-    flow = problem.workflow
+def once(flow: Workflow, among: Iterable[Loop]) -> Workflow:
+    """One iteration of *flow*: without the edges that close its loops."""
     kept = forward(flow, among)
     if kept.all():
-        return problem
+        return flow
     sources, targets, data = flow.sources[kept], flow.targets[kept], flow.data[kept]
-    return replace(problem, workflow=replace(flow, sources=sources, targets=targets, data=data))
+    return replace(flow, sources=sources, targets=targets, data=data)
+
+
+def straight(problem: Problem, among: Iterable[Loop]) -> Problem:
+    """*problem* with one iteration of its workflow."""
+    return replace(problem, workflow=once(problem.workflow, among))
 
 
 def _knots(flow: Workflow, among: Sequence[int], cut: set[int]) -> list[tuple[int, ...]]:
