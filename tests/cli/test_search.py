@@ -165,3 +165,29 @@ def test_a_dry_run_of_a_search_says_what_it_may_come_to(hill):
 def test_a_dry_run_tells_what_is_wrong_with_a_search(hill):
     told = zen("run", "hill.py", "--search", "randm", "--dry-run", cwd=hill, code=2)
     assert "did you mean 'random'" in told.err
+
+
+def test_the_best_by_another_objective_is_asked_for_as_the_file_would_ask(hill):
+    zen("run", "hill.py", "--search", "random", "--budget", 12, cwd=hill)
+
+    def best(objective):
+        return zen("best", "hill", "--objective", objective, "--json", cwd=hill).facts[0]
+
+    largest = max(height for _, height in trials(hill))
+    assert best("maximize height")["scores"]["height"] == largest
+    assert best("MAXIMIZE max(height, x + y)")["scores"]["max(height, x + y)"] == largest
+    assert len(best("MINIMIZE min(x, y), MAXIMIZE wtime")["scores"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("objective", "words"),
+    [
+        ("MINIMIZE heigt", "did you mean 'height'"),
+        ("MIN height", "--objective:1:"),
+        ("height", "--objective:1:"),
+    ],
+)
+def test_the_best_by_no_possible_objective_is_told_to_be_none(hill, objective, words):
+    zen("run", "hill.py", "--search", "random", "--budget", 2, cwd=hill)
+    told = zen("best", "hill", "--objective", objective, cwd=hill, code=2)
+    assert words in told.err

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from zenturio.annotate import Goal
+from zenturio.annotate.goals import goals_of
 from zenturio.errors import InputError
 from zenturio.expression import Value, parse
 from zenturio.record import SEED, Repository
@@ -63,13 +64,11 @@ def best(repository: Repository, study: str, count: int, objective: str = "") ->
 
 
 def _goals(repository: Repository, study: str, objective: str) -> tuple[Goal, ...]:
-    given = repository.definition(study).goals
-    texts = [(goal["direction"], goal["expression"]) for goal in given]
+    definition = repository.definition(study)
     if objective:
-        texts = []
-        for part in objective.split(","):
-            word, _, expression = part.strip().partition(" ")
-            texts.append((word.lower(), expression))
+        fields = (*definition.parameters, *definition.metrics)
+        return goals_of(objective, [field.name for field in fields])
+    texts = [(goal["direction"], goal["expression"]) for goal in definition.goals]
     if not texts:
         raise InputError(
             f"study {study} has no objective", cure="say one: --objective 'MINIMIZE wtime'"
