@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from zenturio.errors import InputError, did_you_mean
 from zenturio.schedule.plan import Plan
@@ -99,12 +99,21 @@ def perturbed(platform: Platform, how: Perturbation, seed: int, until: float) ->
     return replace(platform, machines=tuple(machines))
 
 
-def disturbed(problem: Problem, what: Plan | Policy, how: Perturbation, seed: int = 0) -> Trace:
-    """What happens when *what* is played while machines are disturbed, for as long as it takes."""
-    until = max(simulate(problem, what).events[-1].time, 1.0)
+def disturbed(
+    problem: Problem,
+    what: Plan | Policy,
+    how: Perturbation,
+    seed: int = 0,
+    arrivals: ArrayLike | None = None,
+) -> Trace:
+    """What happens when *what* is played while machines are disturbed, for as long as it takes.
+
+    *arrivals* has for each task when it becomes known.
+    """
+    until = max(simulate(problem, what, arrivals=arrivals).events[-1].time, 1.0)
     while True:
         platform = perturbed(problem.platform, how, seed, until)
-        trace = simulate(replace(problem, platform=platform), what)
+        trace = simulate(replace(problem, platform=platform), what, arrivals=arrivals)
         if trace.left or trace.makespan <= until:
             return trace
         until *= 2

@@ -14,6 +14,7 @@ import numpy as np
 
 from zenturio.schedule.formats.instance import Instance
 from zenturio.schedule.platform import identical
+from zenturio.schedule.stream import Stream, Submission
 from zenturio.schedule.workflow import Task, Workflow
 from zenturio.search.settings import setting
 
@@ -76,3 +77,27 @@ class Gee(_Application):
         rows.append(("integrate", 40, maps))
         rows += [(each, 7, ("integrate",)) for each in families]
         return self.made("gee", [*rows, ("select", 55, families)], seed)
+
+
+@dataclass(frozen=True)
+class Online51:
+    """The experiment of the paper: 51 workflows, one every 12 s, and 51 more after 1200 s.
+
+    10 are GEE, 25 MAXDo and 16 PipeAlign, in an order by chance; so each takes as much work.
+    """
+
+    spread: float = setting(0.0, "by which part durations differ", low=0, high=0.9)
+    every: float = setting(12.0, "seconds between two workflows of a series", low=0)
+
+    def stream(self, seed: int) -> Stream:
+        chance = np.random.default_rng(seed)
+        made = [kind(self.spread) for kind in (Gee, MaxDo, PipeAlign)]
+        known = [each.instance(0).workflow for each in made]
+        found = []
+        for begin in (0.0, 1200.0):
+            kinds = chance.permutation(np.repeat([0, 1, 2], [10, 25, 16]))
+            seeds = chance.integers(2**31, size=len(kinds)).tolist()
+            for i, kind in enumerate(kinds.tolist()):
+                flow = known[kind] if self.spread == 0 else made[kind].instance(seeds[i]).workflow
+                found.append(Submission(flow, begin + i * self.every))
+        return Stream.of("online-51", found)

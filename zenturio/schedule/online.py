@@ -1,0 +1,125 @@
+"""A stream of workflows, played on a platform under one policy or another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from zenturio.errors import InputError, NotFoundError, did_you_mean
+from zenturio.schedule.algorithms.heft import heft
+from zenturio.schedule.evaluate import numbers, orders_by
+from zenturio.schedule.kernels.priority import POLICIES
+from zenturio.schedule.listing import mean_delays, mean_times, upward_ranks
+from zenturio.schedule.perturb import Perturbation, disturbed
+from zenturio.schedule.plan import Plan
+from zenturio.schedule.platform import Platform
+from zenturio.schedule.problem import Problem
+from zenturio.schedule.sharing import By, Ranked, Sharing
+from zenturio.schedule.simulate import simulate
+from zenturio.schedule.stream import Stream
+from zenturio.schedule.streamed import Streamed
+from zenturio.schedule.workflow import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Online:
+    """*stream* on *platform*: what all policies need is computed once."""
+
+    stream: Stream
+    platform: Platform
+
+    def play(
+        self, policy: str, by: By = "task", disturbance: Perturbation | None = None, seed: int = 0
+    ) -> Streamed:
+        """What becomes of the workflows under *policy*, which knows none before it arrives.
+
+        Machines have the loads that the platform tells, and are disturbed on top of them.
+        """
+        if policy not in POLICIES:
+            cure = did_you_mean(policy, POLICIES)
+            raise NotFoundError(f"no policy is named {policy!r}", cure=cure)
+        changing = any(machine.load for machine in self.platform.machines)
+        if disturbance is None and not changing:
+            plan, wasted = self._steady(policy, by), 0.0
+        else:
+            sharing, arrivals = Sharing(self.ranked, policy, by), self._arrivals
+            trace = (
+                disturbed(self.problem, sharing, disturbance, seed, arrivals)
+                if disturbance
+                else simulate(self.problem, sharing, arrivals=arrivals)
+            )
+            plan, wasted = trace.plan, trace.wasted
+        plan = Plan(self.problem, policy, plan.processor, plan.start, plan.end, {"by": by})
+        return Streamed(self.stream, plan, self.ranked.alone, wasted)
+
+    @cached_property
+    def problem(self) -> Problem:
+        """All workflows as one, which no algorithm of another kind should see."""
+        return Problem.of(self.stream.workflow, self.platform)
+
+    @cached_property
+    def ranked(self) -> Ranked:
+        problem = self.problem
+        mean = mean_times(problem)
+        rank = upward_ranks(problem, mean, mean_delays(problem))
+        order = orders_by(problem, -rank)
+        owner = self.stream.owner
+        return Ranked(
+            self.stream.arrivals, self._alone(), owner, self.stream.first,
+            order[np.argsort(owner[order], kind="stable")], rank, mean,
+        )  # fmt: skip
+
+    @property
+    def _arrivals(self) -> Floats:
+        return self.stream.arrivals[self.stream.owner]
+
+    def _alone(self) -> Floats:
+        """The makespan of each workflow, if HEFT had all machines for it."""
+        known: dict[int, float] = {}
+        for each in self.stream.submissions:
+            flow = each.workflow
+            if id(flow) not in known:
+                known[id(flow)] = heft(Problem.of(flow, self.platform)).makespan
+            if not known[id(flow)] > 0:
+                raise InputError(
+                    f"workflow {each.name!r} takes no time", cure="give its tasks some work"
+                )
+        return np.array([known[id(each.workflow)] for each in self.stream.submissions])
+
+    def _steady(self, policy: str, by: By) -> Plan:
+        from zenturio.schedule.kernels.sharing import share  # noqa: PLC0415 - loads Numba
+
+        count = self.problem.tasks
+        start, end = np.full(count, np.nan), np.full(count, np.nan)
+        where = np.full(count, -1, np.int64)
+        known, tasks = self._bare
+        share(known, tasks, POLICIES.index(policy), by == "dag", start, end, where)
+        assert (where >= 0).all(), "a task was left lying"
+        return Plan(self.problem, policy, where.astype(np.int32), start, end)
+
+    @cached_property
+    def _bare(self) -> tuple[Any, Any]:
+        """The workflows as the kernel wants them."""
+        from zenturio.schedule.kernels.sharing import Tasks  # noqa: PLC0415 - loads Numba
+
+        problem, ranked = self.problem, self.ranked
+        place = np.empty(problem.tasks, np.int64)
+        place[ranked.sequence] = np.arange(problem.tasks)
+        tasks = Tasks(
+            ranked.arrival,
+            ranked.alone,
+            ranked.first.astype(np.int64),
+            ranked.sequence.astype(np.int64),
+            place,
+            ranked.owner.astype(np.int64),
+            ranked.rank,
+            ranked.mean,
+            problem.group.astype(np.int64),
+            np.diff(problem.before.start),
+            problem.after.start,
+            problem.after.task.astype(np.int64),
+        )
+        return numbers(problem), tasks
