@@ -195,6 +195,8 @@ def _bar(plan: "Plan", processor: int) -> str:
 
 def _tell_one(found: "Description") -> None:
     typer.echo(f"{found.name} ({found.kind}): {found.about}\n")
+    if found.more:
+        typer.echo(f"{found.more}\n")
     rows = [(s.name, output.kind(s), output.number(s.default), s.help) for s in found.settings]
     if rows:
         output.table(("setting", "type", "default", "what it is"), rows)

@@ -29,6 +29,9 @@ class Description:
     name: str
     kind: Kind
     about: str
+    """What it is, in a line."""
+    more: str
+    """What for, when not, what it costs, and where it comes from."""
     settings: tuple[Setting, ...]
 
 
@@ -40,8 +43,8 @@ def names() -> list[str]:
 def describe(name: str) -> Description:
     """What the algorithm *name* does, and what can be set."""
     found = _found(name)
-    about = (inspect.getdoc(found) or "").partition("\n")[0]
-    return Description(name, found.kind, about, described(_settings(found)))
+    about, _, more = (inspect.getdoc(found) or "").partition("\n")
+    return Description(name, found.kind, about, more.strip(), described(_settings(found)))
 
 
 def make(name: str, settings: Mapping[str, Any] | None = None, seed: int = 0) -> Any:

@@ -15,7 +15,7 @@ from zenturio.search.settings import NoSettings
 class Heft:
     """The longest way to an end first, each task where it ends first, in gaps as well (HEFT).
 
-    For nearly every workflow, and the first to try: no other heuristic is as good over so many.
+    For nearly every workflow, and the first to try: of the list heuristics it is mostly the best.
     Not where a few tasks decide and machines differ in what they are good at: each task takes
     what is best for itself, which cost 11% on average over the optimum of 24 such instances.
     Cost: tasks x processors; a million tasks on 300 processors take seconds.
