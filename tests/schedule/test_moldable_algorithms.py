@@ -224,6 +224,14 @@ def test_the_critical_path_grows_until_the_area_is_as_long(problem):
     assert found.tolist() == naive_growth(problem)
 
 
+def test_of_equal_gains_the_first_task_of_the_path_grows():
+    curve = Curve((1, 2), (8.0, 5.0))
+    tasks = [Task("a", curve=curve), Task("b", curve=curve), Task("c", 8.0)]
+    problem = MoldableProblem.of(Workflow.of("equal", tasks, [("a", "b")]), identical(2))
+    # then the path is 13 long, and so is the area: (10 + 8 + 8) / 2
+    assert grown(Cluster(problem), "balance").tolist() == [2, 1, 1]
+
+
 @settings(max_examples=40, deadline=None)
 @given(naive_cluster.problems())
 def test_the_best_plan_on_the_way_of_growth_is_taken(problem):
