@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from zenturio.schedule import Plan, Problem
     from zenturio.schedule.policy import Policy
     from zenturio.schedule.request import Request
+    from zenturio.schedule.streamed import Streamed
     from zenturio.schedule.trace import Trace
 
 SHOWN = 20
@@ -26,7 +27,10 @@ def add_to(app: typer.Typer) -> None:
 
 def simulate(
     workflow: Annotated[
-        str, typer.Argument(help="A file, or a generator such as wien2k:kpoints=50.")
+        list[str],
+        typer.Argument(
+            help="A file, or a generator such as wien2k:kpoints=50; or a stream of them."
+        ),
     ],
     on: Annotated[
         str, typer.Option("--on", metavar="PLATFORM", help="A file or identical:N; else its own.")
@@ -65,16 +69,30 @@ def simulate(
     probability of failing=0.05. A plan is followed whatever happens; what decides while it runs may
     do better. Without --plan and --algorithm each task names the machine that it runs on.
 
+    A stream is several workflows, each with the second at which it arrives, as in gee@0 maxdo@10,
+    or with the first, last and stride of several (maxdo@0:600:12); or a file that tells them
+    (stream.toml); or online-51. Algorithms of the kind online decide whose task is next; without
+    --algorithm all of them are compared.
+
     Examples: zen simulate wien2k.json --on grid.toml --plan plan.json --perturb
     every=20:60,lasting=10:40 --seed 7; zen simulate montage.json --on identical:8 --algorithm heft
-    --runs 100
+    --runs 100; zen simulate online-51 --algorithm srpt; zen simulate gee@0 maxdo@0:60:12 --on
+    identical:4
     """
+    from zenturio.cli import stream
+    from zenturio.errors import InputError
     from zenturio.schedule.generators import pairs
     from zenturio.schedule.plan_json import played
-    from zenturio.schedule.request import Request
+    from zenturio.schedule.request import Request, report
 
+    if stream.wanted(workflow, algorithm):
+        if plan is not None or runs > 1:
+            raise InputError("a stream has neither --plan nor --runs", cure="leave them out")
+        found = stream.play(workflow, on, algorithm, set_ or [], perturb, seed)
+        _tell_stream(found, out, gantt, json, compared=not algorithm)
+        return
     planned = str(plan) if plan else ""
-    asked = Request(workflow, on, planned, algorithm, pairs(set_ or []), perturb, seed)
+    asked = Request(workflow[0], on, planned, algorithm, pairs(set_ or []), perturb, seed)
     with output.waiting("simulating"):
         problem = asked.problem()
         what = asked.what(problem)
@@ -82,27 +100,56 @@ def simulate(
             _tell_many(asked, problem, what, runs, json)
             return
         trace = asked.played(problem, what, seed)
-    _report(trace)
+    _report(report(trace))
     if out is not None:
         _write(trace, out)
     if gantt is not None:
-        from zenturio.show import gantt as drawn
-        from zenturio.show import save
-
-        save(drawn(trace), gantt)
+        _draw(trace, gantt)
     makespan = getattr(what, "makespan", None)
     output.facts(played(trace, makespan)) if json else _tell(trace, makespan)
 
 
-def _report(trace: "Trace") -> None:
+def _report(line: bytes) -> None:
     """To the study, if this is one of its experiments."""
     from zenturio.experiment import METRICS
-    from zenturio.schedule.request import report
 
     path = os.environ.get(METRICS)
     if path:
         with Path(path).open("ab") as file:
-            file.write(report(trace))
+            file.write(line)
+
+
+def _draw(what: "Trace | Plan", path: Path) -> None:
+    from zenturio.show import gantt, save
+
+    save(gantt(what), path)
+
+
+def _tell_stream(
+    found: "list[Streamed]", out: Path | None, gantt: Path | None, json: bool, *, compared: bool
+) -> None:
+    """What became of a stream: under one algorithm, or under all."""
+    from json import dumps
+
+    from zenturio.cli import stream
+    from zenturio.errors import InputError
+    from zenturio.schedule.plan_json import write
+
+    if compared:
+        if out is not None or gantt is not None:
+            raise InputError("whose plan is to be written?", cure="--algorithm srpt")
+        output.facts([each.facts() for each in found]) if json else stream.compare(found)
+        return
+    (only,) = found
+    if only.metrics:
+        _report(dumps({**only.metrics, "wasted": only.wasted}).encode() + b"\n")
+    elif out is not None or gantt is not None:
+        raise InputError(f"nothing is written: {len(only.left):,} workflows did not end")
+    if out is not None:
+        write(only.plan, out)
+    if gantt is not None:
+        _draw(only.plan, gantt)
+    output.facts(only.facts()) if json else stream.tell(only)
 
 
 def _tell_many(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from zenturio.schedule.fairness import fairness, slowdown, slowdowns
 from zenturio.schedule.plan import Plan
+from zenturio.schedule.plan_json import facts
 from zenturio.schedule.problem import Problem
 from zenturio.schedule.stream import Stream
 from zenturio.schedule.workflow import Floats
@@ -104,6 +105,24 @@ class Streamed:
                 "arrival": each.arrival,
                 **known,
             }
+
+    def facts(self) -> dict[str, Any]:
+        """All that is known, as JSON has it."""
+        whole = {} if self.left else facts(self.plan)
+        counts = {"workflows": self.workflows(), "ready": self.ready()}
+        return {
+            "algorithm": self.plan.algorithm,
+            **whole,
+            "makespan": None if self.left else self.makespan,
+            "metrics": self.metrics,
+            "wasted": self.wasted,
+            "left": self.left,
+            "workflows": list(self.rows()),
+            "counts": {
+                name: {"time": times.tolist(), "count": each.tolist()}
+                for name, (times, each) in counts.items()
+            },
+        }
 
 
 def lower_bound(stream: Stream, problem: Problem) -> float:

@@ -21,6 +21,17 @@ MOST = 10**6
 """Workflows in a stream."""
 
 
+def is_stream(words: Sequence[str]) -> bool:
+    """Whether *words* tell a stream, and not one workflow."""
+    word = words[0]
+    return (
+        len(words) > 1
+        or (word.partition(":")[0] in STREAMS and not there(Path(word)))
+        or Path(word).suffix.lower() == ".toml"
+        or _parted(word)[0] != word
+    )
+
+
 def stream_of(words: Sequence[str], seed: int = 0) -> tuple[Stream, Platform | None]:
     """The stream that *words* tell, and the platform on which its workflows agree, if any.
 
