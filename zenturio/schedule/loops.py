@@ -118,7 +118,7 @@ def _knots(flow: Workflow, among: Sequence[int], cut: set[int]) -> list[tuple[in
     graph.add_edges_from(
         (task, other)
         for task in among
-        for other, edge in _ahead(flow, task)
+        for other, edge in ahead(flow, task)
         if other in inside and edge not in cut
     )
     found = (tuple(sorted(each)) for each in nx.strongly_connected_components(graph))
@@ -126,15 +126,15 @@ def _knots(flow: Workflow, among: Sequence[int], cut: set[int]) -> list[tuple[in
 
 
 def _loop(flow: Workflow, tasks: tuple[int, ...], cut: set[int]) -> Loop:
-    ahead = [(task, *each) for task in tasks for each in _ahead(flow, task) if each[1] not in cut]
+    ways = [(task, *each) for task in tasks for each in ahead(flow, task) if each[1] not in cut]
     inside = set(tasks)
     entered = (task for task in tasks if not inside.issuperset(flow.before.of(task).tolist()))
     first = next(entered, tasks[0])
-    closing = tuple(edge for _, other, edge in ahead if other == first)
-    return Loop(tasks, first, closing, tuple(sorted({b for _, b, _ in ahead} - inside)))
+    closing = tuple(edge for _, other, edge in ways if other == first)
+    return Loop(tasks, first, closing, tuple(sorted({b for _, b, _ in ways} - inside)))
 
 
-def _ahead(flow: Workflow, task: int) -> Iterator[tuple[int, int]]:
+def ahead(flow: Workflow, task: int) -> Iterator[tuple[int, int]]:
     """What waits for *task*, and by which edge."""
     first, last = flow.after.start[task], flow.after.start[task + 1]
     return zip(

@@ -1,0 +1,243 @@
+"""Static planning again and again, while a workflow runs on machines that change."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, ClassVar, Literal
+
+from zenturio.errors import InputError
+from zenturio.schedule.algorithm import Kind, describe, make
+from zenturio.schedule.contract import breach, contract
+from zenturio.schedule.generators import pairs
+from zenturio.schedule.grid import Grid
+from zenturio.schedule.outlook import Outlook, outlook
+from zenturio.schedule.policy import sequence
+from zenturio.schedule.remainder import Remainder, State, course_of, remainder
+from zenturio.schedule.snapshot import seconds, snapshot
+from zenturio.schedule.trace import Event
+from zenturio.search.settings import setting
+
+MARGIN = 1e-6
+"""By which part of its estimate a task is looked at too late: its contract is broken for sure."""
+COLUMNS = ("time", "iteration", "tasks", "remaining", "end", "late", "migrated")
+"""What is noted at each scheduling event.
+
+When; in which iteration of the loops; how many tasks are to be planned; how long they take by
+themselves (Figure 7a of the paper); when all will end, if this iteration is the last (Figure 7b);
+how many tasks violate their contracts; and which migrate.
+"""
+
+
+@dataclass(frozen=True)
+class HybridSettings:
+    static: str = setting("heft", "what plans: a static algorithm, as ga-2005:population=50")
+    contract: float = setting(0.5, "a task by this part behind its estimate is to migrate", low=0)
+    interval: float = setting(0.0, "seconds between schedulings; 0: at all that happens", low=0)
+    progress: bool = setting(True, "tasks tell how far they are; else contracts are timeouts")
+    adopt: Literal["better", "always"] = setting(
+        "better", "plans and migrations that promise an earlier end; or all, as in the paper"
+    )
+
+
+class Hybrid:
+    """Plans what is left anew at each event, and moves tasks that break their contracts.
+
+    For machines whose load changes, and for workflows with loops. Not where nothing changes: there
+    it is the static algorithm, asked again and again. A task that migrates begins anew.
+    Cost: a static plan or two for each event; with an interval, for each interval.
+    R. Prodan, T. Fahringer: Dynamic scheduling of scientific workflow applications on the grid: a
+    case study. SAC 2005, section 5.
+    """
+
+    kind: ClassVar[Kind] = "dynamic"
+    Settings = HybridSettings
+
+    def __init__(self, settings: HybridSettings | None = None, seed: int = 0) -> None:
+        self.settings = settings or HybridSettings()
+        name, _, rest = self.settings.static.partition(":")
+        kind = describe(name).kind
+        if kind != "static":
+            raise InputError(
+                f"static={name}: that is {kind}", cure="zen algorithms shows which are static"
+            )
+        self.static = make(name, pairs(rest.split(",") if rest else []), seed)
+        self._course: _Course | None = None
+
+    def react(self, grid: Grid, events: Sequence[Event]) -> None:
+        if self._course is None or any(event.kind == "began" for event in events):
+            self._course = _Course(self.settings, self.static, grid)
+        self._course.react(events)
+
+
+class _Course:
+    """One workflow while it runs."""
+
+    def __init__(self, settings: HybridSettings, static: Any, grid: Grid) -> None:
+        self._settings = settings
+        self._static = static
+        self._grid = grid
+        self._flow = grid.problem.workflow
+        self._turns = course_of(self._flow)
+        self._group: list[int] = grid.problem.group.tolist()
+        self._places: dict[int, int] = {}
+        self._ranks: dict[int, float] = {}
+        self._estimate: dict[int, float] = {}
+        self._lost: set[int] = set()
+        self._next = 0.0
+        self._iteration = 1
+        self._notes: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+        grid.notes["static"] = settings.static
+        grid.notes["schedulings"] = self._notes
+
+    def react(self, events: Sequence[Event]) -> None:
+        kinds = {event.kind for event in events}
+        self._iteration += sum(event.kind == "again" for event in events)
+        self._lost |= {event.task for event in events if event.kind == "lost"}
+        if self._grid.now >= self._next or kinds & {"began", "again", "arrived"}:
+            self._schedule()
+            self._next = self._grid.now + self._settings.interval
+        self._wake()
+
+    # A scheduling event.
+
+    def _schedule(self) -> None:
+        behind = {run.task: self._behind(run.task) for run in self._grid.running if run}
+        late = {task for task, part in behind.items() if part > self._settings.contract}
+        better = self._settings.adopt == "better"
+        found = self._best(late) if better else self._planned(self._rest(late))
+        self._note(found, len(late))
+        self._submit(found)
+
+    def _best(self, late: set[int]) -> Outlook:
+        """The best of the plan at hand, and new ones with migrations and without.
+
+        A task that would end later elsewhere stays, however late it is.
+        """
+        stay = self._rest(())
+        if not self._places:
+            return self._planned(stay)
+        hand = outlook(self._grid, stay, {t: self._places[t] for t in stay.tasks}, self._ranks)
+        found = [hand]
+        moving = late
+        if late:
+            found.append(self._planned(self._rest(late)))
+            moving = {task for task in late if found[1].end[task] < hand.end[task]}
+        if not late or moving != late:
+            found.append(self._planned(self._rest(moving)))
+        return min(found, key=lambda each: (each.last, each.whole))
+
+    def _rest(self, late: Collection[int]) -> Remainder:
+        """What is left, with those that are *late* to migrate."""
+        behind = dict.fromkeys(late, self._settings.contract + 1)
+        return remainder(self._flow, self._states(), behind, self._settings.contract, self._turns)
+
+    def _states(self) -> list[State]:
+        """The states of the tasks, as the paper has them."""
+        known: Mapping[str, State] = {"running": "running", "done": "completed"}
+        states = [known.get(state, "queued") for state in self._grid.state]
+        for task in self._lost:
+            states[task] = "failed"
+        for task in self._stranded(states):
+            states[task] = "failed"
+        return states
+
+    def _stranded(self, states: Sequence[State]) -> list[int]:
+        """What is completed on a machine that has failed, and bound to others that are not.
+
+        Those must run where it ran, and can only do so if it is run again elsewhere.
+        """
+        grid = self._grid
+        if not grid.problem.grouped or all(grid.share):
+            return []
+        open_ = {self._group[t] for t, state in enumerate(states) if state == "queued"}
+        return [
+            task
+            for task, state in enumerate(states)
+            if state == "completed" and self._group[task] in open_ and not grid.up(grid.where[task])
+        ]
+
+    def _planned(self, rest: Remainder) -> Outlook:
+        """What comes of a plan of the static algorithm for *rest*."""
+        if not rest.tasks:
+            return outlook(self._grid, rest, {}, {})
+        given = snapshot(self._grid, rest)
+        plan = self._static.plan(given.problem)
+        order = [given.tasks[i] for i in sequence(plan) if i < given.planned]
+        places = dict(zip(given.tasks, plan.processor.tolist()[: given.planned], strict=False))
+        return outlook(self._grid, rest, places, {task: i for i, task in enumerate(order)})
+
+    def _submit(self, found: Outlook) -> None:
+        """Does what was found best: cancels and sends tasks, and arranges those that wait."""
+        grid, rest = self._grid, found.rest
+        for task in sorted(rest.migrating):
+            if grid.state[task] == "running":
+                grid.cancel(task)
+            elif grid.state[task] == "done":
+                grid.again(task)
+        self._adopt(found)
+        touched = set()
+        for task in found.order:
+            place = found.places[task]
+            if grid.state[task] == "sent" and grid.where[task] != place:
+                grid.cancel(task)
+            if grid.state[task] == "waiting":
+                grid.send(task, place)
+            self._estimate[task] = seconds(grid, task, place)
+            touched.add(place)
+        for place in sorted(touched):
+            grid.arrange(place, sorted(grid.queue[place], key=self._ranks.__getitem__))
+        self._lost.clear()
+
+    def _adopt(self, found: Outlook) -> None:
+        """Makes what was *found* the plan at hand; tasks that share a machine move together."""
+        homes = {self._group[task]: place for task, place in found.places.items()}
+        self._places.update(found.places)
+        if self._grid.problem.grouped:
+            for task, group in enumerate(self._group):
+                self._places[task] = homes.get(group, self._places.get(task, 0))
+        self._ranks.update((task, rank) for rank, task in enumerate(found.order))
+
+    # Contracts.
+
+    def _behind(self, task: int) -> float:
+        grid = self._grid
+        done = grid.progress(task) if self._settings.progress else 1.0
+        return contract(1.0, done, self._estimate[task], grid.now - grid.run(task).start)
+
+    def _wake(self) -> None:
+        """Asks to be woken at the next scheduling, or when the next contract will be broken."""
+        grid = self._grid
+        if self._settings.interval:
+            waiting = any(grid.queue[p] and grid.up(p) for p in range(len(grid.queue)))
+            if waiting or any(grid.running):
+                grid.wake(self._next)
+            return
+        waits = [self._breach(run.task) for run in grid.running if run]
+        soonest = min(filter(isfinite, waits), default=None)
+        if soonest is not None:
+            grid.wake(grid.now + soonest)
+
+    def _breach(self, task: int) -> float:
+        """In how many seconds its contract will be broken; infinite, if it is or will not be."""
+        grid, factor = self._grid, self._settings.contract
+        estimate, run = self._estimate[task], grid.run(task)
+        if self._behind(task) > factor:
+            return float("inf")
+        done, pace = 1.0, 0.0
+        if self._settings.progress:
+            place = grid.where[task]
+            done = grid.progress(task)
+            pace = grid.share[grid.node[place]] / (grid.time(task, place) or 1.0)
+        wait = breach(factor, done, pace, estimate, grid.now - run.start)
+        return wait + MARGIN * estimate
+
+    def _note(self, found: Outlook, late: int) -> None:
+        names = [self._flow.names[task] for task in sorted(found.rest.migrating)]
+        facts = (
+            self._grid.now, self._iteration, len(found.rest.tasks), found.alone, found.last,
+            late, names,
+        )  # fmt: skip
+        for column, fact in zip(self._notes.values(), facts, strict=True):
+            column.append(fact)

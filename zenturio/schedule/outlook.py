@@ -1,0 +1,128 @@
+"""When all would end, if the machines stayed as loaded as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+
+from zenturio.schedule.grid import Grid
+from zenturio.schedule.loops import ahead
+from zenturio.schedule.remainder import Remainder
+from zenturio.schedule.snapshot import DOWN, seconds
+
+Waits = Mapping[int, Sequence[tuple[int, float]]]
+"""For each task what it waits for, and with how many bytes."""
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What a schedule of the remainder promises."""
+
+    rest: Remainder
+    places: Mapping[int, int]
+    """The processor of each task that is left."""
+    order: Sequence[int]
+    """The order in which processors are to run them."""
+    end: Mapping[int, float]
+    """When each task ends that is left or runs."""
+    alone: float
+    """How long what is left takes by itself, beginning now on idle machines."""
+
+    @property
+    def last(self) -> float:
+        """When this iteration ends, and with it all, if there is no other."""
+        soon = (end for task, end in self.end.items() if task not in self.rest.later)
+        return max(soon, default=0.0)
+
+    @property
+    def whole(self) -> float:
+        """When all that is left ends, also what is left for another iteration."""
+        return max(self.end.values(), default=0.0)
+
+
+def outlook(
+    grid: Grid, rest: Remainder, places: Mapping[int, int], ranks: Mapping[int, float]
+) -> Outlook:
+    """What comes of *places* for the tasks of *rest*, those of low rank first."""
+    inside = _inside(grid, rest)
+    order = in_turn(rest, inside, ranks)
+    free = dict.fromkeys(places.values(), grid.now)
+    end: dict[int, float] = {}
+    for processor, run in enumerate(grid.running):
+        if run and run.task not in rest.migrating:
+            share = grid.share[grid.node[processor]] or DOWN
+            free[processor] = end[run.task] = grid.now + grid.remaining(run.task) / share
+    waits = _outside(grid, inside, end)
+    where = {**{task: grid.where[task] for task in end}, **places}
+    for task in order:
+        begin = max(free[places[task]], grid.arrival(task, places[task]))
+        _run(grid, task, waits[task], where, free, end, begin)
+    return Outlook(rest, places, order, end, _alone(grid, order, inside, places))
+
+
+def in_turn(rest: Remainder, waits: Waits, ranks: Mapping[int, float]) -> list[int]:
+    """The tasks of *rest*, each after those that it *waits* for; the lowest rank first.
+
+    What is left for the next iteration comes last of those that could come.
+    """
+    open_ = {task: len(waits[task]) for task in rest.tasks}
+    after: dict[int, list[int]] = {task: [] for task in rest.tasks}
+    for task in rest.tasks:
+        for other, _ in waits[task]:
+            after[other].append(task)
+    ready = [(task in rest.later, ranks[task], task) for task, n in open_.items() if not n]
+    heapify(ready)
+    found = []
+    while ready:
+        task = heappop(ready)[2]
+        found.append(task)
+        for other in after[task]:
+            open_[other] -= 1
+            if not open_[other]:
+                heappush(ready, (other in rest.later, ranks[other], other))
+    return found
+
+
+def _inside(grid: Grid, rest: Remainder) -> dict[int, list[tuple[int, float]]]:
+    """What each task of *rest* waits for among them."""
+    flow = grid.problem.workflow
+    found: dict[int, list[tuple[int, float]]] = {task: [] for task in rest.tasks}
+    for edge in sorted(rest.edges):
+        found[int(flow.targets[edge])].append((int(flow.sources[edge]), float(flow.data[edge])))
+    return found
+
+
+def _outside(grid: Grid, inside: Waits, running: Mapping[int, float]) -> Waits:
+    """What each waits for among them, and of what is *running* on."""
+    flow = grid.problem.workflow
+    found = {task: list(each) for task, each in inside.items()}
+    for task in running:
+        for other, edge in ahead(flow, task):
+            if other in found:
+                found[other].append((task, float(flow.data[edge])))
+    return found
+
+
+def _alone(grid: Grid, order: Sequence[int], waits: Waits, places: Mapping[int, int]) -> float:
+    free = dict.fromkeys(places.values(), 0.0)
+    end: dict[int, float] = {}
+    for task in order:
+        _run(grid, task, waits[task], places, free, end, free[places[task]])
+    return max(end.values(), default=0.0)
+
+
+def _run(
+    grid: Grid,
+    task: int,
+    waits: Sequence[tuple[int, float]],
+    places: Mapping[int, int],
+    free: dict[int, float],
+    end: dict[int, float],
+    begin: float,
+) -> None:
+    """Lets *task* run from *begin* on, or from when the data that it *waits* for are there."""
+    place = places[task]
+    for other, data in waits:
+        begin = max(begin, end[other] + grid.transfer(data, places[other], place))
+    free[place] = end[task] = begin + seconds(grid, task, place)
