@@ -1,0 +1,115 @@
+"""The model of what was tried: it foresees, learns what matters, and forgets nothing good."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import zenturio as zen
+from zenturio.search import Task
+from zenturio.search.kriging import KINDS, NOISES, Features, Kriging
+from zenturio.search.model import Model, ModelSettings, held_of, levelled
+
+SIZES, ORDERED = np.array([5, 9, 101, 3]), np.array([False, True, True, False])
+
+
+def naive_kernel(rows, others, weights):
+    """How alike two rows are, gene by gene."""
+    found = np.empty((len(rows), len(others)))
+    for i, row in enumerate(rows):
+        for j, other in enumerate(others):
+            away = 0.0
+            for gene, size in enumerate(SIZES):
+                if ORDERED[gene]:
+                    away += weights[gene] * ((row[gene] - other[gene]) / (size - 1)) ** 2
+                elif row[gene] != other[gene]:
+                    away += weights[gene]
+            found[i, j] = math.exp(-away / 2)
+    return found
+
+
+@given(st.integers(0, 999))
+def test_what_is_foreseen_is_the_textbooks_formula(seed):
+    rng = np.random.default_rng(seed)
+    rows, new = (rng.integers(SIZES, size=(count, 4)) for count in (12, 5))
+    costs = rng.normal(size=12)
+    features = Features(SIZES, ORDERED)
+    model = Kriging(features)
+    model.fit(rows, costs)
+    weights = np.exp(features.usual)
+    inverse = np.linalg.inv(
+        naive_kernel(rows, rows, weights) + (math.exp(NOISES[0]) + 1e-9) * np.eye(12)
+    )
+    near = naive_kernel(new, rows, weights)
+    likely, doubt = model.foresee(new)
+    spread = costs @ inverse @ costs / 12
+    assert likely == pytest.approx(near @ inverse @ costs)
+    variances = [spread * max(1 - k @ inverse @ k, 0) for k in near]
+    assert doubt**2 == pytest.approx(variances, abs=1e-9)
+
+
+@given(st.integers(0, 999))
+def test_learning_follows_the_slope_of_the_likelihood(seed):
+    rng = np.random.default_rng(seed)
+    model = Kriging(Features(SIZES, ORDERED))
+    plain = model._features(rng.integers(SIZES, size=(20, 4)))
+    costs, learnt = rng.normal(size=20), model._learnt + rng.normal(size=5)
+    _, slope = model._likelihood(plain, costs, learnt)
+    for at in range(5):
+        step = np.zeros(5)
+        step[at] = 1e-5
+        above, below = (model._likelihood(plain, costs, learnt + s)[0] for s in (step, -step))
+        assert slope[at] == pytest.approx((above - below) / 2e-5, rel=1e-2, abs=1e-3)
+
+
+def test_it_learns_which_genes_matter():
+    rng = np.random.default_rng(1)
+    rows = rng.integers(SIZES, size=(60, 4))
+    model = Kriging(Features(SIZES, ORDERED))
+    costs = np.sin(rows[:, 2] / 12.0) + (rows[:, 0] == 3)
+    model.learn(rows, costs - costs.mean())
+    one, nothing, other, none = model._learnt[:4]
+    assert min(one, other) > max(nothing, none)
+
+
+def test_a_set_of_very_many_kinds_takes_no_more_room_than_one_of_many():
+    features = Features(np.array([10**12, 4]), np.array([False, False]))
+    assert features(np.array([[10**11, 3]])).shape == (1, KINDS + 4)
+
+
+@given(st.lists(st.floats(-100, 100) | st.just(math.inf), min_size=1, max_size=30))
+def test_levels_keep_the_order_and_failures_are_as_bad_as_the_worst(losses):
+    losses = np.array(losses)
+    levels = levelled(losses)
+    assert np.isfinite(levels).all()
+    usable = np.isfinite(losses)
+    order = np.argsort(losses[usable], kind="stable")
+    assert (np.diff(levels[usable][order]) >= 0).all()
+    if usable.any():
+        assert (levels[~usable] == levels[usable].max()).all()
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=60), st.integers(4, 40))
+def test_what_is_held_are_the_last_trials_and_the_best(losses, most):
+    losses = np.array(losses, dtype=np.float64)
+    held = held_of(losses, most)
+    assert len(held) == len(set(held.tolist())) == min(most, len(losses))
+    assert int(np.argmin(losses)) in held
+    assert set(range(max(len(losses) - most // 2, 0), len(losses))) <= set(held.tolist())
+
+
+def test_few_points_by_chance_come_before_a_model_of_a_small_budget():
+    space = zen.Space(x=range(100))
+    starts = [Model(Task(space, budget=b), ModelSettings()).starts for b in (10, 60, 900, None)]
+    assert starts == [4, 10, 20, 20]
+    assert Model(Task(space), ModelSettings(starts=7)).starts == 7
+
+
+def test_a_memory_that_is_full_does_not_end_the_search():
+    found = zen.search(
+        zen.Space(x=range(40), y=range(40)), lambda p: (p["x"] - 7) ** 2 + (p["y"] - 31) ** 2,
+        engine="model", budget=120, memory=30,
+    )  # fmt: skip
+    assert (found.count, found.best.scores) == (120, (0.0,))
