@@ -191,3 +191,26 @@ def test_the_best_by_no_possible_objective_is_told_to_be_none(hill, objective, w
     zen("run", "hill.py", "--search", "random", "--budget", 2, cwd=hill)
     told = zen("best", "hill", "--objective", objective, cwd=hill, code=2)
     assert words in told.err
+
+
+def test_a_search_that_a_rule_ended_leaves_nothing_to_be_begun(hill):
+    command = ("run", "hill.py", "--search", "exhaustive", "--budget", 50, "--stop", "stall=5")
+    told = zen(*command, cwd=hill)
+    assert "nothing better was found" in told.out
+    again = zen(*command, "--json", cwd=hill).facts
+    assert again["ended"] == "stall"
+    (study,) = zen("list", "--json", cwd=hill).facts
+    assert study["planned"] <= study["experiments"] == study["ok"] < 50
+    assert "not begun" not in zen("status", "hill", cwd=hill).out
+
+
+def test_the_best_of_a_search_is_told_at_the_mean_of_its_repeats(hill):
+    text = PROGRAM.replace('"python3 hill.py"', '"python3 hill.py {s}"')
+    text = text.replace("print(", "import sys\nprint(").replace("y - 7) ** 2", "y) ** 2, 7")
+    text = text.replace("1000 - (x - 31) ** 2 - (y) ** 2, 7", "int(sys.argv[1]) * 100 - x - y")
+    text += "#ZEN$ REPEAT 3 SEED s\n"
+    (hill / "hill.py").write_text(text)
+    told = zen("run", "hill.py", "--search", "exhaustive", "--budget", 4, "--json", cwd=hill)
+    (found,) = zen("best", "hill", "--json", cwd=hill).facts
+    assert told.facts["best"]["value"] == found["scores"]["height"] == 200
+    assert told.facts["best"]["at"] == found["parameters"]

@@ -18,6 +18,15 @@ Database = Annotated[
     ),
 ]
 
+ENDS = {
+    "exhausted": "its engine has nothing more to ask for",
+    "budget": "its points are spent",
+    "time": "its time is over",
+    "target": "its target is reached",
+    "stall": "nothing better was found for as long as it was to wait",
+}
+"""What ended a search, in words."""
+
 
 def add_to(app: typer.Typer) -> None:
     """Put the verb of this file into *app*."""
@@ -202,6 +211,8 @@ def _print_summary(summary: "Summary", db: str | None) -> None:
     typer.echo(", ".join(words))
     if summary.alone:
         typer.echo(f"{summary.alone:,} asked for more CPUs than there are slots, and ran alone")
+    if summary.ended:
+        typer.echo(f"the search ended: {ENDS[summary.ended]}")
     if summary.best is not None:
         best = summary.best
         typer.echo(f"best: {best.goal} = {output.number(best.value)} at {settings(best.at)}")

@@ -89,6 +89,8 @@ class Summary:
     """Somebody stopped it; with --fail-fast, a failure did, and this stays false."""
     failures: tuple[Failures, ...] = ()
     best: Found | None = None
+    ended: str = ""
+    """What ended a search: exhausted, budget, time, target, stall; empty if it is to go on."""
     alone: int = 0
     """Asked for more CPUs than the place has slots, and ran alone with all of them."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from zenturio.annotate import Application, Goal
@@ -12,7 +12,7 @@ from zenturio.errors import InputError, RecordError
 from zenturio.execute import Executor
 from zenturio.experiment import Generator
 from zenturio.failpoints import Failpoint
-from zenturio.record import Lease, Repository
+from zenturio.record import Definition, Lease, Repository
 from zenturio.record.driver import Driver
 from zenturio.study.choose import Chosen
 from zenturio.study.define import Archived, define, foresee_version, open_version
@@ -100,12 +100,13 @@ class Session:
         archived = open_version(self.repository, self.study, definition)
         OPENED()
         with self._lease() as lease:
+            source = self._source(generator)
             run = Run(
                 self.study,
                 lease,
                 self.repository,
                 executor,
-                self._source(generator),
+                source,
                 only=self.only,
                 goals=self.goals,
                 settings=self.settings,
@@ -115,7 +116,16 @@ class Session:
             planned(self.plan(looked_at, known, executor.slots, archived))
             summary = run.drive()
             DRIVEN()
+            return self._concluded(summary, source, definition)
+
+    def _concluded(self, summary: Summary, source: Source, definition: Definition) -> Summary:
+        """What a search came to; one that ended before its budget leaves nothing to be begun."""
+        if not isinstance(source, Searching):
             return summary
+        if source.ended and summary.total != self.experiments:
+            notes = {**definition.notes, "experiments": summary.total}
+            self.repository.open(self.study, replace(definition, notes=notes))
+        return replace(summary, ended=source.ended, best=source.best)
 
     def _source(self, generator: Generator) -> Source:
         """The points in their order, or those that a search asks for."""

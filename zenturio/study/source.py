@@ -14,6 +14,7 @@ from zenturio.experiment import Experiment, Outcome
 from zenturio.search import Budget, Goals, Pilot, Stops, Task, make
 from zenturio.space import Point, Space
 from zenturio.study.goal import score
+from zenturio.study.progress import Found
 
 Make = Callable[[Point], Iterable[Experiment]]
 
@@ -126,6 +127,19 @@ class Searching:
     @property
     def over(self) -> bool:
         return self.pilot.over and not self._ready
+
+    @property
+    def ended(self) -> str:
+        """What ended the search; empty while it goes on, or if it was left."""
+        return self.pilot.ended if self.over else ""
+
+    @property
+    def best(self) -> Found | None:
+        """The best point by the first goal, at the mean of its repeats."""
+        trial = self.pilot.best
+        if trial is None:
+            return None
+        return Found(self._goals[0].expression.text, trial.scores[0], dict(trial.point))
 
     @property
     def total(self) -> int:
