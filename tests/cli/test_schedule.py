@@ -108,3 +108,56 @@ def test_one_is_told_when_compiling_takes_long(capsys, monkeypatch):
     with compiling.compiling_told():
         threading.Event().wait(0.1)
     assert capsys.readouterr().err == ""
+
+
+MOLDABLE = {
+    "tasks": [
+        {"name": "wide", "curve": {"nodes": [1, 2, 3], "seconds": [8, 5, 4]}},
+        {"name": "small", "curve": {"nodes": [1], "seconds": [4]}},
+        {"name": "end", "work": 2},
+    ],
+    "edges": [["wide", "end"], ["small", "end"]],
+}
+NODES = """
+p1 |████████████████████████████████████████████████████████████|
+p2 |████████████████████████████████████████                    |
+p3 |████████████████████████████████████████                    |
+p4 |████████████████████████████████████████                    |
+   0                                                           6 s
+"""
+
+
+def molded(folder, *more, on="identical:4", code=0):
+    (folder / "kwave.json").write_text(json.dumps(MOLDABLE))
+    return zen("schedule", "kwave.json", "--on", on, *more, cwd=folder, code=code)
+
+
+def test_a_plan_of_moldable_tasks_says_on_how_many_nodes_each_runs(tmp_path):
+    facts = molded(tmp_path, "--algorithm", "cpa", "--json").facts
+    assert (facts["algorithm"], facts["makespan"]) == ("cpa", 6)
+    assert [(row["id"], row["nodes"], row["end"]) for row in facts["tasks"]] == [
+        ("wide", 3, 4), ("small", 1, 4), ("end", 1, 6),
+    ]  # fmt: skip
+    metrics = facts["metrics"]
+    assert (metrics["node_seconds"], metrics["paid_seconds"], metrics["unused"]) == (18, 24, 0.25)
+    assert molded(tmp_path, "--algorithm", "cpa", "--set", "polish=0").out.endswith(NODES)
+
+
+def test_a_front_tells_what_there_is_to_choose_from(tmp_path):
+    facts = molded(tmp_path, "--algorithm", "moldable-front", "--json").facts
+    front = facts["notes"]["front"]
+    assert front[0] == {"makespan": 6, "node_seconds": 18}
+    assert front[-1] == {"makespan": 10, "node_seconds": 14}
+
+
+def test_an_objective_of_moldable_tasks_is_a_weight(tmp_path):
+    told = molded(tmp_path, "--algorithm", "cpa", "--objective", "idle", code=2)
+    assert "moldable-static --set alpha=0.2" in told.err
+
+
+def test_machines_that_differ_are_refused_for_moldable_tasks(tmp_path):
+    (tmp_path / "grid.toml").write_text(
+        'name = "g"\n[[machine]]\nname = "a"\n[[machine]]\nname = "b"\nspeed = 2.0\n'
+    )
+    told = molded(tmp_path, "--algorithm", "cpa", on="grid.toml", code=2)
+    assert "machines 'a' and 'b' differ in speed" in told.err

@@ -1,6 +1,8 @@
 """Algorithms that give moldable tasks their nodes."""
 
+import re
 from itertools import pairwise, product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -291,3 +293,17 @@ def test_a_front_reaches_from_the_shortest_guess_to_the_cheapest_plan():
 def test_a_setting_that_no_algorithm_has_is_refused():
     with pytest.raises(InputError, match="did you mean 'alpha'"):
         make("moldable-global", {"alhpa": 0.3})
+
+
+def test_the_page_of_algorithms_has_what_comes_out():
+    page = (Path(__file__).parents[2] / "docs" / "algorithms.md").read_text(encoding="utf-8")
+    cell = r" (\d+) min, ([\d.]+) h, (\d+)% \|"
+    rows = re.findall(rf"^\| ([a-z-]+)((?: [a-z]+=\S+)*) \|{3 * cell}$", page, re.MULTILINE)
+    workflows = [kwave("barrier", 31), kwave("tree", 32), kwave("independent", 64)]
+    assert len(rows) >= 7
+    for name, setting, *figures in rows:
+        chosen = dict(each.split("=") for each in setting.split())
+        plans = [check(make(name, chosen).plan(problem)) for problem in workflows]
+        found = [(p.makespan / 60, p.cost / 3600, p.idle * 100) for p in plans]
+        # logarithms differ in their last digit between processors, and chance goes other ways then
+        assert np.ravel(found) == pytest.approx(np.array(figures, float), rel=0.02, abs=1)

@@ -146,6 +146,12 @@ def _aim(algorithm: str, objective: str) -> dict[str, str]:
         return {"objective": objective}
     if objective == "makespan":
         return {}
+    if describe(algorithm).kind == "moldable":
+        raise InputError(
+            f"{algorithm} takes no objective but the makespan",
+            cure="moldable-global weighs it with the cost, moldable-static with idle nodes: "
+            "--algorithm moldable-static --set alpha=0.2",
+        )
     raise InputError(
         f"{algorithm} cannot make {objective} best: it looks at the makespan",
         cure=f"--algorithm ga --objective {objective}",
@@ -153,43 +159,52 @@ def _aim(algorithm: str, objective: str) -> dict[str, str]:
 
 
 def _tell(plan: "Plan | MoldablePlan", out: Path | None) -> None:
-    from zenturio.schedule import Plan
     from zenturio.schedule.metrics import metrics
 
     tasks = len(plan.end)
     typer.echo(f"{plan.algorithm}: {tasks:,} tasks in {plan.makespan:.6g} s\n")
     rows = [(name, output.number(value)) for name, value in metrics(plan).items()]
     output.table(("metric", "value"), rows, right="lr")
-    if isinstance(plan, Plan) and plan.makespan > 0:
+    if plan.makespan > 0:
         typer.echo("")
         _chart(plan)
     if out is not None:
         typer.echo(f"\n{out}: the plan")
 
 
-def _chart(plan: "Plan") -> None:
-    """For each processor, how much of each of some spans of time it is busy."""
+def _chart(plan: "Plan | MoldablePlan") -> None:
+    """For each processor, or node, how much of each of some spans of time it is busy."""
     import numpy as np
 
-    used = np.unique(plan.processor)
-    names = {int(p): plan.machine(int(np.argmax(plan.processor == p))) for p in used[:SHOWN]}
-    width = max(map(len, names.values()))
-    for processor, name in names.items():
-        typer.echo(f"{name:{width}} |{_bar(plan, processor)}|")
+    from zenturio.schedule import Plan
+
+    if isinstance(plan, Plan):
+        noun, where, start, end = "processors", plan.processor, plan.start, plan.end
+        named = {int(p): plan.machine(int(np.argmax(where == p))) for p in np.unique(where)[:SHOWN]}
+    else:
+        noun, where = "nodes", plan.node
+        start, end = np.repeat(plan.start, plan.counts), np.repeat(plan.end, plan.counts)
+        machines = plan.problem.platform.machines
+        named = {int(n): machines[n].name for n in np.unique(where)[:SHOWN]}
+    width = max(map(len, named.values()))
+    for processor, name in named.items():
+        mine = where == processor
+        typer.echo(f"{name:{width}} |{_bar(start[mine], end[mine], plan.makespan)}|")
     typer.echo(f"{'':{width}} 0{plan.makespan:>{WIDTH}.6g} s")
-    if len(used) > SHOWN:
-        typer.echo(f"{SHOWN} of {len(used):,} processors")
+    used = len(np.unique(where))
+    if used > SHOWN:
+        typer.echo(f"{SHOWN} of {used:,} {noun}")
 
 
-def _bar(plan: "Plan", processor: int) -> str:
+def _bar(start: Any, end: Any, makespan: float) -> str:
     import numpy as np
 
-    mine = np.flatnonzero(plan.processor == processor)
-    mine = mine[np.lexsort((plan.end[mine], plan.start[mine]))]
-    times = np.stack([plan.start[mine], plan.end[mine]], axis=1).ravel()
-    busy = np.cumsum(np.repeat(plan.end[mine] - plan.start[mine], 2) * np.tile([0, 1], len(mine)))
-    marks = np.linspace(0, plan.makespan, WIDTH + 1)
-    shares = np.diff(np.interp(marks, times, busy)) * WIDTH / plan.makespan
+    order = np.lexsort((end, start))
+    start, end = start[order], end[order]
+    times = np.stack([start, end], axis=1).ravel()
+    busy = np.cumsum(np.repeat(end - start, 2) * np.tile([0, 1], len(start)))
+    marks = np.linspace(0, makespan, WIDTH + 1)
+    shares = np.diff(np.interp(marks, times, busy)) * WIDTH / makespan
     return "".join(SHADES[level] for level in np.ceil(shares * 4 - 1e-6).astype(int).clip(0, 4))
 
 
