@@ -50,7 +50,13 @@ def simulate(
             metavar="every=A:B,...", help="Disturb machines: every, lasting, share, failing."
         ),
     ] = "",
-    seed: Annotated[int, typer.Option(min=0, help="Of the disturbances, and the algorithm.")] = 0,
+    iterations: Annotated[
+        str,
+        typer.Option(metavar="N|P", help="Of loops: so many, or ending with this probability."),
+    ] = "",
+    seed: Annotated[
+        int, typer.Option(min=0, help="Of the disturbances, the loops, and the algorithm.")
+    ] = 0,
     runs: Annotated[
         int, typer.Option(min=1, help="Play as often, each time with the next seed.")
     ] = 1,
@@ -69,6 +75,9 @@ def simulate(
     probability of failing=0.05. A plan is followed whatever happens; what decides while it runs may
     do better. Without --plan and --algorithm each task names the machine that it runs on.
 
+    The loops of a workflow are run as often as --iterations says (3), or until they converge: after
+    each iteration with the probability that it says (0.25, if it says nothing).
+
     A stream is several workflows, each with the second at which it arrives, as in gee@0 maxdo@10,
     or with the first, last and stride of several (maxdo@0:600:12); or a file that tells them
     (stream.toml); or online-51. Algorithms of the kind online decide whose task is next; without
@@ -86,13 +95,17 @@ def simulate(
     from zenturio.schedule.request import Request, report
 
     if stream.wanted(workflow, algorithm):
-        if plan is not None or runs > 1:
-            raise InputError("a stream has neither --plan nor --runs", cure="leave them out")
+        if plan is not None or runs > 1 or iterations:
+            raise InputError(
+                "a stream has neither --plan nor --runs nor --iterations", cure="leave them out"
+            )
         found = stream.play(workflow, on, algorithm, set_ or [], perturb, seed)
         _tell_stream(found, out, gantt, json, compared=not algorithm)
         return
     planned = str(plan) if plan else ""
-    asked = Request(workflow[0], on, planned, algorithm, pairs(set_ or []), perturb, seed)
+    asked = Request(
+        workflow[0], on, planned, algorithm, pairs(set_ or []), perturb, seed, iterations
+    )
     with output.waiting("simulating"):
         problem = asked.problem()
         what = asked.what(problem)
@@ -193,6 +206,11 @@ def _write(trace: "Trace", out: Path) -> None:
 
     if trace.left:
         raise InputError(f"{out} is not written: {_left(trace)}")
+    if trace.again:
+        raise InputError(
+            f"{out} is not written: a plan has each task once, and a loop began anew",
+            cure="--iterations 1",
+        )
     write(trace.plan, out)
 
 
@@ -218,6 +236,9 @@ def _tell(trace: "Trace", planned: float | None) -> None:
     lost = sum(run.kind != "ended" for run in trace.runs)
     if lost:
         typer.echo(f"{lost:,} runs came to nothing, after {trace.wasted:.6g} s")
+    if trace.again:
+        typer.echo(f"loops began anew {len(trace.again):,} times")
+        return
     rows = [(name, output.number(value)) for name, value in metrics(trace.plan).items()]
     output.table(("metric", "value"), rows, right="lr")
 

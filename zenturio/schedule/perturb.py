@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zenturio.errors import InputError, did_you_mean
+from zenturio.schedule.loops import Repeats
 from zenturio.schedule.plan import Plan
 from zenturio.schedule.platform import Platform, Step
 from zenturio.schedule.policy import Policy
@@ -105,15 +106,20 @@ def disturbed(
     how: Perturbation,
     seed: int = 0,
     arrivals: ArrayLike | None = None,
+    repeats: Repeats | None = None,
 ) -> Trace:
     """What happens when *what* is played while machines are disturbed, for as long as it takes.
 
-    *arrivals* has for each task when it becomes known.
+    *arrivals* has for each task when it becomes known; loops are run as *repeats* has it.
     """
-    until = max(simulate(problem, what, arrivals=arrivals).events[-1].time, 1.0)
+
+    def play(problem: Problem) -> Trace:
+        return simulate(problem, what, arrivals=arrivals, repeats=repeats)
+
+    until = max(play(problem).events[-1].time, 1.0)
     while True:
         platform = perturbed(problem.platform, how, seed, until)
-        trace = simulate(replace(problem, platform=platform), what, arrivals=arrivals)
+        trace = play(replace(problem, platform=platform))
         if trace.left or trace.makespan <= until:
             return trace
         until *= 2

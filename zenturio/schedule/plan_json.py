@@ -41,7 +41,10 @@ def facts(plan: Plan | MoldablePlan) -> dict[str, Any]:
 
 
 def played(trace: Trace, planned: float | None = None) -> dict[str, Any]:
-    """*trace* as JSON has it: the plan that came of it, if all tasks ended, and all events."""
+    """*trace* as JSON has it: the plan that came of it, if all tasks ended, and all events.
+
+    Of a loop it has the tasks of the last iteration; and no metrics, which are for tasks run once.
+    """
     problem = trace.problem
     names, machines = problem.workflow.names, problem.platform.machines
     events = [
@@ -53,7 +56,8 @@ def played(trace: Trace, planned: float | None = None) -> dict[str, Any]:
     ]
     return {
         "algorithm": trace.algorithm,
-        **({} if trace.left else facts(trace.plan)),
+        **({"notes": _plain(trace.notes)} if trace.left else facts(trace.plan)),
+        **({"metrics": {}} if trace.again else {}),
         "makespan": _finite(trace.makespan),
         "planned": planned,
         "runs": dict(Counter(run.kind for run in trace.runs)),

@@ -13,6 +13,7 @@ from zenturio.schedule.algorithm import make
 from zenturio.schedule.assigned import assigned
 from zenturio.schedule.formats import read_platform
 from zenturio.schedule.generators import instance_of, pairs
+from zenturio.schedule.loops import Repeats
 from zenturio.schedule.metrics import metrics
 from zenturio.schedule.perturb import Perturbation, disturbed
 from zenturio.schedule.plan import Plan
@@ -23,7 +24,16 @@ from zenturio.schedule.problem import Problem
 from zenturio.schedule.simulate import simulate
 from zenturio.schedule.trace import Trace
 
-_OPTIONS = ("--on", "--plan", "--algorithm", "--set", "--perturb", "--seed", "--json")
+_OPTIONS = (
+    "--on",
+    "--plan",
+    "--algorithm",
+    "--set",
+    "--perturb",
+    "--iterations",
+    "--seed",
+    "--json",
+)
 
 
 @dataclass(frozen=True)
@@ -37,6 +47,7 @@ class Request:
     settings: Mapping[str, str] = field(default_factory=dict)
     perturb: str = ""
     seed: int = 0
+    iterations: str = ""
     folder: Path = Path()
     """Where files are looked for."""
 
@@ -61,9 +72,8 @@ class Request:
         seed = given.get("--seed", "0")
         if "" not in given or not seed.isdecimal():
             raise InputError("zen simulate WORKFLOW: a workflow, and a seed that is a number")
-        texts = {
-            each: given.get(f"--{each}", "") for each in ("on", "plan", "algorithm", "perturb")
-        }
+        names = ("on", "plan", "algorithm", "perturb", "iterations")
+        texts = {each: given.get(f"--{each}", "") for each in names}
         return cls(given[""], **texts, settings=pairs(settings), seed=int(seed), folder=folder)
 
     def problem(self, machines: Callable[[str], Platform] = read_platform) -> Problem:
@@ -98,9 +108,19 @@ class Request:
         return Perturbation.read(self.perturb) if self.perturb else None
 
     def played(self, problem: Problem, what: Plan | Policy, seed: int) -> Trace:
-        """What happens with the disturbances of *seed*."""
+        """What happens with the disturbances, and the iterations of loops, of *seed*."""
+        repeats = self._repeats(problem, seed)
         how = self.disturbance
-        return disturbed(problem, what, how, seed) if how else simulate(problem, what)
+        if how is None:
+            return simulate(problem, what, repeats=repeats)
+        return disturbed(problem, what, how, seed, repeats=repeats)
+
+    def _repeats(self, problem: Problem, seed: int) -> Repeats:
+        if self.iterations and not problem.workflow.looped:
+            raise InputError(
+                f"--iterations {self.iterations}: {self.workflow} has no loop", cure="leave it out"
+            )
+        return Repeats.read(self.iterations, seed)
 
     def _file(self, text: str) -> str:
         """*text* as the path of a file in the folder, if it is one: it may be a generator."""
@@ -108,8 +128,12 @@ class Request:
 
 
 def report(trace: Trace) -> bytes:
-    """The metrics of *trace* as a program reports them to the study that it is run by."""
+    """The metrics of *trace* as a program reports them to the study that it is run by.
+
+    Those of a plan are for tasks that are run once: a loop has but its makespan.
+    """
     if trace.left:
         return b""
-    known: dict[str, Any] = {n: v for n, v in metrics(trace.plan).items() if v == v}  # noqa: PLR0124
+    found = {"makespan": trace.makespan} if trace.again else metrics(trace.plan)
+    known: dict[str, Any] = {n: v for n, v in found.items() if v == v}  # noqa: PLR0124
     return json.dumps({**known, "wasted": trace.wasted}).encode() + b"\n"
