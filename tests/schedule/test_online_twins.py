@@ -29,7 +29,9 @@ def platforms(draw):
         for i in range(count)
     )
     latency = draw(st.sampled_from([0.0, 0.5]))
-    return Platform("drawn", machines, default=Link("", "", draw(st.sampled_from([2.0, 8.0])), latency))
+    return Platform(
+        "drawn", machines, default=Link("", "", draw(st.sampled_from([2.0, 8.0])), latency)
+    )
 
 
 @st.composite

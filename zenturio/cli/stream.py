@@ -134,7 +134,7 @@ def _kind(name: str, rows: list[dict[str, Any]]) -> tuple[str, ...]:
     ended = [row for row in rows if row["end"] is not None]
     count = f"{len(ended):,} of {len(rows):,}"
     if not ended:
-        return name, count
+        return name, count, *("",) * 5
     means = [sum(row[key] for row in ended) / len(ended) for key in ("alone", "makespan")]
     slow = [row["slowdown"] for row in ended]
     figures = (*means, sum(slow) / len(slow), min(slow), max(slow))

@@ -89,13 +89,13 @@ class Sharing:
                 out.clear()
                 continue
             flow = max(left, key=lambda f: (self._priority(grid, f, ready[f][0], ahead[f]), -f))
-            found = self._suited(grid, ready[flow], places)
-            if found is None or self._turns:
-                out.add(flow)
-            if found is not None:
-                self._send(grid, *found)
-                ready[flow].remove(found[0])
+            task = ready[flow].pop(0)
+            place = self._suited(grid, task, places)
+            if place is not None:
+                self._send(grid, task, place)
                 sent += 1
+                if self._turns:
+                    out.add(flow)
 
     def _priority(self, grid: Grid, flow: int, task: int, ahead: float) -> float:
         arrival, alone = float(self._ranked.arrival[flow]), float(self._ranked.alone[flow])
@@ -108,16 +108,12 @@ class Sharing:
         may = grid.up if self._policy == "basic" else grid.idle
         return [place for place in range(grid.problem.processors) if may(place)]
 
-    def _suited(self, grid: Grid, tasks: list[int], places: list[int]) -> tuple[int, int] | None:
-        """The first of *tasks* that can run on one of *places*, and where it ends first."""
-        for task in tasks:
-            home = self._home.get(int(grid.problem.group[task]))
-            mine = [place for place in places if home in {None, place}]
-            ends = [(self._finish(grid, task, place), place) for place in mine]
-            end, place = min(ends, default=(inf, -1))
-            if end < inf:
-                return task, place
-        return None
+    def _suited(self, grid: Grid, task: int, places: list[int]) -> int | None:
+        """Where among *places* the *task* ends first, if it can run on any."""
+        home = self._home.get(int(grid.problem.group[task]))
+        mine = [place for place in places if home in {None, place}]
+        end, place = min(((self._finish(grid, task, p), p) for p in mine), default=(inf, -1))
+        return place if end < inf else None
 
     def _finish(self, grid: Grid, task: int, place: int) -> float:
         """When *task*, sent now, would end on *place*."""

@@ -1,9 +1,8 @@
 """Many workflows that share machines as they arrive: whose task is next.
 
-All are those of R. Bolze, F. Desprez, B. Isnard: "Evaluation of Online Multi-Workflow Heuristics
-based on List-Scheduling Algorithms", GWENDIA deliverable L3.3. Inside a workflow the order is that
-of HEFT, its ranks; among them each has its own. A task goes to the idle processor where it ends
-first. Whenever a task ends or a workflow arrives, what is ready is looked at again.
+Inside a workflow the order is that of HEFT, its ranks; among them each has its own. A task goes to
+the idle processor where it ends first. Whenever a task ends or a workflow arrives, what is ready is
+looked at again.
 """
 
 from __future__ import annotations
@@ -45,7 +44,10 @@ class Basic(_Shared):
     """Each task to where it ends first, as soon as it is ready; it may wait there (BASIC).
 
     To compare with: nobody decides whose turn it is, servers run what they are sent in its order.
-    Not for use beside others: slowdowns are as long as the queues. Cost: tasks x processors.
+    Not for use beside others: slowdowns are as long as the queues.
+    Cost: tasks x processors.
+    R. Bolze, F. Desprez, B. Isnard: Evaluation of online multi-workflow heuristics based on
+    list-scheduling algorithms. GWENDIA L3.3 (ANR-06-MDCA-009).
     """
 
     policy = "basic"
@@ -56,7 +58,9 @@ class GHeft(_Shared):
 
     For the end of all, as if they were one workflow. Not while workflows keep coming: what is
     young has long ways, and starves what is nearly done; its slowdowns were the worst of all.
-    Cost: tasks x (workflows that are there + processors), as of all that follow but foft.
+    Cost: tasks x (workflows that are there + processors).
+    R. Bolze, F. Desprez, B. Isnard: Evaluation of online multi-workflow heuristics based on
+    list-scheduling algorithms. GWENDIA L3.3 (ANR-06-MDCA-009).
     """
 
     policy = "g-heft"
@@ -67,6 +71,9 @@ class Aging(_Shared):
 
     A rank counts 1 + age / makespan alone. Milder than g-heft, but most workflows still end
     late, together: aging-exp is better.
+    Cost: tasks x (workflows that are there + processors).
+    R. Bolze, F. Desprez, B. Isnard: Evaluation of online multi-workflow heuristics based on
+    list-scheduling algorithms. GWENDIA L3.3 (ANR-06-MDCA-009).
     """
 
     policy = "aging"
@@ -77,6 +84,9 @@ class AgingExp(_Shared):
 
     A rank counts e ** (1 + age / makespan alone), so that soon age alone decides. With foft the
     fairest: slowdowns lie close together. Not where the mean slowdown is all that counts: srpt.
+    Cost: tasks x (workflows that are there + processors).
+    R. Bolze, F. Desprez, B. Isnard: Evaluation of online multi-workflow heuristics based on
+    list-scheduling algorithms. GWENDIA L3.3 (ANR-06-MDCA-009).
     """
 
     policy = "aging-exp"
@@ -87,6 +97,9 @@ class Fcfs(_Shared):
 
     For a promise that anybody understands. Not for small workflows among large ones: they wait
     as long, and suffer most.
+    Cost: tasks x (workflows that are there + processors).
+    R. Bolze, F. Desprez, B. Isnard: Evaluation of online multi-workflow heuristics based on
+    list-scheduling algorithms. GWENDIA L3.3 (ANR-06-MDCA-009).
     """
 
     policy = "fcfs"
@@ -97,6 +110,9 @@ class Srpt(_Shared):
 
     For the lowest mean slowdown, if many workflows are small. Not where large ones must not
     starve: they wait while small ones keep coming.
+    Cost: tasks x (workflows that are there + processors).
+    R. Bolze, F. Desprez, B. Isnard: Evaluation of online multi-workflow heuristics based on
+    list-scheduling algorithms. GWENDIA L3.3 (ANR-06-MDCA-009).
     """
 
     policy = "srpt"
@@ -109,6 +125,8 @@ class Foft(_Shared):
     by its makespan alone. With aging-exp the fairest, and next to srpt in the mean. Not for
     streams of huge workflows: each time, all that is left of each is planned again.
     Cost: events x tasks that are there x processors.
+    R. Bolze, F. Desprez, B. Isnard: Evaluation of online multi-workflow heuristics based on
+    list-scheduling algorithms. GWENDIA L3.3 (ANR-06-MDCA-009).
     """
 
     policy = "foft"

@@ -55,7 +55,7 @@ class Desk(NamedTuple):
     open: Any
     """Its tasks that have not ended."""
     out: Any
-    """Whether a workflow cannot be chosen: its turn is over, or nothing that is idle suits it."""
+    """Whether the turn of a workflow is over."""
     ahead: Any
     """How long each workflow would still take, if all were for it."""
     free: Any
@@ -69,6 +69,7 @@ class Desk(NamedTuple):
     codes: Any
     """The heap of ends."""
     aside: Any
+    """Ready tasks that no idle processor suits."""
 
 
 class Guess(NamedTuple):
@@ -203,7 +204,7 @@ def serve(
         now.out[flow] = False
         if policy == FOFT and now.count[flow] > 0:
             now.ahead[flow] = foresee(numbers, tasks, now, guess, flow, time, where) - time
-    sent = 0
+    sent, passed = 0, 0
     while idle > 0:
         flow = first_of(tasks, policy, now, active, time)
         if flow == NONE:
@@ -213,18 +214,24 @@ def serve(
             for each in active:
                 now.out[each] = False
             continue
-        task, place, begin = suited(numbers, tasks, policy, now, guess, flow, time)
-        now.out[flow] = place == NONE or turns
-        if place != NONE:
-            now.home[tasks.group[task]] = place
-            now.free[place] = begin + numbers.work[task] * numbers.pace[numbers.row[task], place]
-            now.busy[place] += 1
-            start[task], end[task], where[task] = begin, now.free[place], place
-            guess.end[task], guess.where[task] = end[task], place
-            push(now.times, now.codes, running, end[task], task)
-            running += 1
-            sent += 1
-            idle -= policy != BASIC
+        task = next_of(tasks, now, flow)
+        place, begin = suited(numbers, tasks, policy, now, guess, task, time)
+        if place == NONE:
+            now.aside[passed] = task
+            passed += 1
+            continue
+        now.out[flow] = turns
+        now.home[tasks.group[task]] = place
+        now.free[place] = begin + numbers.work[task] * numbers.pace[numbers.row[task], place]
+        now.busy[place] += 1
+        start[task], end[task], where[task] = begin, now.free[place], place
+        guess.end[task], guess.where[task] = end[task], place
+        push(now.times, now.codes, running, end[task], task)
+        running += 1
+        sent += 1
+        idle -= policy != BASIC
+    for i in range(passed):
+        wait(tasks, now, now.aside[i])
     return running
 
 
@@ -260,28 +267,13 @@ def judge(tasks: Any, policy: Any, now: Any, flow: Any, task: Any, time: Any) ->
 
 @njit(cache=True)
 def suited(
-    numbers: Any, tasks: Any, policy: Any, now: Any, guess: Any, flow: Any, time: Any
+    numbers: Any, tasks: Any, policy: Any, now: Any, guess: Any, task: Any, time: Any
 ) -> Any:
-    """The best ready task of *flow* that some idle processor suits, which one, and from when on.
-
-    It is no longer ready then. Where none suits, all stay.
-    """
-    passed, found = 0, (NONE, NONE, time)
-    while now.count[flow] > 0:
-        task = next_of(tasks, now, flow)
-        home = now.home[tasks.group[task]]
-        guess.free[:] = now.free
-        if policy != BASIC:
-            guess.free[now.busy > 0] = np.inf
-        place, begin = soonest(numbers, guess, home, task, time)
-        if place != NONE:
-            found = (task, place, begin)
-            break
-        now.aside[passed] = task
-        passed += 1
-    for i in range(passed):
-        wait(tasks, now, now.aside[i])
-    return found
+    """On which idle processor *task* ends first, if any suits it, and from when on."""
+    guess.free[:] = now.free
+    if policy != BASIC:
+        guess.free[now.busy > 0] = np.inf
+    return soonest(numbers, guess, now.home[tasks.group[task]], task, time)
 
 
 @njit(cache=True)
