@@ -29,7 +29,8 @@ def simulate(
     workflow: Annotated[
         list[str],
         typer.Argument(
-            help="A file, or a generator such as wien2k:kpoints=50; or a stream of them."
+            metavar="WORKFLOW...",
+            help="A file, or a generator such as wien2k:kpoints=50; or a stream of them.",
         ),
     ],
     on: Annotated[
