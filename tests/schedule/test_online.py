@@ -9,8 +9,20 @@ from hypothesis import strategies as st
 
 from schedule.test_online_twins import platforms, streams
 from zenturio.errors import InputError, NotFoundError
-from zenturio.schedule import Machine, Platform, Step, Task, Workflow, check, faults, identical
+from zenturio.schedule import (
+    Machine,
+    Platform,
+    Problem,
+    Step,
+    Task,
+    Workflow,
+    check,
+    faults,
+    identical,
+)
 from zenturio.schedule.algorithm import describe, make
+from zenturio.schedule.algorithms.heft import heft
+from zenturio.schedule.generators import generate
 from zenturio.schedule.generators.bioinformatics import Gee, MaxDo, Online51
 from zenturio.schedule.kernels.priority import POLICIES, Standing, priority
 from zenturio.schedule.online import Online
@@ -176,6 +188,22 @@ def test_priorities_need_no_workflow():
         "srpt": True,
         "foft": True,
     }
+
+
+def test_each_priority_is_the_formula_of_the_paper():
+    of = Standing(rank=2, arrival=5, age=10, alone=4, remaining=8, ahead=2)
+    found = {policy: priority(policy, of) for policy in POLICIES}
+    assert found.pop("aging-exp") == pytest.approx(math.log(2 * math.exp(1 + 10 / 4)))
+    assert found == {
+        "basic": -5, "g-heft": 2, "aging": 7, "fcfs": -5, "srpt": 1 / 8, "foft": 3,
+    }  # fmt: skip
+
+
+def test_alone_is_what_heft_takes():
+    flows = [generate("layered", {"tasks": 30}, seed).workflow for seed in range(3)]
+    online = Online(stream(*((flow, 5) for flow in flows)), identical(3))
+    makespans = [heft(Problem.of(flow, identical(3))).makespan for flow in flows]
+    assert online.play("srpt").alone.tolist() == makespans
 
 
 def test_great_age_overflows_nothing():

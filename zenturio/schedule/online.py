@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from zenturio.errors import InputError, NotFoundError, did_you_mean
-from zenturio.schedule.algorithms.heft import heft
 from zenturio.schedule.evaluate import numbers, orders_by
 from zenturio.schedule.kernels.priority import POLICIES
-from zenturio.schedule.listing import mean_delays, mean_times, upward_ranks
+from zenturio.schedule.listing import listed, mean_delays, mean_times, upward_ranks
 from zenturio.schedule.perturb import Perturbation, disturbed
 from zenturio.schedule.plan import Plan
 from zenturio.schedule.platform import Platform
@@ -21,7 +20,7 @@ from zenturio.schedule.sharing import By, Ranked, Sharing
 from zenturio.schedule.simulate import simulate
 from zenturio.schedule.stream import Stream
 from zenturio.schedule.streamed import Streamed
-from zenturio.schedule.workflow import Floats
+from zenturio.schedule.workflow import Floats, Indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +63,7 @@ class Online:
     def ranked(self) -> Ranked:
         problem = self.problem
         mean = mean_times(problem)
-        rank = upward_ranks(problem, mean, mean_delays(problem))
-        order = orders_by(problem, -rank)
+        rank, order = _ranks(problem)
         owner = self.stream.owner
         return Ranked(
             self.stream.arrivals, self._alone(), owner, self.stream.first,
@@ -82,7 +80,7 @@ class Online:
         for each in self.stream.submissions:
             flow = each.workflow
             if id(flow) not in known:
-                known[id(flow)] = heft(Problem.of(flow, self.platform)).makespan
+                known[id(flow)] = _heft(Problem.of(flow, self.platform))
             if not known[id(flow)] > 0:
                 raise InputError(
                     f"workflow {each.name!r} takes no time", cure="give its tasks some work"
@@ -123,3 +121,14 @@ class Online:
             problem.after.task.astype(np.int64),
         )
         return numbers(problem), tasks
+
+
+def _ranks(problem: Problem) -> tuple[Floats, Indices]:
+    """The ranks of HEFT, and the tasks in the order that they make."""
+    rank = upward_ranks(problem, mean_times(problem), mean_delays(problem))
+    return rank, orders_by(problem, -rank)
+
+
+def _heft(problem: Problem) -> float:
+    """The makespan of HEFT."""
+    return listed(problem, "heft", _ranks(problem)[1]).makespan
