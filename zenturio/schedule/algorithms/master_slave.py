@@ -40,16 +40,21 @@ class MasterSlave:
         if events[0].kind == "began":
             self._ready = Ready(grid.problem)
             self._level: list[int] = grid.problem.workflow.level.tolist()
+            self._row: list[int] = grid.problem.row.tolist()
             self._rank = [0] * grid.problem.tasks
         self._ready.see(grid, events)
         for event in events:
             if event.kind == "ended":
                 self._learn(grid, event.task)
+        full: set[int] = set()  # rows of paces whose processors are all busy: none is sought again
         for task in sorted(self._ready.tasks, key=lambda t: (self._level[t], self._rank[t], t)):
             where = self._ready.bound(task)
-            if where is None:
+            row = self._row[task]
+            if where is None and row not in full:
                 able = self._ready.possible(grid, task)
                 where = next((p for p in able if grid.idle(p)), None)
+                if where is None:
+                    full.add(row)
             if where is not None:
                 self._ready.send(grid, task, where)
 
