@@ -84,3 +84,35 @@ def test_another_objective_can_be_given(hill):
 )
 def test_what_cannot_be_drawn_says_what_would_be_right(hill, options, words):
     assert words in zen("plot", "one", *options, cwd=hill, code=2).err
+
+
+def test_the_answer_to_a_query_is_drawn(hill):
+    query = "SELECT x % 2 AS odd, height / 1000 AS share FROM study_one WHERE x > 0"
+    told = zen("plot", "--query", query, "--x", "odd", "--y", "share", "-o", "-", cwd=hill).out
+    assert told.startswith("mean share over odd")
+    count = zen("sql", f"SELECT count(*) AS n FROM ({query})", "--json", cwd=hill).facts["rows"]
+    assert told.rstrip().endswith("{0} of {0} rows".format(*count[0]))
+
+
+def test_a_query_is_drawn_into_a_file_of_any_kind(hill):
+    query = "SELECT 'low' AS level, height FROM study_one"
+    parts = ("--kind", "box", "--x", "level", "--y", "height")
+    zen("plot", "--query", query, *parts, "--title", "Heights", cwd=hill)
+    assert "Heights" in (hill / "plot.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), "nothing to draw"),
+        (("one", "--query", "SELECT 1"), "one and --query"),
+        (("--query", "SELECT 1 AS a", "--where", "a > 0"), "say it in the SELECT"),
+        (("--query", "SELECT 1 AS a", "--kind", "pareto"), "name the study"),
+        (("--query", "SELECT 1 AS a", "--x", "a", "--y", "b"), "there is no column 'b'"),
+        (("--query", "DELETE FROM studies", "--x", "a", "--y", "b"), "refused"),
+    ],
+)
+def test_a_query_that_cannot_be_drawn_is_refused(hill, options, words):
+    told = zen("plot", *options, "-o", "-", cwd=hill, code=None)
+    assert told.code in (2, 6)
+    assert words in told.err

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from zenturio.show.charts import Kind
 
 TERMINAL = "-"
+DRAWN = 200_000
+"""Rows of a query that are drawn at most."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -23,8 +25,11 @@ def add_to(app: typer.Typer) -> None:
 
 def plot(
     study: Annotated[
-        list[str], typer.Argument(help="The study; for the kinds of a search, one or several.")
-    ],
+        list[str] | None,
+        typer.Argument(
+            metavar="[STUDY]...", help="The study; for the kinds of a search, one or several."
+        ),
+    ] = None,
     kind: Annotated[
         str,
         typer.Option(
@@ -60,6 +65,9 @@ def plot(
     ] = "",
     title: Annotated[str, typer.Option(help="The title, if not what is shown.")] = "",
     where: Where = None,
+    query: Annotated[
+        str, typer.Option(metavar="SELECT...", help="Draw what zen sql answers, not a study.")
+    ] = "",
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="FILE.html, .png, .svg, .pdf; - is the terminal."),
@@ -70,7 +78,8 @@ def plot(
     """Draw a study: a page in a browser, or a picture.
 
     Examples: zen plot matmul --x n --y gflops --color threads --log x -o gflops.svg; zen plot
-    matmul --kind convergence -o -
+    matmul --kind convergence -o -; zen plot --query "SELECT n, wtime / threads AS share FROM
+    study_matmul" --x n --y share
     """
     from zenturio.errors import InputError
     from zenturio.show import chart, save, sketch
@@ -88,8 +97,12 @@ def plot(
         "title": title,
     }
     condition = expression(where, "--where")
+    study = study or []
+    _check_source(study, query, kind in AIMED, where, objective)
     with opened(db) as repository:
-        if kind in AIMED:
+        if query:
+            table, more = _answer(repository, query), {"x": x, "y": y, "z": z}
+        elif kind in AIMED:
             table = visited_for(
                 cast("Kind", kind), repository, study, condition, objective, y, wishes
             )
@@ -104,7 +117,7 @@ def plot(
                 )
             table, more = _rows(repository, study[0], kind, condition, x, y, z)
     found = chart(table, kind, **(wishes | more))  # type: ignore[arg-type] # it is checked
-    path = out or Path(f"{'-'.join(study)}.html".replace("/", "-"))
+    path = out or Path(f"{'-'.join(study) or 'plot'}.html".replace("/", "-"))
     facts = {"picture": str(path), "kind": kind, "rows": len(table)}
     if str(path) != TERMINAL:
         save(found, path)
@@ -113,6 +126,35 @@ def plot(
         said = sketch(found)
         facts |= {"lines": said}
     output.facts(facts) if json else typer.echo("\n".join(said))
+
+
+def _check_source(
+    study: list[str], query: str, aimed: bool, where: str | None, objective: str
+) -> None:
+    """Either a study or a query, and beside a query nothing that belongs to a study."""
+    from zenturio.errors import InputError
+
+    if bool(study) == bool(query):
+        said = f"{' '.join(study)} and --query" if query else "nothing to draw"
+        raise InputError(said, cure="a study, as zen list shows them, or --query 'SELECT ...'")
+    if query and (where or objective):
+        name = "--where" if where else "--objective"
+        raise InputError(f"{name} with --query", cure="say it in the SELECT")
+    if query and aimed:
+        raise InputError("this kind shows the search of a study", cure="name the study")
+
+
+def _answer(repository: Any, query: str) -> Any:
+    """The answer to *query* as a table: all of it, for nobody sees what a picture leaves out."""
+    from zenturio.errors import InputError
+    from zenturio.query import Limits, raw
+
+    found = raw(repository, query, Limits(rows=DRAWN, seconds=60.0))
+    if found.notes:
+        raise InputError(f"more than {DRAWN:,} rows to draw", cure="GROUP BY what is drawn")
+    table = found.frame()
+    table.attrs["noun"] = "rows"
+    return table
 
 
 def _rows(
