@@ -19,6 +19,7 @@ Waits = Mapping[int, Sequence[tuple[int, float]]]
 class Outlook:
     """What a schedule of the remainder promises."""
 
+    now: float
     rest: Remainder
     places: Mapping[int, int]
     """The processor of each task that is left."""
@@ -33,12 +34,12 @@ class Outlook:
     def last(self) -> float:
         """When this iteration ends, and with it all, if there is no other."""
         soon = (end for task, end in self.end.items() if task not in self.rest.later)
-        return max(soon, default=0.0)
+        return max(soon, default=self.now)
 
     @property
     def whole(self) -> float:
         """When all that is left ends, also what is left for another iteration."""
-        return max(self.end.values(), default=0.0)
+        return max(self.end.values(), default=self.now)
 
 
 def outlook(
@@ -58,7 +59,7 @@ def outlook(
     for task in order:
         begin = max(free[places[task]], grid.arrival(task, places[task]))
         _run(grid, task, waits[task], where, free, end, begin)
-    return Outlook(rest, places, order, end, _alone(grid, order, inside, places))
+    return Outlook(grid.now, rest, places, order, end, _alone(grid, order, inside, places))
 
 
 def in_turn(rest: Remainder, waits: Waits, ranks: Mapping[int, float]) -> list[int]:
