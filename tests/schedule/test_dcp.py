@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schedule import examples, naive_listing, naive_paths
+from zenturio.errors import InputError
 from zenturio.schedule import Problem, Task, Workflow, check, identical
-from zenturio.schedule.algorithm import make
+from zenturio.schedule.algorithm import describe, make
 from zenturio.schedule.generators import generate
 
 SWEEPS = ["sweep", "ptg", "otg", "itg"]
@@ -88,3 +89,15 @@ def test_a_workflow_without_tasks_takes_no_time(name):
 def test_the_worked_example_of_heft_is_shorter_by_the_critical_path():
     assert planned("dcp", examples.topcuoglu()).makespan == 76
     assert planned("xdcp", examples.topcuoglu()).makespan == 78
+
+
+def test_settings_may_stand_behind_the_name():
+    problem = examples.master_slave()
+    plan = planned("xdcp:formulas=printed,threshold=1", problem)
+    same = planned("xdcp", problem, formulas="printed", threshold=1)
+    assert plan.notes == same.notes != planned("xdcp", problem).notes
+    assert plan.algorithm == describe("xdcp:threshold=1").name == "xdcp"
+    with pytest.raises(InputError, match="'threshold' is no setting"):
+        make("xdcp:threshold")
+    with pytest.raises(InputError, match="no setting 'treshold'"):
+        make("xdcp:treshold=1")

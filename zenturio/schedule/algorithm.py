@@ -11,7 +11,7 @@ from zenturio import plugins
 from zenturio.errors import PluginError
 from zenturio.schedule.plan import Plan
 from zenturio.schedule.problem import Problem
-from zenturio.search.settings import NoSettings, Setting, described, settings_of
+from zenturio.search.settings import NoSettings, Setting, described, pairs, settings_of
 
 Kind = Literal["static", "just-in-time", "moldable", "online", "dynamic", "exact"]
 
@@ -41,16 +41,22 @@ def names() -> list[str]:
 
 
 def describe(name: str) -> Description:
-    """What the algorithm *name* does, and what can be set."""
+    """What the algorithm *name* does, with settings behind it or not, and what can be set."""
+    name = name.partition(":")[0]
     found = _found(name)
     about, _, more = (inspect.getdoc(found) or "").partition("\n")
     return Description(name, found.kind, about, more.strip(), described(_settings(found)))
 
 
 def make(name: str, settings: Mapping[str, Any] | None = None, seed: int = 0) -> Any:
-    """The algorithm *name*; InputError if there is none, or no such setting."""
+    """The algorithm ``NAME``, or with settings behind it: ``NAME:key=value,...``.
+
+    InputError if there is none, or no such setting.
+    """
+    name, _, rest = name.partition(":")
     found = _found(name)
-    return found(settings_of(_settings(found), settings or {}, name), seed)
+    given = {**(settings or {}), **pairs(rest.split(",") if rest else [])}
+    return found(settings_of(_settings(found), given, name), seed)
 
 
 def _found(name: str) -> Any:

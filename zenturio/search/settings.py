@@ -81,6 +81,17 @@ def _described(each: Any, hint: Any) -> Setting:
     )
 
 
+def pairs(texts: list[str]) -> dict[str, str]:
+    """``key=value`` texts as a dictionary."""
+    found = {}
+    for text in texts:
+        key, sign, value = text.partition("=")
+        if not sign:
+            raise InputError(f"{text!r} is no setting", cure="write NAME=VALUE")
+        found[key.strip()] = value.strip()
+    return found
+
+
 def settings_of(kind: type[S], given: Mapping[str, Any], engine: str = "") -> S:
     """*given* values, texts among them, as settings; InputError with all that is wrong."""
     known = {each.name: each for each in described(kind)}

@@ -7,9 +7,9 @@ from zenturio.schedule.generators.generator import (
     generate,
     instance_of,
     names,
-    pairs,
 )
 from zenturio.schedule.testbeds import grid_2005
+from zenturio.search.settings import pairs
 
 __all__ = [
     "Description",

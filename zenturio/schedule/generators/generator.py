@@ -12,7 +12,7 @@ from zenturio.errors import InputError, NotFoundError, did_you_mean
 from zenturio.schedule.formats import Instance, read_instance
 from zenturio.schedule.formats.document import there
 from zenturio.schedule.generators import bioinformatics, kwave, layered, recipe, sweeps, wien2k
-from zenturio.search.settings import Setting, described, settings_of
+from zenturio.search.settings import Setting, described, pairs, settings_of
 
 
 class Generator(Protocol):
@@ -88,17 +88,6 @@ def instance_of(text: str, settings: Mapping[str, Any] | None = None, seed: int 
         return read_instance(text)
     given = dict(settings or {}) | pairs(rest.split(",") if rest else [])
     return generate(name, {k: v for k, v in given.items() if k != "seed"}, _seed(given, seed))
-
-
-def pairs(texts: list[str]) -> dict[str, str]:
-    """``key=value`` texts as a dictionary."""
-    found = {}
-    for text in texts:
-        key, sign, value = text.partition("=")
-        if not sign:
-            raise InputError(f"{text!r} is no setting", cure="write NAME=VALUE")
-        found[key.strip()] = value.strip()
-    return found
 
 
 def _seed(given: Mapping[str, Any], seed: int) -> int:

@@ -11,10 +11,10 @@ from zenturio.errors import InputError
 from zenturio.schedule.formats import Instance
 from zenturio.schedule.formats.document import Document, read_text, read_toml, there
 from zenturio.schedule.generators.bioinformatics import Online51
-from zenturio.schedule.generators.generator import instance_of, pairs
+from zenturio.schedule.generators.generator import instance_of
 from zenturio.schedule.platform import Platform, identical
 from zenturio.schedule.stream import Stream, Submission
-from zenturio.search.settings import settings_of
+from zenturio.search.settings import pairs, settings_of
 
 STREAMS: Mapping[str, Any] = {"online-51": Online51}
 MOST = 10**6
