@@ -29,7 +29,8 @@ class Cpa:
     """More nodes for the critical path while it outweighs the area, then the longest way first.
 
     For short makespans at once, and the one to try first. Not where cost counts: moldable-global
-    weighs it. Cost: tasks x nodes steps, each as long as a walk over the workflow.
+    weighs it. Cost: tasks x nodes steps, each as long as a walk over the workflow: a second for a
+    thousand tasks, half a minute for ten thousand; as published a third of that.
     A. Radulescu, A. van Gemund: A low-cost approach towards mixed task and data parallel
     scheduling. ICPP 2001. As published: until=balance polish=0. By default it goes on beyond the
     balance, takes the best plan on the way, or one that gives all tasks the same number of nodes
