@@ -27,8 +27,6 @@ class Outlook:
     """The order in which processors are to run them."""
     end: Mapping[int, float]
     """When each task ends that is left or runs."""
-    alone: float
-    """How long what is left takes by itself, beginning now on idle machines."""
 
     @property
     def last(self) -> float:
@@ -59,7 +57,17 @@ def outlook(
     for task in order:
         begin = max(free[places[task]], grid.arrival(task, places[task]))
         _run(grid, task, waits[task], where, free, end, begin)
-    return Outlook(grid.now, rest, places, order, end, _alone(grid, order, inside, places))
+    return Outlook(grid.now, rest, places, order, end)
+
+
+def alone(grid: Grid, found: Outlook) -> float:
+    """How long what is left takes by itself, if it begins now on idle machines."""
+    waits = _inside(grid, found.rest)
+    free = dict.fromkeys(found.places.values(), 0.0)
+    end: dict[int, float] = {}
+    for task in found.order:
+        _run(grid, task, waits[task], found.places, free, end, free[found.places[task]])
+    return max(end.values(), default=0.0)
 
 
 def in_turn(rest: Remainder, waits: Waits, ranks: Mapping[int, float]) -> list[int]:
@@ -103,14 +111,6 @@ def _outside(grid: Grid, inside: Waits, running: Mapping[int, float]) -> Waits:
             if other in found:
                 found[other].append((task, float(flow.data[edge])))
     return found
-
-
-def _alone(grid: Grid, order: Sequence[int], waits: Waits, places: Mapping[int, int]) -> float:
-    free = dict.fromkeys(places.values(), 0.0)
-    end: dict[int, float] = {}
-    for task in order:
-        _run(grid, task, waits[task], places, free, end, free[places[task]])
-    return max(end.values(), default=0.0)
 
 
 def _run(

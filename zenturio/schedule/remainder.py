@@ -21,6 +21,7 @@ State = Literal["queued", "running", "completed", "failed"]
 """``failed``: it was lost with its machine, and was not sent again."""
 Tasks = frozenset[int]
 Edges = frozenset[int]
+Turns = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,12 @@ def remainder(
     states: Sequence[State],
     contracts: Mapping[int, float],
     factor: float,
-    course: Sequence[int] | None = None,
+    course: Turns | None = None,
 ) -> Remainder:
     """The graph A_t: Nodes_Migr and Nodes_Queued, Edges_DAG without Edges_Migr and Edges_Queued.
 
     *contracts* has by which part tasks that run are behind: those beyond *factor* migrate.
-    *course* is `course` of the workflow, for those who ask often.
+    *course* is `course_of` the workflow, for those who ask often.
     """
     moved, waiting = migrating(flow, states, contracts, factor), queued(flow, states)
     between = edges_between(flow, moved | waiting)
@@ -117,24 +118,20 @@ def edges_migrating(flow: Workflow, queued: Tasks, migrating: Tasks) -> Edges:
     return _edges(waits[flow.sources] & moves[flow.targets])
 
 
-def edges_closing(
-    flow: Workflow, edges: Iterable[int], course: Sequence[int], later: Tasks
-) -> Edges:
+def edges_closing(flow: Workflow, edges: Iterable[int], course: Turns, later: Tasks) -> Edges:
     """Edges_Queued: those of *edges* that lead back, where tasks run in the order of *course*.
 
     What is *later* runs after all else.
     """
-    ends = zip(flow.sources.tolist(), flow.targets.tolist(), strict=True)
-    turn = {i: (a in later, course[a]) >= (b in later, course[b]) for i, (a, b) in enumerate(ends)}
-    return frozenset(edge for edge in edges if turn[edge])
+    place = course + len(flow) * _mask(flow, later)
+    return _edges(place[flow.sources] >= place[flow.targets]).intersection(edges)
 
 
-def course_of(flow: Workflow) -> list[int]:
+def course_of(flow: Workflow) -> Turns:
     """For each task, how many run before it in an iteration."""
     place = np.empty(len(flow), np.int64)
     place[once(flow, loops(flow)).order] = np.arange(len(flow))
-    found: list[int] = place.tolist()
-    return found
+    return place
 
 
 def _ends_on(flow: Workflow, task: int) -> str:

@@ -12,7 +12,7 @@ from zenturio.schedule.algorithm import Kind, describe, make
 from zenturio.schedule.contract import breach, contract
 from zenturio.schedule.generators import pairs
 from zenturio.schedule.grid import Grid
-from zenturio.schedule.outlook import Outlook, outlook
+from zenturio.schedule.outlook import Outlook, alone, outlook
 from zenturio.schedule.policy import sequence
 from zenturio.schedule.remainder import Remainder, State, course_of, remainder
 from zenturio.schedule.snapshot import seconds, snapshot
@@ -235,9 +235,7 @@ class _Course:
 
     def _note(self, found: Outlook, late: int) -> None:
         names = [self._flow.names[task] for task in sorted(found.rest.migrating)]
-        facts = (
-            self._grid.now, self._iteration, len(found.rest.tasks), found.alone, found.last,
-            late, names,
-        )  # fmt: skip
+        count, by_itself = len(found.rest.tasks), alone(self._grid, found)
+        facts = (self._grid.now, self._iteration, count, by_itself, found.last, late, names)
         for column, fact in zip(self._notes.values(), facts, strict=True):
             column.append(fact)
