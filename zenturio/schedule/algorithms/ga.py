@@ -1,0 +1,121 @@
+"""The genetic algorithm to use: seeded, memetic, anytime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, ClassVar
+
+import numpy as np
+
+from zenturio.schedule.algorithm import Kind
+from zenturio.schedule.algorithms.cpop import Cpop
+from zenturio.schedule.algorithms.min_min import MaxMin, MinMin, Sufferage
+from zenturio.schedule.algorithms.peft import Peft
+from zenturio.schedule.bounds import gap, lower_bound
+from zenturio.schedule.cases import FREE, affordable, case_of, order_of, plan_of, ranked
+from zenturio.schedule.plan import Plan
+from zenturio.schedule.problem import Problem
+from zenturio.search.settings import setting
+
+_SLICE = 1_000_000
+"""Tasks placed between two looks at the clock, and at the keyboard."""
+_SEEDED = 2000
+"""Tasks up to which plans of slower heuristics are among the first."""
+_HEURISTICS = (Cpop, Peft, MinMin, MaxMin, Sufferage)
+
+
+@dataclass(frozen=True)
+class GaSettings:
+    evaluations: int | None = setting(
+        None, "plans that are tried; auto: as many as fit into about a second", low=1
+    )
+    seconds: float | None = setting(
+        None, "how long it may take; with it no two runs need be equal", low=0
+    )
+    population: int = setting(40, "plans that are kept", low=2)
+    mutation: float = setting(0.3, "chance of each further move in a child", low=0, high=0.9)
+    tries: int = setting(20, "moves of critical tasks without use that end an improvement", low=0)
+
+
+class Ga:
+    """A genetic algorithm that begins with the list heuristics and improves every plan: the best.
+
+    Evolves the order of tasks as well as where they run. A child has its tasks moved as late and
+    then as early as they may be, and its critical tasks moved elsewhere, before it is judged. It
+    is never worse than HEFT; it ends when no plan can be better (notes: bound), or after so many
+    evaluations, and the same seed makes the same plan.
+    For every workflow whose plan is worth a second. Not for a million tasks: take heft.
+    Cost: evaluations x (edges + tasks x their like on a processor that end later).
+    """
+
+    kind: ClassVar[Kind] = "static"
+    Settings: ClassVar[type[GaSettings]] = GaSettings
+
+    def __init__(self, settings: GaSettings | None = None, seed: int = 0) -> None:
+        self._settings = settings or GaSettings()
+        self._seed = seed
+
+    def plan(self, problem: Problem) -> Plan:
+        from zenturio.schedule.kernels.memetic import evolve, ripen  # noqa: PLC0415 - loads Numba
+        from zenturio.search.kernels.chance import stream  # noqa: PLC0415
+
+        chosen, began = self._settings, monotonic()
+        limit = chosen.evaluations or affordable(problem)
+        case, bound, state = case_of(problem), lower_bound(problem), stream(self._seed)
+        orders, genes = self._first(problem, limit)
+        if case.loose:
+            genes[:] = FREE
+        marks = np.empty((len(orders), 2))
+        count = ripen(case, orders, genes, marks, chosen.tries, bound, state)
+        first, last, born = marks[:, 0].min(), 0, 0
+        slices = max(1, _SLICE // max(problem.tasks, 1))
+        while (ended := self._ended(marks, bound, count, limit, began)) is None:
+            stop = count + slices if chosen.seconds else min(limit, count + slices)
+            count, found, children = evolve(
+                case, orders, genes, marks, chosen.tries, chosen.mutation, bound, state, count, stop
+            )
+            last, born = found or last, born + children
+        best = np.lexsort((marks[:, 1], marks[:, 0]))[0]
+        makespan = float(marks[best, 0])
+        notes = {
+            "evaluations": int(count),
+            "children": born,
+            "found": int(last),
+            "first": float(first),
+            "bound": bound,
+            "gap": gap(makespan, bound),
+            "ended": ended,
+        }
+        return plan_of(problem, case, "ga", orders[best], genes[best], notes)
+
+    def _ended(self, marks: Any, bound: float, count: int, limit: int, began: float) -> str | None:
+        if marks[:, 0].min() <= bound:
+            return "bound"
+        seconds = self._settings.seconds
+        if seconds:
+            return "seconds" if monotonic() - began >= seconds else None
+        return "evaluations" if count >= limit else None
+
+    def _first(self, problem: Problem, limit: int) -> tuple[Any, Any]:
+        """Orders and genes of the first plans: HEFT's, of other heuristics, by changed ranks.
+
+        A twentieth of the evaluations may be theirs, but HEFT's is always there.
+        """
+        count = min(self._settings.population, max(2, limit // 200))
+        rng = np.random.default_rng(self._seed)
+        others = _others(problem)[: count - 1]
+        orders = ranked(problem, count, rng)
+        genes = np.full((count, problem.tasks), FREE, np.int32)
+        for at, plan in enumerate(others, 1):
+            orders[-at], genes[-at] = order_of(plan), plan.processor
+        return orders, genes
+
+
+def _others(problem: Problem) -> list[Plan]:
+    """The plans of other heuristics, where they are quick and sure to be plans."""
+    if problem.grouped or problem.tasks > _SEEDED:
+        return []
+    made: list[Callable[[], Any]] = list(_HEURISTICS)
+    return [each().plan(problem) for each in made]

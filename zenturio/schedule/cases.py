@@ -1,0 +1,114 @@
+"""Problems as the kernels that search for plans want them, the plans to begin with, and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zenturio.errors import InputError
+from zenturio.schedule.evaluate import numbers, orders_by
+from zenturio.schedule.listing import mean_delays, mean_times, upward_ranks
+from zenturio.schedule.plan import Plan
+from zenturio.schedule.problem import Problem
+from zenturio.schedule.workflow import Floats, Indices
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from zenturio.schedule.kernels.placing import Case
+
+FREE = -1
+"""A gene that leaves it to the decoder where a group runs."""
+_PLACEMENTS = 5_000_000
+"""How many tasks are placed if nobody says how many plans: less than a second."""
+_FEWEST, _MOST = 50, 50_000
+
+
+def eligible(problem: Problem) -> tuple[Indices, NDArray[np.bool_]]:
+    """For each group, by the number of its first task, a row of where all its tasks can run."""
+    fits = np.isfinite(problem.pace)
+    if not problem.grouped:
+        return problem.row, fits
+    members: dict[int, set[int]] = {}
+    for group, row in zip(problem.group.tolist(), problem.row.tolist(), strict=True):
+        members.setdefault(group, set()).add(row)
+    kinds: dict[frozenset[int], int] = {}
+    kind = np.zeros(problem.tasks, np.int32)
+    for group, rows in members.items():
+        kind[group] = kinds.setdefault(frozenset(rows), len(kinds))
+        if not fits[list(rows)].all(axis=0).any():
+            task = problem.workflow.task(group)
+            raise InputError(
+                f"no machine of {problem.platform.name} can run all tasks of {task.machine!r}",
+                cure="tasks that share an abstract machine need one that suits them all",
+            )
+    return kind, np.array([fits[list(rows)].all(axis=0) for rows in kinds])
+
+
+def case_of(problem: Problem) -> Case:
+    """*problem* for the kernels of ``placing`` and what is built upon them."""
+    from zenturio.schedule.kernels.placing import Case  # noqa: PLC0415 - loads Numba
+
+    forth, after = numbers(problem), problem.after
+    back = forth._replace(
+        start=after.start.astype(np.uint64),
+        parent=after.task.astype(np.uint32),
+        data=problem.workflow.data[after.edge],
+        latency=np.ascontiguousarray(problem.latency.T),
+        slowness=np.ascontiguousarray(problem.slowness.T),
+    )
+    kind, fits = eligible(problem)
+    alike = bool((problem.pace == problem.pace[:, :1]).all()) and not problem.grouped
+    return Case(
+        forth,
+        back,
+        problem.group.astype(np.uint32),
+        kind.astype(np.uint32),
+        np.ascontiguousarray(fits),
+        alike and not forth.moves,
+    )
+
+
+def ranked(problem: Problem, count: int, rng: np.random.Generator) -> NDArray[np.uint32]:
+    """Orders by the longest way to an end: that of HEFT first, then ever other times and delays.
+
+    The second takes the fastest processor for each task, the third no transfers; from then on
+    chance changes times, some little, some much.
+    """
+    mean, delays = mean_times(problem), mean_delays(problem)
+    ways = [(mean, delays), (_least(problem), delays), (mean, np.zeros_like(delays))]
+    while len(ways) < count:
+        times, moved = ways[len(ways) % 3]
+        spread = rng.uniform(0.05, 0.6)
+        ways.append((times * rng.uniform(1 - spread, 1 + spread, len(times)), moved))
+    ranks = np.array([upward_ranks(problem, *way) for way in ways[:count]])
+    return np.ascontiguousarray(orders_by(problem, -ranks), np.uint32)
+
+
+def plan_of(
+    problem: Problem, case: Case, algorithm: str, order: Any, genes: Any, notes: dict[str, Any]
+) -> Plan:
+    """The plan that *order* and *genes* stand for."""
+    from zenturio.schedule.kernels.placing import board_of, decode  # noqa: PLC0415
+
+    board = board_of(problem.tasks, problem.processors)
+    decode(case, case.forth, order, genes, board)
+    return Plan(problem, algorithm, board.place.astype(np.int32), board.start, board.end, notes)
+
+
+def order_of(plan: Plan) -> NDArray[np.uint32]:
+    """The tasks of *plan* as they start, each behind what it waits for."""
+    at = np.empty(plan.problem.tasks, np.int64)
+    at[plan.problem.order] = np.arange(len(at))
+    return np.lexsort((at, plan.end, plan.start)).astype(np.uint32)
+
+
+def affordable(problem: Problem) -> int:
+    """How many plans can be tried in less than a second, and for a large problem a little more."""
+    return min(max(_PLACEMENTS // max(problem.tasks, 1), _FEWEST), _MOST)
+
+
+def _least(problem: Problem) -> Floats:
+    found: Floats = problem.work * problem.pace.min(axis=1)[problem.row]
+    return found

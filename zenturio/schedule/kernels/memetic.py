@@ -1,0 +1,139 @@
+"""A population of plans that inherit from each other, and learn before they are judged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from zenturio.schedule.kernels.placing import backwards, board_of, decode
+from zenturio.schedule.kernels.varying import critical, cross, move
+from zenturio.search.kernels.chance import below, unit
+
+
+@njit(cache=True)
+def settled(case: Any, order: Any, genes: Any, board: Any) -> Any:
+    """The makespan of a plan; its genes are then where its tasks run, unless they stay free."""
+    found = decode(case, case.forth, order, genes, board)
+    if not case.loose:
+        genes[:] = board.home
+    return found
+
+
+@njit(cache=True)
+def justified(case: Any, order: Any, genes: Any, board: Any) -> Any:
+    """Every task as late as it may be, then as early; fills *order* and returns the makespan.
+
+    On *board* is the plan before, and then the plan after. It is not longer but for rounding.
+    """
+    turned = np.empty_like(order)
+    backwards(order, board.end, turned)
+    decode(case, case.back, turned, genes, board)
+    backwards(turned, board.end, order)
+    return settled(case, order, genes, board)
+
+
+@njit(cache=True)
+def climb(case: Any, order: Any, genes: Any, board: Any, tries: Any, bound: Any, state: Any) -> Any:
+    """Improves a plan until *tries* moves of critical tasks have been of no use.
+
+    Returns its makespan, the sum of its ends, and how often a plan was decoded. Of plans that are
+    as long, the one whose tasks end earlier is better: else most moves would go nowhere.
+    """
+    path = np.empty(len(order), np.int64)
+    best, total, count = settled(case, order, genes, board), board.end.sum(), 3
+    trial, there = order.copy(), genes.copy()
+    found = justified(case, trial, there, board)
+    if found <= best:
+        order[:], genes[:] = trial, there
+        best, total = found, board.end.sum()
+    else:
+        settled(case, order, genes, board)
+        count += 1
+    length, left = critical(case.forth, board, state, path), tries
+    while left > 0 and best > bound:
+        trial[:], there[:] = order, genes
+        move(case, trial, there, np.uint32(path[below(state, length)]), state)
+        found = settled(case, trial, there, board)
+        count += 1
+        ends = board.end.sum()
+        left = tries if found < best else left - 1
+        if found < best or (found == best and ends <= total):
+            best, total = found, ends
+            order[:], genes[:] = trial, there
+            length = critical(case.forth, board, state, path)
+    return best, total, count
+
+
+@njit(cache=True)
+def ahead(marks: Any, one: Any, other: Any) -> Any:
+    """Whether plan *one* is better than *other*."""
+    if marks[one, 0] != marks[other, 0]:
+        return marks[one, 0] < marks[other, 0]
+    return marks[one, 1] < marks[other, 1]
+
+
+@njit(cache=True)
+def ripen(
+    case: Any, orders: Any, genes: Any, marks: Any, tries: Any, bound: Any, state: Any
+) -> Any:
+    """Improves each of the first plans, and fills *marks*; how often a plan was decoded."""
+    board, count = board_of(orders.shape[1], len(case.forth.node)), 0
+    for i in range(len(orders)):
+        marks[i, 0], marks[i, 1], used = climb(
+            case, orders[i], genes[i], board, tries, bound, state
+        )
+        count += used
+    return count
+
+
+@njit(cache=True)
+def winner(marks: Any, state: Any) -> Any:
+    """The better of two that chance takes."""
+    one, other = below(state, len(marks)), below(state, len(marks))
+    return other if ahead(marks, other, one) else one
+
+
+@njit(cache=True)
+def evolve(
+    case: Any,
+    orders: Any,
+    genes: Any,
+    marks: Any,
+    tries: Any,
+    mutation: Any,
+    bound: Any,
+    state: Any,
+    count: Any,
+    stop: Any,
+) -> Any:
+    """Children, one by one, each for the worst of the plans, until *stop* plans were decoded.
+
+    *count* were before. Returns how many they are now, at which the best was found (0: before),
+    and how many children were born. A child whose like is there already is not taken.
+    """
+    board, born, last = board_of(orders.shape[1], len(case.forth.node)), 0, 0
+    order, child = np.empty_like(orders[0]), np.empty_like(genes[0])
+    best = marks[:, 0].min()
+    while count < stop and best > bound:
+        mother, father = winner(marks, state), winner(marks, state)
+        cross(
+            case, orders[mother], orders[father], genes[mother], genes[father], state, order, child
+        )
+        while unit(state) < mutation:
+            move(case, order, child, np.uint32(below(state, len(order))), state)
+        found, total, used = climb(case, order, child, board, tries, bound, state)
+        count, born = count + used, born + 1
+        worst, twin = 0, False
+        for i in range(len(marks)):
+            twin |= marks[i, 0] == found and marks[i, 1] == total
+            if ahead(marks, worst, i):
+                worst = i
+        better = found < marks[worst, 0] or (found == marks[worst, 0] and total < marks[worst, 1])
+        if better and not twin:
+            orders[worst], genes[worst] = order, child
+            marks[worst, 0], marks[worst, 1] = found, total
+        if found < best:
+            best, last = found, count
+    return count, last, born
