@@ -140,6 +140,15 @@ def test_the_sample_graphs_have_the_parents_of_the_papers_formulas():
         assert parents(itg)[f"T2.{j}"] == [x for x in range(1, 28) if 3 * (j - 1) < x <= 3 * j]
 
 
+def test_trees_side_by_side_have_the_size_that_the_paper_prints():
+    out = made("otg", pst=4, branches=3, trees=2).workflow
+    into = made("itg", pst=4, branches=3, trees=2).workflow
+    assert len(out) == len(into) == 3**4 - 1
+    assert layers(out) == [2, 6, 18, 54] == layers(into)[::-1]
+    assert parents(out)["T2.4"] == [2]
+    assert parents(into)["T4.2"] == [4, 5, 6]
+
+
 @pytest.mark.parametrize(("branches", "step"), [(3, 1), (4, 2), (2, 5)])
 def test_densified_trees_too(branches, step):
     given_ = {"pst": 3, "branches": branches, "step": step, "narrow": 7}

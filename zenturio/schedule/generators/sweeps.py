@@ -131,15 +131,20 @@ class Ptg(Sizes):
         return self.made("ptg", counts, joins, np.random.default_rng(seed))
 
 
+_TREES = "trees side by side: lambda - 1 of them have lambda ** pst - 1 subtasks, as printed"
+"""One tree has the layers that section IV-C gives, and so many subtasks only if lambda is 2."""
+
+
 @dataclass(frozen=True)
 class Otg(Sizes):
     """OTG: an out-tree, figure 10(b); Table II has 10 layers of branches 2, or 7 of 3."""
 
     pst: int = setting(10, "#PST: layers", low=1, high=20)
     branches: int = setting(2, "lambda: subtasks that follow one", low=2, high=100)
+    trees: int = setting(1, _TREES, low=1, high=1000)
 
     def instance(self, seed: int) -> Instance:
-        counts = _few("otg", _powers(self.branches, self.pst), 0)
+        counts = _few("otg", _powers(self.trees, self.branches, self.pst), 0)
         joins = [_out(count, self.branches) for count in counts[:-1]]
         return self.made("otg", counts, joins, np.random.default_rng(seed))
 
@@ -150,15 +155,16 @@ class Itg(Sizes):
 
     pst: int = setting(10, "#PST: layers", low=1, high=20)
     branches: int = setting(2, "lambda: subtasks that one follows", low=2, high=100)
+    trees: int = setting(1, _TREES, low=1, high=1000)
 
     def instance(self, seed: int) -> Instance:
-        counts = _few("itg", _powers(self.branches, self.pst), 0)[::-1]
+        counts = _few("itg", _powers(self.trees, self.branches, self.pst), 0)[::-1]
         joins = [_out(count, self.branches)[::-1] for count in counts[1:]]
         return self.made("itg", counts, joins, np.random.default_rng(seed))
 
 
-def _powers(base: int, count: int) -> list[int]:
-    found = [1]
+def _powers(first: int, base: int, count: int) -> list[int]:
+    found = [first]
     while len(found) < count and sum(found) <= MOST:
         found.append(found[-1] * base)
     return found
