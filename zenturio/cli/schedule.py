@@ -27,7 +27,9 @@ def add_to(app: typer.Typer) -> None:
 
 
 def schedule(
-    workflow: Annotated[str, typer.Argument(help="A file, or a generator such as wien2k:kpoints=50.")],
+    workflow: Annotated[
+        str, typer.Argument(help="A file, or a generator such as wien2k:kpoints=50.")
+    ],
     on: Annotated[
         str, typer.Option("--on", metavar="PLATFORM", help="A file or identical:N; else its own.")
     ] = "",
