@@ -14,13 +14,13 @@ STEPS = 12
 """How often what is learnt about genes is bettered at a time."""
 STRIDE = 0.2
 """The longest step, in logarithms."""
-NOISES = (-6.0, 0.0)
+NOISES = (-6.0, 1.0)
 """Logarithms of how much may be chance, as a share of what is not, where learning begins."""
-NOISE_RANGE = (-14.0, 1.0)
+NOISE_RANGE = (-14.0, 2.0)
 WEIGHT_RANGE = (-9.0, 9.0)
 DOUBT = 2.0
 """How far from what is usual a gene is expected to be, in logarithms."""
-NOISE_DOUBT = 4.0
+NOISE_DOUBT = 12.0
 """The same of chance."""
 KINDS = 1024
 """So many values of a set without order are told apart; of more, some pass for the same."""

@@ -21,7 +21,7 @@ ROUNDS = 4
 """How often candidates are made from the best candidates."""
 POOL = 20
 """Of how many good rows new candidates are made."""
-LEVEL = 0.1
+LEVEL = 0.3
 """The less, the more the differences among the best trials count."""
 
 
@@ -55,24 +55,29 @@ class Model(Walker):
 
     def walk(self) -> Walk:
         model = Kriging(Features(self.genome.sizes, self.genome.ordered))
-        rows = self.genome.drawn(self.rng, self.starts)
-        losses = (yield rows)[:, 0]
+        yield self.genome.drawn(self.rng, self.starts)
         learnt = 0
         while True:
+            rows, losses = self._tried()
             held = held_of(losses, self._settings.memory)
             costs = levelled(losses[held])
             if len(rows) >= GROWN * learnt:
                 model.learn(rows[held], costs)
                 learnt = len(rows)
             model.fit(rows[held], costs)
-            asked = self._promising(model, rows, losses)
-            rows = np.concatenate([rows, asked])
-            losses = np.concatenate([losses, (yield asked)[:, 0]])
+            yield self._promising(model, rows[np.argsort(losses, kind="stable")[:POOL]])
 
-    def _promising(self, model: Kriging, rows: Ints, losses: Reals) -> Ints:
+    def _tried(self) -> tuple[Ints, Reals]:
+        """All that it was told of, those among it that it did not ask for too."""
+        width = 8 * self.genome.length
+        rows = np.frombuffer(b"".join(row[:width] for row in self.known), dtype=np.int64)
+        losses = np.array([worth[0] for row, worth in self.known.items() if row])
+        return rows.reshape(-1, self.genome.length), losses
+
+    def _promising(self, model: Kriging, pool: Ints) -> Ints:
         """The candidates that may be the best, of which the better ones had descendants."""
-        count, pool = self._settings.candidates, rows[np.argsort(losses, kind="stable")[:POOL]]
-        best, worth = np.empty((0, rows.shape[1]), dtype=np.int64), np.empty(0)
+        count = self._settings.candidates
+        best, worth = np.empty((0, pool.shape[1]), dtype=np.int64), np.empty(0)
         wishes = [self.genome.drawn(self.rng, count // 3), self._varied(pool, count)]
         for _ in range(ROUNDS):
             new = self.unseen(np.unique(self.genome.repaired(np.concatenate(wishes)), axis=0))
@@ -83,7 +88,9 @@ class Model(Walker):
             order = np.argsort(worth[first], kind="stable")[:POOL]
             best, worth = best[order], worth[first][order]
             if not len(best):
-                return self.unseen(self.genome.drawn(self.rng, count))[:1]
+                anywhere = self.genome.drawn(self.rng, count)
+                new = self.unseen(anywhere)
+                return (new if len(new) else anywhere)[:1]
             wishes = [self._varied(best, count)]
         return best[: self._settings.batch]
 

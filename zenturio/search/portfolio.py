@@ -23,8 +23,8 @@ LOST = 1000
 
 @dataclass(frozen=True)
 class PortfolioSettings:
-    engines: str = setting("ga,hill,anneal,random", "which engines, separated by commas")
-    round: int = setting(10, "points that an engine is asked for when it is its turn", low=1)
+    engines: str = setting("model,ga,hill", "which engines, separated by commas")
+    round: int = setting(4, "points that an engine is asked for when it is its turn", low=1)
     curiosity: float = setting(0.5, "how much those are favoured that had few turns", low=0)
 
 
@@ -92,6 +92,9 @@ class Portfolio:
             turn = self._turn
             if turn is None or trial.point not in turn.away:
                 continue
+            for member in self._members:
+                if member is not turn.member:
+                    member.search.tell([trial])
             turn.away.subtract([trial.point])
             turn.away += Counter()  # without those of which there is none left
             turn.tried.append(trial)
