@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Literal
 from zenturio.errors import InputError
 from zenturio.schedule.algorithm import Kind, describe, make
 from zenturio.schedule.contract import breach, contract
-from zenturio.schedule.generators import pairs
 from zenturio.schedule.grid import Grid
 from zenturio.schedule.outlook import Outlook, alone, outlook
 from zenturio.schedule.policy import sequence
@@ -56,13 +55,13 @@ class Hybrid:
 
     def __init__(self, settings: HybridSettings | None = None, seed: int = 0) -> None:
         self.settings = settings or HybridSettings()
-        name, _, rest = self.settings.static.partition(":")
+        name = self.settings.static
         kind = describe(name).kind
         if kind != "static":
             raise InputError(
                 f"static={name}: that is {kind}", cure="zen algorithms shows which are static"
             )
-        self.static = make(name, pairs(rest.split(",") if rest else []), seed)
+        self.static = make(name, {}, seed)
         self._course: _Course | None = None
 
     def react(self, grid: Grid, events: Sequence[Event]) -> None:
