@@ -53,6 +53,9 @@ class Goals:
         """What *scores* are worth; all infinite if one of them is missing or is no number."""
         if len(scores) != len(self._signs):
             return self.worst
+        if len(scores) == 1:  # nearly always, and for each trial
+            (score,), (sign,) = scores, self._signs
+            return self.worst if score is None or not math.isfinite(score) else (sign * score,)
         found = []
         for score, sign in zip(scores, self._signs, strict=True):
             if score is None or not math.isfinite(score):
