@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zenturio.errors import InputError
 from zenturio.schedule.evaluate import numbers, orders_by
 from zenturio.schedule.listing import mean_delays, mean_times, upward_ranks
 from zenturio.schedule.plan import Plan
 from zenturio.schedule.problem import Problem
-from zenturio.schedule.workflow import Floats, Indices
+from zenturio.schedule.workflow import Floats
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,27 +22,6 @@ FREE = -1
 _PLACEMENTS = 5_000_000
 """How many tasks are placed if nobody says how many plans: less than a second."""
 _FEWEST, _MOST = 50, 50_000
-
-
-def eligible(problem: Problem) -> tuple[Indices, NDArray[np.bool_]]:
-    """For each group, by the number of its first task, a row of where all its tasks can run."""
-    fits = np.isfinite(problem.pace)
-    if not problem.grouped:
-        return problem.row, fits
-    members: dict[int, set[int]] = {}
-    for group, row in zip(problem.group.tolist(), problem.row.tolist(), strict=True):
-        members.setdefault(group, set()).add(row)
-    kinds: dict[frozenset[int], int] = {}
-    kind = np.zeros(problem.tasks, np.int32)
-    for group, rows in members.items():
-        kind[group] = kinds.setdefault(frozenset(rows), len(kinds))
-        if not fits[list(rows)].all(axis=0).any():
-            task = problem.workflow.task(group)
-            raise InputError(
-                f"no machine of {problem.platform.name} can run all tasks of {task.machine!r}",
-                cure="tasks that share an abstract machine need one that suits them all",
-            )
-    return kind, np.array([fits[list(rows)].all(axis=0) for rows in kinds])
 
 
 def case_of(problem: Problem) -> Case:
@@ -58,14 +36,12 @@ def case_of(problem: Problem) -> Case:
         latency=np.ascontiguousarray(problem.latency.T),
         slowness=np.ascontiguousarray(problem.slowness.T),
     )
-    kind, fits = eligible(problem)
     alike = bool((problem.pace == problem.pace[:, :1]).all()) and not problem.grouped
     return Case(
         forth,
         back,
         problem.group.astype(np.uint32),
-        kind.astype(np.uint32),
-        np.ascontiguousarray(fits),
+        np.ascontiguousarray(np.isfinite(problem.pace)),
         alike and not forth.moves,
     )
 

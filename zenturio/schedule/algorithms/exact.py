@@ -11,7 +11,7 @@ from zenturio.errors import PlaceError
 from zenturio.schedule.algorithm import Kind
 from zenturio.schedule.algorithms.ga import Ga, GaSettings
 from zenturio.schedule.bounds import gap, lower_bound
-from zenturio.schedule.cases import FREE, case_of, eligible, order_of, plan_of
+from zenturio.schedule.cases import FREE, case_of, order_of, plan_of
 from zenturio.schedule.plan import Plan
 from zenturio.schedule.problem import Problem
 from zenturio.search.settings import setting
@@ -145,9 +145,9 @@ class _Model:
 
     def _places(self) -> None:
         problem = self.problem
-        kind, fits = eligible(problem)
+        fits = np.isfinite(problem.pace)
         for group in np.unique(problem.group).tolist():
-            places = np.flatnonzero(fits[kind[group]]).tolist()
+            places = np.flatnonzero(fits[problem.row[group]]).tolist()
             self.on[group] = {p: self.model.new_bool_var(f"on{group}_{p}") for p in places}
             self.model.add_exactly_one(self.on[group].values())
             hint = int(self.first.processor[group])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, ClassVar
@@ -11,6 +10,7 @@ import numpy as np
 
 from zenturio.schedule.algorithm import Kind
 from zenturio.schedule.algorithms.cpop import Cpop
+from zenturio.schedule.algorithms.heft import Heft
 from zenturio.schedule.algorithms.min_min import MaxMin, MinMin, Sufferage
 from zenturio.schedule.algorithms.peft import Peft
 from zenturio.schedule.bounds import gap, lower_bound
@@ -19,11 +19,12 @@ from zenturio.schedule.plan import Plan
 from zenturio.schedule.problem import Problem
 from zenturio.search.settings import setting
 
+_ENDLESS = 1 << 62
 _SLICE = 1_000_000
 """Tasks placed between two looks at the clock, and at the keyboard."""
 _SEEDED = 2000
 """Tasks up to which plans of slower heuristics are among the first."""
-_HEURISTICS = (Cpop, Peft, MinMin, MaxMin, Sufferage)
+_HEURISTICS = (Heft, Cpop, Peft, MinMin, MaxMin, Sufferage)
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Ga:
         from zenturio.search.kernels.chance import stream  # noqa: PLC0415
 
         chosen, began = self._settings, monotonic()
-        limit = chosen.evaluations or affordable(problem)
+        limit = chosen.evaluations or (_ENDLESS if chosen.seconds else affordable(problem))
         case, bound, state = case_of(problem), lower_bound(problem), stream(self._seed)
         orders, genes = self._first(problem, limit)
         if case.loose:
@@ -72,7 +73,7 @@ class Ga:
         first, last, born = marks[:, 0].min(), 0, 0
         slices = max(1, _SLICE // max(problem.tasks, 1))
         while (ended := self._ended(marks, bound, count, limit, began)) is None:
-            stop = count + slices if chosen.seconds else min(limit, count + slices)
+            stop = min(limit, count + slices)
             count, found, children = evolve(
                 case, orders, genes, marks, chosen.tries, chosen.mutation, bound, state, count, stop
             )
@@ -94,8 +95,8 @@ class Ga:
         if marks[:, 0].min() <= bound:
             return "bound"
         seconds = self._settings.seconds
-        if seconds:
-            return "seconds" if monotonic() - began >= seconds else None
+        if seconds and monotonic() - began >= seconds:
+            return "seconds"
         return "evaluations" if count >= limit else None
 
     def _first(self, problem: Problem, limit: int) -> tuple[Any, Any]:
@@ -109,13 +110,11 @@ class Ga:
         orders = ranked(problem, count, rng)
         genes = np.full((count, problem.tasks), FREE, np.int32)
         for at, plan in enumerate(others, 1):
-            orders[-at], genes[-at] = order_of(plan), plan.processor
+            orders[-at], genes[-at] = order_of(plan), plan.processor[problem.group]
         return orders, genes
 
 
 def _others(problem: Problem) -> list[Plan]:
-    """The plans of other heuristics, where they are quick and sure to be plans."""
-    if problem.grouped or problem.tasks > _SEEDED:
-        return []
-    made: list[Callable[[], Any]] = list(_HEURISTICS)
-    return [each().plan(problem) for each in made]
+    """The plans of heuristics, as far as they are quick."""
+    some: tuple[Any, ...] = _HEURISTICS if problem.tasks <= _SEEDED else _HEURISTICS[:1]
+    return [each().plan(problem) for each in some]

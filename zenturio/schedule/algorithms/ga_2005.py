@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zenturio.schedule.algorithm import Kind
-from zenturio.schedule.cases import eligible
 from zenturio.schedule.evaluate import evaluate, makespans, numbers, orders_by
 from zenturio.schedule.listing import mean_delays, mean_times, upward_ranks
 from zenturio.schedule.metrics import METRICS, Gauge, metric
@@ -146,6 +145,5 @@ class Ga2005:
 
 def _alleles(problem: Problem, groups: NDArray[Any]) -> list[NDArray[np.uint32]]:
     """Where each group can run."""
-    kind, fits = eligible(problem)
-    tables = [np.flatnonzero(row).astype(np.uint32) for row in fits]
-    return [tables[kind[group]] for group in groups]
+    tables = [np.flatnonzero(row).astype(np.uint32) for row in np.isfinite(problem.pace)]
+    return [tables[row] for row in problem.row[groups]]

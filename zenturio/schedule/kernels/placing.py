@@ -13,16 +13,16 @@ NONE = -1
 
 
 class Case(NamedTuple):
-    """A problem, forwards and backwards in time, and where the tasks of a group may run."""
+    """A problem, forwards and backwards in time."""
 
     forth: Any
     """Its ``Numbers``."""
     back: Any
     """Those of the problem in which every edge points the other way."""
     group: Any
-    kind: Any
-    """For each group, which row of *fits* is its own."""
+    """Of each task, the number of the first of its group."""
     fits: Any
+    """For each row of ``pace``, where it is finite: the same for all tasks of a group."""
     loose: bool
     """Whether all processors are alike, and data take no time: then genes stay free."""
 
@@ -109,12 +109,12 @@ def soonest(case: Any, numbers: Any, board: Any, task: Any) -> Any:
     """The processor on which *task* ends first; of equal ones the first."""
     best: Any = np.inf
     found: Any = np.uint64(0)
-    work, row, kind = numbers.work[task], numbers.row[task], case.kind[case.group[task]]
+    work, row = numbers.work[task], numbers.row[task]
     first, stop, least = numbers.start[task], numbers.start[task + np.uint64(1)], 0.0
     for edge in range(first, stop):
         least = max(least, board.end[numbers.parent[edge]])
     for place in range(np.uint64(len(numbers.node))):
-        if not case.fits[kind, place]:
+        if not case.fits[row, place]:
             continue
         length = work * numbers.pace[row, place]
         if least + length >= best:

@@ -95,7 +95,7 @@ def later(case: Any, order: Any, at: Any, state: Any) -> None:
 @njit(cache=True)
 def drawn(case: Any, group: Any, state: Any) -> Any:
     """A processor by chance where *group* may run."""
-    fits = case.fits[case.kind[group]]
+    fits = case.fits[case.forth.row[group]]
     place = below(state, len(fits))
     while not fits[place]:
         place = below(state, len(fits))
@@ -108,7 +108,8 @@ def swap(case: Any, genes: Any, one: Any, other: Any) -> None:
     here, there = genes[one], genes[other]
     if min(here, there) == FREE:
         return
-    if case.fits[case.kind[one], there] and case.fits[case.kind[other], here]:
+    row = case.forth.row
+    if case.fits[row[one], there] and case.fits[row[other], here]:
         genes[one], genes[other] = there, here
 
 
