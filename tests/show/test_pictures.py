@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 
+import pandas as pd
 import pytest
 from PIL import Image
 
@@ -56,6 +57,25 @@ def test_twelve_colours_are_told_apart_by_colour_and_dash():
     }
     assert len(looks) == 12
     assert len({palette.colour(i, 12, ordered=True) for i in range(12)}) == 12
+
+
+@pytest.mark.parametrize(
+    ("points", "marks", "mode"), [(40, 40, "lines+markers"), (400, 40, "lines")]
+)
+def test_marks_do_not_hide_a_line_of_many_points(points, marks, mode):
+    table = pd.DataFrame({"x": range(points), "y": range(points)})
+    line = chart(table, "line", x="x", y="y")
+    (trace,) = plotly_figure(line).data
+    assert trace.mode == mode
+    assert image(line, "svg").count(b'style="fill: #0072b2') == marks
+
+
+def test_a_box_shows_the_mean_and_says_so():
+    table = pd.DataFrame({"x": list("aaaaabb"), "y": [1, 1, 1, 1, 6, 2, 3]})
+    box = chart(table, "box", x="x", y="y")
+    assert box.note.startswith("box: quartiles, median and mean")
+    assert plotly_figure(box).data[0].boxmean
+    assert image(box, "svg").count(b"fill: #1a1a1a; stroke: #ffffff") == 2
 
 
 def test_colours_differ_in_lightness_on_a_scale():

@@ -160,7 +160,7 @@ def _box(table: Table) -> Chart:
     parts = table.parts
     y = table.value_axis("y", parts["value"])
     places = levels(parts["x"])
-    table.notes.append("box: quartiles and median; whiskers: within 1.5 box lengths")
+    table.notes.append("box: quartiles, median and mean; whiskers: within 1.5 box lengths")
     groups = {
         key_of(key): tuple(map(float, column))
         for key, column in parts.groupby(

@@ -18,6 +18,9 @@ SCALE = ("#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 """By their names in matplotlib; every colour has its own."""
 
+MARKED = 40
+"""Marks on a line at most: more of them would hide it."""
+
 DASHES = ("solid", "dashed", "dotted", "dashdot")
 """What tells colours apart that come again."""
 

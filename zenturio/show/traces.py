@@ -56,7 +56,7 @@ def lines(panel: Panel, chart: Chart) -> list[Any]:
             x=series.x,
             y=series.y,
             error_y=_bars(series),
-            mode="lines+markers",
+            mode="lines+markers" if len(series.x) <= palette.MARKED else "lines",
             line={
                 "color": _colour(series, chart),
                 "dash": DASHES[palette.dash(series.rank, ordered=chart.ordered)],
@@ -118,6 +118,7 @@ def boxes(panel: Panel, chart: Chart) -> list[Any]:
                 fillcolor=colour + "40",
                 quartilemethod="linear",
                 boxpoints="outliers",
+                boxmean=True,
                 offsetgroup=str(series.rank),
                 **_common(series),
             )
