@@ -1,7 +1,6 @@
 """What ``zen simulate`` does with workflows that arrive one after the other."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -11,7 +10,6 @@ from zenturio.cli import output
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from zenturio.schedule.online import Online
     from zenturio.schedule.streamed import Streamed
 
 WIDTH = 60
@@ -23,10 +21,9 @@ FAIR = ("fairness_interquartile", "fairness_std")
 
 def wanted(words: Sequence[str], algorithm: str) -> bool:
     """Whether *words* are a stream, or *algorithm* plays nothing else."""
-    from zenturio.schedule.algorithm import describe
-    from zenturio.schedule.generators.streams import is_stream
+    from zenturio.schedule import streaming
 
-    return is_stream(words) or (bool(algorithm) and describe(algorithm).kind == "online")
+    return streaming.wanted(words, algorithm)
 
 
 def play(
@@ -34,22 +31,13 @@ def play(
 ) -> "list[Streamed]":
     """The stream under *algorithm*, or under all that there are for streams."""
     from zenturio.cli.compiling import compiling_told
-    from zenturio.errors import InputError
-    from zenturio.schedule.algorithm import describe, make
+    from zenturio.schedule import streaming
     from zenturio.schedule.generators import pairs
-    from zenturio.schedule.perturb import Perturbation
 
-    if algorithm and describe(algorithm).kind != "online":
-        kind = describe(algorithm).kind
-        raise InputError(
-            f"{algorithm} is {kind}: it does not share machines among workflows",
-            cure=f"--algorithm {', '.join(_names())}",
-        )
-    chosen = [algorithm] if algorithm else _names()
-    online = _online(words, on, seed)
-    how = Perturbation.read(perturb) if perturb else None
+    streaming.check(algorithm)
+    online = streaming.online_of(words, on, seed)
     with output.waiting("simulating"), compiling_told():
-        return [make(each, pairs(settings), seed).play(online, how, seed) for each in chosen]
+        return streaming.play(online, algorithm, pairs(settings), perturb, seed)
 
 
 def tell(found: "Streamed") -> None:
@@ -91,35 +79,6 @@ def compare(found: "list[Streamed]") -> None:
         for each in sorted(found, key=lambda each: each.metrics.get("slowdown_mean", float("inf")))
     ]
     output.table(("algorithm", *names), rows, right="l" + "r" * len(names))
-
-
-def _names() -> list[str]:
-    """All algorithms that play streams; one that does not load does not hide the others."""
-    from zenturio.errors import PluginError
-    from zenturio.schedule.algorithm import describe, names
-
-    found = []
-    for name in names():
-        with suppress(PluginError):
-            if describe(name).kind == "online":
-                found.append(name)
-    return found
-
-
-def _online(words: Sequence[str], on: str, seed: int) -> "Online":
-    from zenturio.errors import InputError
-    from zenturio.schedule.formats import read_platform
-    from zenturio.schedule.generators.streams import stream_of
-    from zenturio.schedule.online import Online
-
-    stream, platform = stream_of(words, seed)
-    platform = read_platform(on) if on else platform
-    if platform is None:
-        raise InputError(
-            "the workflows name no machines, or not the same",
-            cure="--on grid.toml, or identical:8",
-        )
-    return Online(stream, platform)
 
 
 def _kinds(found: "Streamed") -> list[tuple[str, ...]]:
