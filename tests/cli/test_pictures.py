@@ -92,6 +92,9 @@ def test_the_answer_to_a_query_is_drawn(hill):
     assert told.startswith("mean share over odd")
     count = zen("sql", f"SELECT count(*) AS n FROM ({query})", "--json", cwd=hill).facts["rows"]
     assert told.rstrip().endswith("{0} of {0} rows".format(*count[0]))
+    (hill / "share.sql").write_text(query)
+    parts = ("--x", "odd", "--y", "share", "-o", "-")
+    assert zen("plot", "--query", "share.sql", *parts, cwd=hill).out == told
 
 
 def test_a_query_is_drawn_into_a_file_of_any_kind(hill):

@@ -268,6 +268,15 @@ def test_sql_only_reads(ran):
     assert zen("db", "check", "--json", cwd=ran.parent).facts["ok"]
 
 
+def test_a_query_may_stand_in_a_file(ran):
+    query = "-- the most\nSELECT max(total) AS most FROM study_small\n"
+    (ran.parent / "most.sql").write_text(query)
+    zen("sql", "most.sql", "-o", "most.json", cwd=ran.parent)
+    assert (ran.parent / "most.json").read_text() == '{"most": 40}\n'
+    told = zen("sql", "least.sql", cwd=ran.parent, code=2)
+    assert "cannot read least.sql" in told.err
+
+
 def test_a_wrong_expression_is_shown_with_its_place(ran):
     told = zen("results", "small", "--where", "n >= tree", cwd=ran.parent, code=2)
     assert "--where:1:6" in told.err

@@ -84,7 +84,12 @@ def results(
 
 
 def sql(
-    query: Annotated[str, typer.Argument(metavar="SELECT...", help="One query; it only reads.")],
+    query: Annotated[
+        str,
+        typer.Argument(
+            metavar="SELECT...", help="One query, or the FILE.sql that holds it; it only reads."
+        ),
+    ],
     seconds: Annotated[float, typer.Option(min=0.1, help="Time limit.")] = 60.0,
     format: Annotated[  # noqa: A002 - the option's name
         str, typer.Option(metavar="table|csv|...", help="table csv jsonl parquet markdown latex.")
@@ -95,20 +100,35 @@ def sql(
 ) -> None:
     """Ask the database in SQL; each study is a view, study_NAME. Nothing can be changed.
 
-    Example: zen sql "SELECT threads, avg(gflops) FROM study_matmul GROUP BY threads"
+    Examples: zen sql "SELECT threads, avg(gflops) FROM study_matmul GROUP BY threads"; zen sql
+    speedups.sql -o speedups.csv
     """
     from zenturio.query import Limits, export, format_of, raw
     from zenturio.study.look import opened
 
     format = format_of(out) if out is not None and format == "table" else format  # noqa: A001
     with opened(db) as repository:
-        found = raw(repository, query, Limits(seconds=seconds))
+        found = raw(repository, query_of(query), Limits(seconds=seconds))
     if json:
         output.facts({"columns": found.columns, "rows": found.rows})
     elif format == "table" and out is None:
         _table(found)
     else:
         _write(export(found, format), out)
+
+
+def query_of(text: str) -> str:
+    """The query that *text* is, or that the file holds which it names."""
+    from zenturio.errors import InputError
+
+    if not text.lower().endswith(".sql"):
+        return text
+    try:
+        return Path(text).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"cannot read {text}: {error}", cure="a query, or a file that holds one"
+        ) from error
 
 
 def compare(

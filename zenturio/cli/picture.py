@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from zenturio.cli import output
-from zenturio.cli.answer import Where, expression, goal_of, names_in
+from zenturio.cli.answer import Where, expression, goal_of, names_in, query_of
 from zenturio.cli.language import Json
 from zenturio.cli.run import Database
 
@@ -66,7 +66,10 @@ def plot(
     title: Annotated[str, typer.Option(help="The title, if not what is shown.")] = "",
     where: Where = None,
     query: Annotated[
-        str, typer.Option(metavar="SELECT...", help="Draw what zen sql answers, not a study.")
+        str,
+        typer.Option(
+            metavar="SELECT...", help="Draw what zen sql answers (a FILE.sql, too), not a study."
+        ),
     ] = "",
     out: Annotated[
         Path | None,
@@ -149,7 +152,7 @@ def _answer(repository: Any, query: str) -> Any:
     from zenturio.errors import InputError
     from zenturio.query import Limits, raw
 
-    found = raw(repository, query, Limits(rows=DRAWN, seconds=60.0))
+    found = raw(repository, query_of(query), Limits(rows=DRAWN, seconds=60.0))
     if found.notes:
         raise InputError(f"more than {DRAWN:,} rows to draw", cure="GROUP BY what is drawn")
     table = found.frame()
