@@ -33,7 +33,7 @@ chosen = st.fixed_dictionaries(
         "parents": st.sampled_from([0.1, 0.5, 1.0]),
         "steady": st.sampled_from([20.0, 100.0]),
     }
-)
+).filter(lambda settings: settings["elite"] < settings["population"])
 shapes = st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=1, max_size=70)
 
 

@@ -1,6 +1,7 @@
 """Search in one call: objectives of every kind, and what comes back."""
 
 import math
+import time
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from numba import njit
 
 import zenturio as zen
-from zenturio.errors import InputError
+from zenturio.errors import InputError, PlaceError
 from zenturio.search import Goals, Trial, names
 from zenturio.search.searching import scores_of
 
@@ -199,10 +200,63 @@ def test_objectives_may_answer_in_many_ways(answer, scores):
     assert scores_of(answer) == scores
 
 
-@pytest.mark.parametrize("answer", ["fast", object(), {"a": 1}])
+@pytest.mark.parametrize("answer", ["fast", object(), {"a": 1}, ["fast"], [1, [2]]])
 def test_an_answer_that_is_no_number_is_refused(answer):
     with pytest.raises(InputError, match="returned"):
         scores_of(answer)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_one_score_for_each_goal_is_expected(jobs):
+    with pytest.raises(InputError, match="returned 2 scores, and there are 1 goals"):
+        zen.search(SPACE, lambda point: (1, 2), budget=5, jobs=jobs)
+    two = ("minimize", "maximize")
+    with pytest.raises(InputError, match="returned 1 scores, and there are 2 goals"):
+        zen.search(SPACE, lambda point: 1, two, engine="random", budget=5, jobs=jobs)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"seed": -1}, "no seed"),
+        ({"seed": "first"}, "no seed"),
+        ({"jobs": 0}, "jobs=0"),
+        ({"takes": "column"}, "did you mean 'columns'"),
+        ({"elite": 4, "population": 4}, "no room for children"),
+        ({"elite": 20, "budget": 30}, "no room for children"),
+    ],
+)
+def test_what_no_search_can_be_made_with_is_refused(options, words):
+    with pytest.raises(InputError, match=words):
+        zen.search(SPACE, cost, **{"budget": 20} | options)
+
+
+def test_no_point_is_tried_behind_the_end_of_a_search():
+    tried = []
+
+    def slow(point):
+        tried.append(point)
+        time.sleep(0.02)
+        return cost(point)
+
+    found = zen.search(SPACE, slow, engine="random", budget="0.1s")
+    assert found.ended == "time"
+    assert len(tried) == found.count < 30
+    tried.clear()
+    found = zen.search(SPACE, slow, engine="random", budget=300, stops="target=20")
+    assert found.ended == "target"
+    assert len(tried) == found.count
+
+
+def test_a_sampler_that_lacks_a_package_says_which(monkeypatch):
+    def lacks(self, sets):
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+    import optuna
+
+    monkeypatch.setattr(optuna.study.Study, "ask", lacks)
+    with pytest.raises(PlaceError, match="pip install torch"):
+        zen.search(SPACE, cost, engine="optuna:TPE", budget=20)
 
 
 def test_an_error_of_the_objective_is_its_callers():

@@ -257,6 +257,28 @@ def test_a_program_runs_each_point_once_for_all_searches(repository, project):
     assert max(bests) == max(heights) == tuned.tuning.optimum
 
 
+def test_settings_that_do_not_go_together_are_failures_of_their_own(repository, project):
+    (project / "hill.py").write_text(PROGRAM)
+    target = read_target("hill.py", "", repository)
+    wished = read_ranges(describe("ga"), ["population={3, 6},elite={1, 4}"])
+    summary = tune(Tuning(target, "ga", wished, 2, "12"), repository).summary
+    assert (summary.ok, summary.failed) == (6, 2)
+    assert [each.cause for each in summary.failures] == ["InputError"]
+    found = zen.tune(
+        SPACE, bowl, settings="population={3, 6},elite={1, 4}", repeats=2, budget=30, db=repository
+    )
+    assert len(found.frame()) == 6
+    assert len(found.recommendation.settings) == 3
+
+
+def test_what_a_tuning_does_not_visit_is_nothing_that_is_to_be_begun(repository, project):
+    (project / "hill.py").write_text(PROGRAM)
+    target = read_target("hill.py", "", repository)
+    tune(Tuning(target, "ga", read_ranges(describe("ga"), ["population=4"]), 1, "8"), repository)
+    assert target.space.size > 8
+    assert repository.definition("hill").notes["experiments"] <= repository.counts("hill")["ok"]
+
+
 def test_a_program_is_searched_as_zen_run_searches_it(repository, project):
     (project / "hill.py").write_text(PROGRAM)
     target = read_target("hill.py", "", repository)

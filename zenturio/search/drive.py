@@ -14,10 +14,15 @@ ROOM = 1024
 
 
 def drive(pilot: Pilot, objective: Callable[[Point], Scores], room: int = ROOM) -> Iterator[Trial]:
-    """The trials of a search, as they come, whose points *objective* tries one after the other."""
+    """The trials of a search, as they come, whose points *objective* tries one after the other.
+
+    What was taken and is not begun when the search ends is never tried.
+    """
     told = 0
     while not pilot.over:
         for number, point in pilot.take(room):
+            if pilot.late():
+                break
             pilot.land(number, objective(point))
             yield from pilot.trials[told:]
             told = len(pilot.trials)

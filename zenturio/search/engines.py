@@ -43,6 +43,8 @@ def make(name: str, task: Task, settings: Mapping[str, Any] | None = None) -> Se
 
     InputError if there is no such engine or setting, or if *task* is not one for it.
     """
+    if isinstance(task.seed, bool) or not isinstance(task.seed, int) or task.seed < 0:
+        raise InputError(f"{task.seed!r} is no seed", cure="a whole number from 0 on")
     head, colon, variant = name.partition(":")
     engine = _engine(head)
     given = dict(settings or {})

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
+from zenturio.errors import InputError
 from zenturio.search.factors import Ints
 from zenturio.search.search import Task
 from zenturio.search.settings import setting
@@ -62,6 +63,12 @@ class Ga(Walker):
     def __init__(self, task: Task, settings: GaSettings) -> None:
         super().__init__(task, settings)
         self._settings = settings
+        if settings.elite >= self.population:
+            raise InputError(
+                f"elite={settings.elite} leaves no room for children: "
+                f"a generation has {self.population} individuals",
+                cure=f"elite={self.population - 1} at the most, or a larger population",
+            )
 
     @property
     def population(self) -> int:

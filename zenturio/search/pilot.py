@@ -104,6 +104,12 @@ class Pilot:
                     self.land(each.number, scores)
         return [] if self._closed else taken
 
+    def late(self) -> bool:
+        """Whether what is away counts no longer; before it is tried, time that is over ends it."""
+        if not self._closed and self._end is not None and monotonic() >= self._end:
+            self._close("time")
+        return self._closed
+
     def land(self, number: int, scores: Scores) -> None:
         """The point with this *number* has *scores*; none of them, if it failed."""
         told = len(self.trials)

@@ -79,13 +79,22 @@ class Sampler(Walker):
                     self._add(new[0], (yield new)[0])
                     repeats = 0
                     continue
-            asked = [self._study.ask(self._sets) for _ in range(self._settings.batch)]
+            asked = [self._ask() for _ in range(self._settings.batch)]
             rows = self.genome.repaired(np.array([self._genes(each.params) for each in asked]))
             repeats = 0 if len(self.unseen(rows)) else repeats + 1
             for trial, losses in zip(asked, (yield rows), strict=True):
                 worth = self._worth(losses)
                 state = None if worth else self._optuna.trial.TrialState.FAIL
                 self._study.tell(trial, worth, state=state)
+
+    def _ask(self) -> Any:
+        try:
+            return self._study.ask(self._sets)
+        except ImportError as error:  # which some samplers do when they begin to learn
+            raise PlaceError(
+                f"optuna:{self._settings.variant} needs a package that is not there: {error}",
+                cure=f"pip install {error.name}" if error.name else "or another engine: optuna:TPE",
+            ) from error
 
     def _genes(self, params: dict[str, Any]) -> list[int]:
         return [

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from time import monotonic
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from zenturio.errors import InputError
+from zenturio.errors import InputError, did_you_mean
 from zenturio.search.compiled import is_kernel, search_compiled
 from zenturio.search.drive import ROOM, drive, fly
 from zenturio.search.engines import make
@@ -56,6 +56,10 @@ def search(
     task = Task(space, wanted, seed, limit.trials, again)
     found = make(engine, task, settings)
     takes = takes or ("kernel" if is_kernel(objective) else "point")
+    if takes not in get_args(Takes):
+        raise InputError(f"takes={takes!r}", cure=did_you_mean(takes, get_args(Takes)))
+    if jobs < 1:
+        raise InputError(f"jobs={jobs}", cure="1, or more where the objective takes a point")
     if jobs > 1 and takes != "point":
         raise InputError(f"jobs={jobs} is for objectives that take a point", cure="jobs=1")
     if takes == "kernel":
@@ -65,9 +69,9 @@ def search(
     if takes == "columns":
         _drive_columns(pilot, objective, len(wanted))
     elif jobs > 1:
-        _drive_threads(pilot, objective, jobs)
+        _drive_threads(pilot, objective, jobs, wanted)
     else:
-        for _ in drive(pilot, lambda point: scores_of(objective(point))):
+        for _ in drive(pilot, lambda point: scores_for(wanted, objective(point))):
             pass
     count = len(pilot.trials)
     return Result(pilot.trials, pilot.best, wanted, pilot.ended, count, monotonic() - began)
@@ -82,14 +86,26 @@ def scores_of(answer: Any) -> Scores:
     if isinstance(answer, np.ndarray):
         answer = answer.ravel().tolist()
     elif not isinstance(answer, Sequence) or isinstance(answer, str):
-        try:
-            return (float(answer),)
-        except (TypeError, ValueError):
-            raise InputError(
-                f"an objective returned {answer!r}",
-                cure="let it return a number, several for several goals, or None",
-            ) from None
-    return tuple(None if each is None else float(each) for each in answer)
+        answer = (answer,)
+    try:
+        return tuple(None if each is None else float(each) for each in answer)
+    except (TypeError, ValueError):
+        said = answer[0] if isinstance(answer, tuple) and len(answer) == 1 else answer
+        raise InputError(
+            f"an objective returned {said!r}",
+            cure="let it return a number, several for several goals, or None",
+        ) from None
+
+
+def scores_for(goals: Goals, answer: Any) -> Scores:
+    """The same, one for each of *goals*, or none at all."""
+    scores = scores_of(answer)
+    if scores and len(scores) != len(goals):
+        raise InputError(
+            f"an objective returned {len(scores)} scores, and there are {len(goals)} goals",
+            cure="let it return one for each goal, or name as many: goals=['minimize', 'maximize']",
+        )
+    return scores
 
 
 def _recall(known: Mapping[Point, Scores] | None) -> Recall | None:
@@ -98,11 +114,13 @@ def _recall(known: Mapping[Point, Scores] | None) -> Recall | None:
     return lambda points: [known.get(point) for point in points]
 
 
-def _drive_threads(pilot: Pilot, objective: Callable[[Point], Any], jobs: int) -> None:
+def _drive_threads(
+    pilot: Pilot, objective: Callable[[Point], Any], jobs: int, goals: Goals
+) -> None:
     with ThreadPoolExecutor(jobs) as pool:
 
         def submit(point: Point) -> Future[Scores]:
-            return pool.submit(lambda: scores_of(objective(point)))
+            return pool.submit(lambda: scores_for(goals, objective(point)))
 
         for _ in fly(pilot, submit, jobs):
             pass

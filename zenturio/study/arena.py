@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from time import perf_counter, thread_time, time
 
-from zenturio.errors import Interrupted
+from zenturio.errors import InputError, Interrupted
 from zenturio.execute import Executor
 from zenturio.experiment import Experiment, Generator, Outcome
 from zenturio.record import Repository
@@ -55,10 +55,14 @@ class Arena:
         waiting = iter(experiments)
         active: dict[str, tuple[Experiment, _Active]] = {}
         while True:
-            for experiment in islice(waiting, ABREAST - len(active)):
-                active[experiment.digest] = experiment, _Active(start(experiment))
-            if not active:
+            new = list(islice(waiting, ABREAST - len(active)))
+            if not new and not active:
                 return
+            for experiment in new:
+                try:
+                    active[experiment.digest] = experiment, _Active(start(experiment))
+                except InputError as error:  # settings that do not go together
+                    yield experiment, clerk.failed(experiment, error)
             self._advance([each for _, each in active.values()])
             for experiment, each in list(active.values()):
                 if each.bout.pilot.over:
@@ -87,9 +91,9 @@ class Arena:
         wanted = [point for point in points if point not in self._known]
         if not wanted:
             return
-        space = self.program.space
-        count = space.size if space.finite else len(wanted)
-        chosen = Chosen(space, count, picked=tuple(wanted))
+        # Of all points of the space only these and the earlier ones are to be run.
+        count = len(self._known) + len(wanted)
+        chosen = Chosen(self.program.space, count, picked=tuple(wanted))
         application = self.program.application
         goals = (self.program.goal,)
         session = Session(application, chosen, self.repository, wanted=goals)

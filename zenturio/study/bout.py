@@ -14,7 +14,7 @@ from zenturio.experiment import Evidence, Experiment, Log, Measure, Meter, Missi
 from zenturio.search import Budget, Goals, Pilot, Scores, Search, Stops, Task, drive, make
 from zenturio.search.compiled import is_kernel, search_compiled
 from zenturio.search.result import Rows
-from zenturio.search.searching import scores_of
+from zenturio.search.searching import scores_for
 from zenturio.space import Point, Space
 from zenturio.study.target import Called
 
@@ -107,7 +107,7 @@ class Ring:
     def _score(self, point: Point) -> Scores:
         known = self._known.get(point)
         if known is None:
-            known = scores_of(self.target.function(point))
+            known = scores_for(self.contest.goals, self.target.function(point))
             if len(self._known) < REMEMBERED:
                 self._known[point] = known
         return known
@@ -126,20 +126,31 @@ class Clerk:
         try:
             facts = search()
         except Exception as error:  # noqa: BLE001 - what an objective raises is an outcome
-            text = "".join(traceback.format_exception(error)).encode("utf-8", "backslashreplace")
             usage = _usage(perf_counter() - clock, thread_time() - cpu, 1)
-            return Outcome(
-                experiment.digest,
-                "failed",
-                type(error).__name__,
-                usage,
-                host=self._host,
-                started=started,
-                ended=time(),
-                exit=1,
-                stderr=Log(text, b"", len(text)),
-            )
+            return self.failed(experiment, error, usage, started)
         return self.told(experiment, facts, perf_counter() - clock, thread_time() - cpu, started)
+
+    def failed(
+        self,
+        experiment: Experiment,
+        error: Exception,
+        usage: Mapping[str, Measure] | None = None,
+        started: float | None = None,
+    ) -> Outcome:
+        """The outcome of a search that raised *error*, or could not begin for it."""
+        text = "".join(traceback.format_exception(error)).encode("utf-8", "backslashreplace")
+        now = time()
+        return Outcome(
+            experiment.digest,
+            "failed",
+            type(error).__name__,
+            usage or _usage(0.0, 0.0, 1),
+            host=self._host,
+            started=now if started is None else started,
+            ended=now,
+            exit=1,
+            stderr=Log(text, b"", len(text)),
+        )
 
     def told(
         self, experiment: Experiment, facts: Facts, wall: float, cpu: float, started: float
