@@ -4,8 +4,10 @@ import itertools
 import json
 
 import pytest
+from typer.testing import CliRunner
 
 from zenturio.annotate.model import Metric
+from zenturio.cli.main import app
 from zenturio.errors import PlaceError
 from zenturio.execute.simulate import Simulate
 from zenturio.experiment import Missing, Recipe
@@ -72,6 +74,16 @@ def test_an_algorithm_and_disturbances_are_simulated_as_well(place):
     assert min(times) > 5
 
 
+def test_a_plan_is_made_as_the_command_makes_it(place):
+    command = "zen schedule kwave-tree:seed=3 --on identical:9 --algorithm moldable-global"
+    command = f"{command} --set alpha=1 --set polish=0 --seed 4 --json"
+    found = outcome(place, experiment(command))
+    told = json.loads(CliRunner().invoke(app, command.split()[1:]).stdout)
+    assert json.loads(found.stdout.head) == told
+    assert found.metrics["makespan"] == told["makespan"]
+    assert found.metrics["unused"] == told["metrics"]["unused"]
+
+
 def test_what_never_ends_has_no_makespan(place, tmp_path):
     (tmp_path / "grid.toml").write_text(
         '[[machine]]\nname = "p1"\nload = [[2, 0]]\n[[machine]]\nname = "p2"\n'
@@ -96,6 +108,8 @@ def test_what_never_ends_has_no_makespan(place, tmp_path):
         ([f"{PLAIN} other.json"], "a workflow is given twice"),
         ([f"{PLAIN} --seed many"], "a seed that is a number"),
         ([f"{PLAIN} --algorithm heft --plan x"], "one of them"),
+        (["zen schedule flow.json --on identical:2 --plan x"], "zen schedule: no --plan here"),
+        (["zen schedule flow.json --algorithm srpt"], "it decides while workflows run"),
         (["zen simulate flow.json --on identical:1"], "'solve' does not say where it runs: 'p2'"),
     ],
 )

@@ -70,7 +70,7 @@ def run(
     ] = "failed",
     pin: Annotated[bool, typer.Option(help="Bind each experiment to its own cores.")] = False,
     place: Annotated[
-        str, typer.Option(metavar="local|simulate", help="Where: simulate plays zen simulate.")
+        str, typer.Option(metavar="local|simulate", help="simulate: workflows, in this process.")
     ] = "local",
     name: Annotated[str | None, typer.Option(help="The study's name, if not the file's.")] = None,
     dry_run: Annotated[bool, typer.Option(help="Say what would be run, and stop.")] = False,

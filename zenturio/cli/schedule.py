@@ -57,11 +57,15 @@ def schedule(
     --algorithm ga -o plan.json --gantt plan.html
     """
     from zenturio.cli.compiling import compiling_told
+    from zenturio.schedule.generators import pairs
     from zenturio.schedule.plan_json import facts, write
+    from zenturio.schedule.planning import Planning, report
 
+    asked = Planning(workflow, on, algorithm, objective, pairs(set_ or []), seed)
     with output.waiting(f"planning with {algorithm}"), compiling_told():
-        plan = _planned(workflow, on, algorithm, objective, set_ or [], seed)
+        plan = asked.plan()
         found = facts(plan) if json else None
+    output.report(report(plan))
     if out is not None:
         write(plan, out)
     if gantt is not None:
@@ -107,57 +111,6 @@ def algorithms(
         _tell_one(found[0])
     for words in map(str, broken):
         typer.echo(words, err=True)
-
-
-def _planned(
-    workflow: str, on: str, algorithm: str, objective: str, settings: list[str], seed: int
-) -> "Plan | MoldablePlan":
-    from zenturio.errors import InputError
-    from zenturio.schedule import Problem, check
-    from zenturio.schedule.algorithm import make
-    from zenturio.schedule.formats import read_platform
-    from zenturio.schedule.generators import instance_of, pairs
-    from zenturio.schedule.moldable import MoldableProblem
-
-    given = {**pairs(settings), **_aim(algorithm, objective)}
-    made = make(algorithm, given, seed)
-    if not hasattr(made, "plan"):
-        raise InputError(
-            f"--algorithm {algorithm} is {made.kind}: it decides while workflows run",
-            cure=f"zen simulate {workflow} --algorithm {algorithm}",
-        )
-    found = instance_of(workflow)
-    platform = read_platform(on) if on else found.platform
-    if platform is None:
-        raise InputError(f"{workflow} names no machines", cure="--on grid.toml, or identical:8")
-    kind: Any = MoldableProblem if made.kind == "moldable" else Problem
-    plan: Plan | MoldablePlan = check(made.plan(kind.of(found.workflow, platform)))
-    return plan
-
-
-def _aim(algorithm: str, objective: str) -> dict[str, str]:
-    """The setting that says what is made best."""
-    from zenturio.errors import InputError
-    from zenturio.schedule.algorithm import describe
-    from zenturio.schedule.metrics import metric
-
-    if not objective:
-        return {}
-    metric(objective)
-    if any(each.name == "objective" for each in describe(algorithm).settings):
-        return {"objective": objective}
-    if objective == "makespan":
-        return {}
-    if describe(algorithm).kind == "moldable":
-        raise InputError(
-            f"{algorithm} takes no objective but the makespan",
-            cure="moldable-global weighs it with the cost, moldable-static with idle nodes: "
-            "--algorithm moldable-static --set alpha=0.2",
-        )
-    raise InputError(
-        f"{algorithm} cannot make {objective} best: it looks at the makespan",
-        cure=f"--algorithm ga --objective {objective}",
-    )
 
 
 def _tell(plan: "Plan | MoldablePlan", out: Path | None) -> None:

@@ -1,6 +1,5 @@
 """The verb that plays a workflow on machines that change."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -114,23 +113,13 @@ def simulate(
             _tell_many(asked, problem, what, runs, json)
             return
         trace = asked.played(problem, what, seed)
-    _report(report(trace))
+    output.report(report(trace))
     if out is not None:
         _write(trace, out)
     if gantt is not None:
         _draw(trace, gantt)
     makespan = getattr(what, "makespan", None)
     output.facts(played(trace, makespan)) if json else _tell(trace, makespan)
-
-
-def _report(line: bytes) -> None:
-    """To the study, if this is one of its experiments."""
-    from zenturio.experiment import METRICS
-
-    path = os.environ.get(METRICS)
-    if path:
-        with Path(path).open("ab") as file:
-            file.write(line)
 
 
 def _draw(what: "Trace | Plan", path: Path) -> None:
@@ -156,7 +145,7 @@ def _tell_stream(
         return
     (only,) = found
     if only.metrics:
-        _report(dumps({**only.metrics, "wasted": only.wasted}).encode() + b"\n")
+        output.report(dumps({**only.metrics, "wasted": only.wasted}).encode() + b"\n")
     elif out is not None or gantt is not None:
         raise InputError(f"nothing is written: {len(only.left):,} workflows did not end")
     if out is not None:

@@ -2,7 +2,8 @@
 
 Its one command is ``zen simulate WORKFLOW --on PLATFORM ...``, which any place can run; this one
 carries it out within the driver, in milliseconds. So a schedule is an experiment of a study, and a
-search of machines for tasks is a scheduler.
+search of machines for tasks is a scheduler. ``zen schedule``, which plans and plays nothing, will
+do as well: so algorithms and their settings are compared.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import platform
 import shlex
 import tempfile
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from time import perf_counter, thread_time, time
@@ -30,17 +32,24 @@ from zenturio.experiment import (
     Outcome,
     Recipe,
 )
+from zenturio.schedule import planning
 from zenturio.schedule.formats import read_platform
-from zenturio.schedule.plan_json import played
+from zenturio.schedule.plan_json import facts, played
+from zenturio.schedule.planning import Planning
 from zenturio.schedule.platform import Platform
 from zenturio.schedule.request import Request, report
 
-_VERB = ("zen", "simulate")
+_VERBS = (["zen", "simulate"], ["zen", "schedule"])
+_Said = tuple[Callable[[], dict[str, Any]], bytes]
+"""What ``--json`` would show, and the metrics that are reported."""
 _NO_SIZE = Missing("it was simulated within the driver, whose size is no measure of it")
 
 
 class Simulate:
-    """Plays what ``zen simulate`` would, one experiment after the other, in the calling thread."""
+    """Plays what ``zen simulate`` would, one experiment after the other, in the calling thread.
+
+    And plans what ``zen schedule`` would.
+    """
 
     slots = 1
 
@@ -114,16 +123,23 @@ class Simulate:
 
     def _simulated(self, experiment: Experiment) -> tuple[bytes, bytes]:
         """What the command would say with ``--json``, and the metrics it would report."""
-        words = _words(experiment)
-        request = Request.read(words, self._scratch.holding(experiment.files))
+        verb, *words = _words(experiment)
+        folder = self._scratch.holding(experiment.files)
+        said, told = (self._played if verb == "simulate" else self._planned)(words, folder)
+        if "--json" not in words:
+            return b"", told
+        return json.dumps(said(), ensure_ascii=False).encode() + b"\n", told
+
+    def _played(self, words: list[str], folder: Path) -> _Said:
+        request = Request.read(words, folder)
         problem = request.problem(self._machines)
         what = request.what(problem)
         trace = request.played(problem, what, request.seed)
-        said = b""
-        if "--json" in words:
-            facts = played(trace, getattr(what, "makespan", None))
-            said = json.dumps(facts, ensure_ascii=False).encode() + b"\n"
-        return said, report(trace)
+        return lambda: played(trace, getattr(what, "makespan", None)), report(trace)
+
+    def _planned(self, words: list[str], folder: Path) -> _Said:
+        plan = Planning.read(words, folder).plan(self._machines)
+        return lambda: facts(plan), planning.report(plan)
 
     def _machines(self, text: str) -> Platform:
         """A platform, which most experiments of a study share: to read it takes longest."""
@@ -134,19 +150,19 @@ class Simulate:
 
 
 def _words(experiment: Experiment) -> list[str]:
-    """What stands behind ``zen simulate`` in the only command there is."""
+    """What stands behind ``zen`` in the only command there is."""
     steps = [*(experiment.build.steps if experiment.build else ()), *experiment.steps]
     try:
         words = shlex.split(steps[0].command) if len(steps) == 1 else []
     except ValueError:  # a quote that is not closed
         words = []
-    if tuple(words[:2]) != _VERB:
+    if words[:2] not in _VERBS:
         shown = "; ".join(step.command for step in steps)
         raise InputError(
             f"the place simulate cannot run {shown!r}",
             cure='one command alone: ZEN$ RUN "zen simulate flow.json --on grid.toml"',
         )
-    return words[2:]
+    return words[1:]
 
 
 class _Scratch:

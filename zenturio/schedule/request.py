@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from zenturio.errors import InputError, did_you_mean
+from zenturio.errors import InputError
 from zenturio.schedule.algorithm import make
 from zenturio.schedule.assigned import assigned
 from zenturio.schedule.formats import read_platform
@@ -23,6 +23,7 @@ from zenturio.schedule.policy import Policy
 from zenturio.schedule.problem import Problem
 from zenturio.schedule.simulate import simulate
 from zenturio.schedule.trace import Trace
+from zenturio.schedule.words import Words
 
 _OPTIONS = (
     "--on",
@@ -54,27 +55,12 @@ class Request:
     @classmethod
     def read(cls, words: Sequence[str], folder: Path) -> Request:
         """What the *words* behind ``zen simulate`` ask."""
-        given: dict[str, str] = {}
-        settings: list[str] = []
-        rest = iter(words)
-        for word in rest:
-            name, sign, value = word.partition("=") if word.startswith("--") else ("", "", word)
-            if name and name not in _OPTIONS:
-                raise InputError(f"zen simulate: no {name} here", cure=did_you_mean(name, _OPTIONS))
-            if name and name != "--json" and not sign:
-                value = next(rest, "")
-            if name == "--set":
-                settings.append(value)
-            elif name in given:
-                raise InputError(f"zen simulate: {name or 'a workflow'} is given twice")
-            else:
-                given[name] = value
-        seed = given.get("--seed", "0")
-        if "" not in given or not seed.isdecimal():
-            raise InputError("zen simulate WORKFLOW: a workflow, and a seed that is a number")
+        found = Words.read("zen simulate", words, _OPTIONS)
         names = ("on", "plan", "algorithm", "perturb", "iterations")
-        texts = {each: given.get(f"--{each}", "") for each in names}
-        return cls(given[""], **texts, settings=pairs(settings), seed=int(seed), folder=folder)
+        texts = {each: found.options.get(each, "") for each in names}
+        return cls(
+            found.workflow, **texts, settings=pairs(found.settings), seed=found.seed, folder=folder
+        )
 
     def problem(self, machines: Callable[[str], Platform] = read_platform) -> Problem:
         """The workflow on its machines; *machines* reads a platform."""

@@ -1,0 +1,96 @@
+"""What ``zen schedule`` is asked: read from its words, and carried out; by whoever runs it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from zenturio.errors import InputError
+from zenturio.schedule.algorithm import describe, make
+from zenturio.schedule.formats import read_platform
+from zenturio.schedule.generators import instance_of, pairs
+from zenturio.schedule.metrics import metric, metrics
+from zenturio.schedule.moldable import MoldableProblem
+from zenturio.schedule.molded import MoldablePlan
+from zenturio.schedule.plan import Plan, check
+from zenturio.schedule.platform import Platform
+from zenturio.schedule.problem import Problem
+from zenturio.schedule.words import Words
+
+_OPTIONS = ("--on", "--algorithm", "--objective", "--set", "--seed", "--json")
+
+
+@dataclass(frozen=True)
+class Planning:
+    """A workflow, the machines, and what plans."""
+
+    workflow: str
+    on: str = ""
+    algorithm: str = "heft"
+    objective: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    seed: int = 0
+    folder: Path = Path()
+    """Where files are looked for."""
+
+    @classmethod
+    def read(cls, words: Sequence[str], folder: Path) -> Planning:
+        """What the *words* behind ``zen schedule`` ask."""
+        found = Words.read("zen schedule", words, _OPTIONS)
+        texts = {n: v for n, v in found.options.items() if n in ("on", "algorithm", "objective")}
+        return cls(
+            found.workflow, **texts, settings=pairs(found.settings), seed=found.seed, folder=folder
+        )
+
+    def plan(self, machines: Callable[[str], Platform] = read_platform) -> Plan | MoldablePlan:
+        """The plan, which can be carried out; *machines* reads a platform."""
+        given = {**self.settings, **_aim(self.algorithm, self.objective)}
+        made = make(self.algorithm, given, self.seed)
+        if not hasattr(made, "plan"):
+            raise InputError(
+                f"--algorithm {self.algorithm} is {made.kind}: it decides while workflows run",
+                cure=f"zen simulate {self.workflow} --algorithm {self.algorithm}",
+            )
+        found = instance_of(self._file(self.workflow))
+        platform = machines(self._file(self.on)) if self.on else found.platform
+        if platform is None:
+            raise InputError(
+                f"{self.workflow} names no machines", cure="--on grid.toml, or identical:8"
+            )
+        kind: Any = MoldableProblem if made.kind == "moldable" else Problem
+        plan: Plan | MoldablePlan = check(made.plan(kind.of(found.workflow, platform)))
+        return plan
+
+    def _file(self, text: str) -> str:
+        """*text* as the path of a file in the folder, if it is one: it may be a generator."""
+        return str(self.folder / text) if (self.folder / text).exists() else text
+
+
+def report(plan: Plan | MoldablePlan) -> bytes:
+    """The metrics of *plan* as a program reports them to the study that it is run by."""
+    known = {name: value for name, value in metrics(plan).items() if value == value}  # noqa: PLR0124
+    return json.dumps(known).encode() + b"\n"
+
+
+def _aim(algorithm: str, objective: str) -> dict[str, str]:
+    """The setting that says what is made best."""
+    if not objective:
+        return {}
+    metric(objective)
+    if any(each.name == "objective" for each in describe(algorithm).settings):
+        return {"objective": objective}
+    if objective == "makespan":
+        return {}
+    if describe(algorithm).kind == "moldable":
+        raise InputError(
+            f"{algorithm} takes no objective but the makespan",
+            cure="moldable-global weighs it with the cost, moldable-static with idle nodes: "
+            "--algorithm moldable-static --set alpha=0.2",
+        )
+    raise InputError(
+        f"{algorithm} cannot make {objective} best: it looks at the makespan",
+        cure=f"--algorithm ga --objective {objective}",
+    )
