@@ -126,6 +126,7 @@ def test_the_genetic_search_of_the_paper_finds_what_the_tables_tell(seed):
     found = planned("moldable-local", problem, seed, exact=False)
     assert found.counts.tolist() == problem.fastest.tolist()
     assert found.notes["fitness"] == pytest.approx(problem.times(problem.fastest).sum())
+    assert 1 < found.notes["settled"] < found.notes["generations"]
 
 
 @pytest.mark.parametrize("seed", range(9))

@@ -120,6 +120,11 @@ def evolved(
     return found, history
 
 
+def settled(history: Sequence[float]) -> int:
+    """How many generations it took to what was best of all."""
+    return history.index(history[-1]) + 1
+
+
 def walked(walk: Walk, score: Callable[[Any], Floats]) -> Iterator[tuple[Any, Floats]]:
     """All generations of a *walk*, each with what it is worth: a row, or several figures each."""
     genes = next(walk)
@@ -171,4 +176,5 @@ def guided(
     counts, history = evolved(cluster, fitness, settings, seed, seeds)
     cluster, counts = tempered(cluster, fitness, counts, seed, settings.polish)
     best = float(fitness(cluster.outcomes(counts[None]))[0])
-    return cluster.plan(counts, name, {"generations": len(history), "fitness": best})
+    notes = {"generations": len(history), "settled": settled(history), "fitness": best}
+    return cluster.plan(counts, name, notes)

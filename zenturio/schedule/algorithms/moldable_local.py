@@ -10,7 +10,7 @@ from zenturio.schedule.cluster import Cluster
 from zenturio.schedule.fitness import LOCAL
 from zenturio.schedule.moldable import MoldableProblem
 from zenturio.schedule.molded import MoldablePlan
-from zenturio.schedule.molding import Evolution, evolved
+from zenturio.schedule.molding import Evolution, evolved, settled
 from zenturio.search.settings import setting
 
 
@@ -41,5 +41,9 @@ class MoldableLocal:
         if self._settings.exact:
             return cluster.plan(problem.fastest, "moldable-local")
         counts, history = evolved(cluster, LOCAL, self._settings, self._seed)
-        notes = {"generations": len(history), "fitness": history[-1]}
+        notes = {
+            "generations": len(history),
+            "settled": settled(history),
+            "fitness": history[-1],
+        }
         return cluster.plan(counts, "moldable-local", notes)
