@@ -11,7 +11,7 @@ from zenturio.annotate.parameters import OPTION
 from zenturio.annotate.set_syntax import NUMBER
 from zenturio.errors import Complaint, InputError, Place, did_you_mean
 from zenturio.expression import Expression
-from zenturio.space import Continuous, Dependent, Parameter, Space
+from zenturio.space import Continuous, Dependent, Parameter, Space, Zip
 
 MANY = 1_000_000
 """Points beyond which a study needs a search; also the most that are tried for a warning."""
@@ -63,6 +63,9 @@ def _used(application: Application) -> set[str]:
     for parameter in application.space.parameters:
         used |= parameter.needs
     used.update(name for after in application.after for name in after.on)
+    for each in application.space.constraints:
+        if isinstance(each, Zip) and not used.isdisjoint(each.names):
+            used.update(each.names)  # names beside what is used: labels, which multiply nothing
     return used
 
 

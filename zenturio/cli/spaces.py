@@ -208,7 +208,8 @@ def _show_questions(application: "Application") -> None:
     """What is measured, and what is wanted."""
     for metric in application.metrics:
         unit = f" [{metric.unit}]" if metric.unit else ""
-        formula = f":= {metric.formula.text}" if metric.formula else f"from {metric.source}"
+        source = f"from {metric.source}" if metric.source else "reported by the program"
+        formula = f":= {metric.formula.text}" if metric.formula else source
         typer.echo(f"metric {metric.name}{unit} {formula}")
     for goal in application.goals:
         typer.echo(f"objective: {goal.direction} {goal.expression.text}")
