@@ -84,6 +84,25 @@ def test_a_plan_is_made_as_the_command_makes_it(place):
     assert found.metrics["unused"] == told["metrics"]["unused"]
 
 
+def test_streams_of_workflows_are_simulated_as_well(place):
+    recipe = Recipe(
+        (Metric("slowdown_mean"), Metric("apps", "stdout", json="$.workflows[*].name", take="all"))
+    )
+    files = flow() | {"two.toml": b'[[machine]]\nname = "m"\ncount = 2\n'}
+    command = "zen simulate flow.json@3 maxdo@0:8:4 --on two.toml --algorithm srpt --json"
+    found = outcome(place, experiment(command, files=files, recipe=recipe))
+    assert found.metrics["apps"].values == ("maxdo-1", "flow", "maxdo-2", "maxdo-3")
+    assert found.metrics["slowdown_mean"] > 1
+    assert found.metrics["makespan"] == json.loads(found.stdout.head)["makespan"]
+
+
+def test_without_an_algorithm_a_stream_is_played_under_all(place):
+    found = outcome(place, experiment("zen simulate gee@0 maxdo@3 --json"))
+    said = json.loads(found.stdout.head + found.stdout.tail)
+    assert {"srpt", "foft", "g-heft"} <= {each["algorithm"] for each in said}
+    assert "makespan" not in found.metrics
+
+
 def test_what_never_ends_has_no_makespan(place, tmp_path):
     (tmp_path / "grid.toml").write_text(
         '[[machine]]\nname = "p1"\nload = [[2, 0]]\n[[machine]]\nname = "p2"\n'
@@ -105,7 +124,10 @@ def test_what_never_ends_has_no_makespan(place, tmp_path):
         (["zen simulate --on identical:2"], "a workflow"),
         ([f"{PLAIN} --gantt x"], "no --gantt here"),
         ([f"{PLAIN} --on identical:3"], "--on is given twice"),
-        ([f"{PLAIN} other.json"], "a workflow is given twice"),
+        ([f"{PLAIN} other.json"], "other.json"),
+        (["zen schedule flow.json other.json"], "a workflow is given twice"),
+        (["zen simulate gee@0 --plan x"], "neither --plan nor --iterations"),
+        (["zen simulate gee@0 --algorithm heft"], "heft is static"),
         ([f"{PLAIN} --seed many"], "a seed that is a number"),
         ([f"{PLAIN} --algorithm heft --plan x"], "one of them"),
         (["zen schedule flow.json --on identical:2 --plan x"], "zen schedule: no --plan here"),

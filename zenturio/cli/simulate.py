@@ -132,11 +132,10 @@ def _tell_stream(
     found: "list[Streamed]", out: Path | None, gantt: Path | None, json: bool, *, compared: bool
 ) -> None:
     """What became of a stream: under one algorithm, or under all."""
-    from json import dumps
-
     from zenturio.cli import stream
     from zenturio.errors import InputError
     from zenturio.schedule.plan_json import write
+    from zenturio.schedule.streaming import report
 
     if compared:
         if out is not None or gantt is not None:
@@ -144,9 +143,8 @@ def _tell_stream(
         output.facts([each.facts() for each in found]) if json else stream.compare(found)
         return
     (only,) = found
-    if only.metrics:
-        output.report(dumps({**only.metrics, "wasted": only.wasted}).encode() + b"\n")
-    elif out is not None or gantt is not None:
+    output.report(report(only))
+    if only.left and (out is not None or gantt is not None):
         raise InputError(f"nothing is written: {len(only.left):,} workflows did not end")
     if out is not None:
         write(only.plan, out)

@@ -32,15 +32,16 @@ from zenturio.experiment import (
     Outcome,
     Recipe,
 )
-from zenturio.schedule import planning
+from zenturio.schedule import planning, streaming
 from zenturio.schedule.formats import read_platform
 from zenturio.schedule.plan_json import facts, played
 from zenturio.schedule.planning import Planning
 from zenturio.schedule.platform import Platform
 from zenturio.schedule.request import Request, report
+from zenturio.schedule.streaming import Streaming
 
 _VERBS = (["zen", "simulate"], ["zen", "schedule"])
-_Said = tuple[Callable[[], dict[str, Any]], bytes]
+_Said = tuple[Callable[[], Any], bytes]
 """What ``--json`` would show, and the metrics that are reported."""
 _NO_SIZE = Missing("it was simulated within the driver, whose size is no measure of it")
 
@@ -131,11 +132,21 @@ class Simulate:
         return json.dumps(said(), ensure_ascii=False).encode() + b"\n", told
 
     def _played(self, words: list[str], folder: Path) -> _Said:
+        stream = Streaming.read(words, folder)
+        if stream is not None:
+            return self._streamed(stream)
         request = Request.read(words, folder)
         problem = request.problem(self._machines)
         what = request.what(problem)
         trace = request.played(problem, what, request.seed)
         return lambda: played(trace, getattr(what, "makespan", None)), report(trace)
+
+    def _streamed(self, stream: Streaming) -> _Said:
+        found = stream.played(self._machines)
+        if not stream.algorithm:
+            return lambda: [each.facts() for each in found], b""
+        (only,) = found
+        return only.facts, streaming.report(only)
 
     def _planned(self, words: list[str], folder: Path) -> _Said:
         plan = Planning.read(words, folder).plan(self._machines)

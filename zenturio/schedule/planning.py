@@ -42,7 +42,11 @@ class Planning:
         found = Words.read("zen schedule", words, _OPTIONS)
         texts = {n: v for n, v in found.options.items() if n in ("on", "algorithm", "objective")}
         return cls(
-            found.workflow, **texts, settings=pairs(found.settings), seed=found.seed, folder=folder
+            found.only("zen schedule"),
+            **texts,
+            settings=pairs(found.settings),
+            seed=found.seed,
+            folder=folder,
         )
 
     def plan(self, machines: Callable[[str], Platform] = read_platform) -> Plan | MoldablePlan:

@@ -25,7 +25,7 @@ from zenturio.schedule.simulate import simulate
 from zenturio.schedule.trace import Trace
 from zenturio.schedule.words import Words
 
-_OPTIONS = (
+OPTIONS = (
     "--on",
     "--plan",
     "--algorithm",
@@ -55,11 +55,15 @@ class Request:
     @classmethod
     def read(cls, words: Sequence[str], folder: Path) -> Request:
         """What the *words* behind ``zen simulate`` ask."""
-        found = Words.read("zen simulate", words, _OPTIONS)
+        found = Words.read("zen simulate", words, OPTIONS)
         names = ("on", "plan", "algorithm", "perturb", "iterations")
         texts = {each: found.options.get(each, "") for each in names}
         return cls(
-            found.workflow, **texts, settings=pairs(found.settings), seed=found.seed, folder=folder
+            found.only("zen simulate"),
+            **texts,
+            settings=pairs(found.settings),
+            seed=found.seed,
+            folder=folder,
         )
 
     def problem(self, machines: Callable[[str], Platform] = read_platform) -> Problem:

@@ -2,17 +2,61 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from zenturio.errors import InputError, PluginError
 from zenturio.schedule.algorithm import describe, make, names
 from zenturio.schedule.formats import read_platform
+from zenturio.schedule.generators import pairs
 from zenturio.schedule.generators.streams import is_stream, stream_of
 from zenturio.schedule.online import Online
 from zenturio.schedule.perturb import Perturbation
 from zenturio.schedule.platform import Platform
+from zenturio.schedule.request import OPTIONS
 from zenturio.schedule.streamed import Streamed
+from zenturio.schedule.words import Words
+
+
+@dataclass(frozen=True)
+class Streaming:
+    """A stream of workflows, the machines, who decides whose task is next, and what disturbs it."""
+
+    workflows: tuple[str, ...]
+    on: str = ""
+    algorithm: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    perturb: str = ""
+    seed: int = 0
+
+    @classmethod
+    def read(cls, words: Sequence[str], folder: Path) -> Streaming | None:
+        """What the *words* behind ``zen simulate`` ask; nothing, if they tell no stream."""
+        found = Words.read("zen simulate", words, OPTIONS)
+        workflows = tuple(_placed(word, folder) for word in found.workflows)
+        if not wanted(workflows, found.options.get("algorithm", "")):
+            return None
+        if found.options.keys() & {"plan", "iterations"}:
+            raise InputError("a stream has neither --plan nor --iterations", cure="leave them out")
+        texts = {n: v for n, v in found.options.items() if n in ("on", "algorithm", "perturb")}
+        texts["on"] = _placed(texts.get("on", ""), folder)
+        return cls(workflows, **texts, settings=pairs(found.settings), seed=found.seed)
+
+    def played(self, machines: Callable[[str], Platform] = read_platform) -> list[Streamed]:
+        """What becomes of it; *machines* reads a platform."""
+        check(self.algorithm)
+        online = online_of(self.workflows, self.on, self.seed, machines)
+        return play(online, self.algorithm, self.settings, self.perturb, self.seed)
+
+
+def report(found: Streamed) -> bytes:
+    """The metrics of *found* as a program reports them to the study that it is run by."""
+    if not found.metrics:
+        return b""
+    return json.dumps({**found.metrics, "wasted": found.wasted}).encode() + b"\n"
 
 
 def wanted(words: Sequence[str], algorithm: str) -> bool:
@@ -64,3 +108,11 @@ def policies() -> list[str]:
             if describe(name).kind == "online":
                 found.append(name)
     return found
+
+
+def _placed(word: str, folder: Path) -> str:
+    """*word*, with the path of the file in *folder* that it names, if it does."""
+    workflow, sign, times = word.rpartition("@")
+    if not sign or (folder / word).is_file():
+        workflow, sign, times = word, "", ""
+    return str(folder / workflow) + sign + times if (folder / workflow).is_file() else word

@@ -10,9 +10,9 @@ from zenturio.errors import InputError, did_you_mean
 
 @dataclass(frozen=True)
 class Words:
-    """A workflow, options, settings and a seed, all as written."""
+    """A workflow or a stream of several, options, settings and a seed, all as written."""
 
-    workflow: str
+    workflows: tuple[str, ...]
     options: dict[str, str]
     settings: list[str]
     seed: int
@@ -21,6 +21,7 @@ class Words:
     def read(cls, verb: str, words: Sequence[str], known: Sequence[str]) -> Words:
         """What the *words* behind *verb* say; of options, those that are *known*."""
         given: dict[str, str] = {}
+        workflows: list[str] = []
         settings: list[str] = []
         rest = iter(words)
         for word in rest:
@@ -29,14 +30,20 @@ class Words:
                 raise InputError(f"{verb}: no {name} here", cure=did_you_mean(name, known))
             if name and name != "--json" and not sign:
                 value = next(rest, "")
-            if name == "--set":
-                settings.append(value)
+            if name in ("", "--set"):
+                (settings if name else workflows).append(value)
             elif name in given:
-                raise InputError(f"{verb}: {name or 'a workflow'} is given twice")
+                raise InputError(f"{verb}: {name} is given twice")
             else:
                 given[name] = value
         seed = given.get("--seed", "0")
-        if "" not in given or not seed.isdecimal():
+        if not workflows or not seed.isdecimal():
             raise InputError(f"{verb} WORKFLOW: a workflow, and a seed that is a number")
         options = {name.removeprefix("--"): value for name, value in given.items()}
-        return cls(given[""], options, settings, int(seed))
+        return cls(tuple(workflows), options, settings, int(seed))
+
+    def only(self, verb: str) -> str:
+        """The one workflow there is."""
+        if len(self.workflows) > 1:
+            raise InputError(f"{verb}: a workflow is given twice")
+        return self.workflows[0]
