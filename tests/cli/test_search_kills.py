@@ -1,0 +1,124 @@
+"""Searches whose driver is killed with -9, as somebody types them: the same trials in the end."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.conftest import zen
+
+PROGRAM = """\
+import time
+x = 0
+y = 0
+#ZEN$ ASSIGN x = { 0:40 }
+#ZEN$ ASSIGN y = { 0:40 }
+#ZEN$ SUBSTITUTE plain = { plain, blocked, tiled } AS kind
+#ZEN$ CONSTRAINT VALUE x + y <= 60
+#ZEN$ RUN "python3 hill.py"
+#ZEN$ METRIC height FROM stdout REGEX "height (\\S+)"
+#ZEN$ OBJECTIVE MAXIMIZE height
+kind = "plain"
+time.sleep(0.01 + 0.03 * (x % 3))
+height = 1000 - (x - 31) ** 2 - (y - 7) ** 2 - 90 * len(kind)
+if x % 5 == 3:
+    raise SystemExit("no such luck")
+print("height", "nan" if x % 7 == 4 else "inf" if x % 7 == 5 else height)
+"""
+
+ENGINES = {
+    "ga": ("--budget", "36", "--set", "population=9"),
+    "model": ("--budget", "24"),
+    "hill": ("--budget", "40"),
+    "portfolio": ("--budget", "40"),
+    "optuna:TPE": ("--budget", "24", "--set", "batch=4"),
+}
+IN_THE_GATE = {"ga", "model"}
+
+
+def trials(folder):
+    told = zen(
+        "sql", 'SELECT "index", height, status FROM study_hill_all ORDER BY 1', "--json", cwd=folder
+    )
+    return [tuple(row) for row in told.facts["rows"]]
+
+
+def written(folder):
+    (folder / "hill.py").write_text(PROGRAM)
+    return folder
+
+
+def killed(folder, command, known):
+    """A driver of its own that dies when the study knows at least so many outcomes."""
+    program = [sys.executable, "-c", "from zenturio.cli import main; main()", *command]
+    with subprocess.Popen(
+        program, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as driver:  # fmt: skip
+        while driver.poll() is None:
+            told = zen("status", "hill", "--json", cwd=folder, code=None)
+            if told.code == 0 and told.facts["ok"] + told.facts["failed"] >= known:
+                os.kill(driver.pid, signal.SIGKILL)
+                break
+    return driver.returncode
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [pytest.param(e, marks=() if e in IN_THE_GATE else pytest.mark.slow) for e in ENGINES],
+)
+def test_a_search_that_learns_and_was_killed_goes_on_to_the_same_trials(engine, tmp_path_factory):
+    command = ["run", "hill.py", "--search", engine, *ENGINES[engine], "--seed", "9", "-j", "3"]
+    harmed = written(tmp_path_factory.mktemp("harmed"))
+    ends = [killed(harmed, command, known) for known in (3, 14)]
+    assert -signal.SIGKILL in ends
+    last = zen(*command, "--json", cwd=harmed, code=None).facts
+    assert last["known"] >= 3
+    unharmed = written(tmp_path_factory.mktemp("unharmed"))
+    whole = zen(*command, "--json", cwd=unharmed, code=None).facts
+    assert trials(harmed) == trials(unharmed)
+    assert last["best"] == whole["best"]
+    assert last["total"] == whole["total"] == int(ENGINES[engine][1])
+
+
+def test_failures_and_what_is_no_number_are_never_the_best_and_are_tried_once(tmp_path):
+    written(tmp_path)
+    command = ["run", "hill.py", "--search", "ga", "--budget", 60, "--seed", 2, "--json"]
+    told = zen(*command, cwd=tmp_path, code=3).facts
+    assert told["failed"] > 0
+    x, y, kind = (told["best"]["at"][name] for name in ("x", "y", "kind"))
+    assert x % 5 != 3
+    assert x % 7 not in {4, 5}
+    assert told["best"]["value"] == 1000 - (x - 31) ** 2 - (y - 7) ** 2 - 90 * len(kind)
+    (best,) = zen("best", "hill", "--json", cwd=tmp_path).facts
+    assert best["scores"]["height"] == told["best"]["value"]
+    again = zen(*command, cwd=tmp_path, code=None).facts
+    assert (again["known"], again["ok"]) == (60, 0)
+
+
+def test_a_search_recalls_what_another_study_of_the_same_program_knows(tmp_path):
+    written(tmp_path)
+    command = ["run", "hill.py", "--search", "ga", "--budget", 40, "--seed", 2, "--json"]
+    zen(*command, cwd=tmp_path, code=3)
+    other = zen(*command, "--name", "other", cwd=tmp_path, code=None).facts
+    assert (other["study"], other["known"], other["ok"], other["failed"]) == ("other", 40, 0, 0)
+
+
+def test_a_search_in_time_ends_in_time_and_tries_whole_points(tmp_path):
+    written(tmp_path)
+    told = zen(
+        "run",
+        "hill.py",
+        "--search",
+        "random",
+        "--budget",
+        "0.5s",
+        "--json",
+        cwd=tmp_path,
+        code=None,
+    ).facts
+    assert 0 < told["total"] < 1000
+    assert told["unfinished"] == 0
+    assert told["ok"] + told["failed"] == told["total"]
