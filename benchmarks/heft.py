@@ -23,6 +23,7 @@ import resource
 import subprocess
 import time
 import venv
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -146,16 +147,24 @@ def million() -> dict[str, float]:
     return {"seconds": seconds, "edges": len(problem.workflow.data), "mebibytes": peak}
 
 
-def compared(python: Path, *, quick: bool) -> list[dict[str, Any]]:
-    rows = []
+def compared(python: Path, *, quick: bool) -> Iterator[dict[str, Any]]:
+    """A row for each case, as soon as it is known."""
     for case in (SMALL, *LARGE):
         mine = ours(case)
         saga = None if quick and case != SMALL else asked(python, case)
-        rows.append({"case": case, "ours": mine, "saga": saga})
         equal = saga and math.isclose(saga["makespan"], mine["makespan"], rel_tol=1e-9)
         if case == SMALL and not equal:
             raise SystemExit(f"without data the plans differ: {mine} and {saga}")
-    return rows
+        yield {"case": case, "ours": mine, "saga": saga}
+
+
+def told(row: dict[str, Any]) -> str:
+    (tasks, machines, _), mine, saga = row["case"], row["ours"], row["saga"]
+    words = f"{tasks:>5}  {machines:>8} {mine['seconds'] * 1e3:>10.2f}"
+    if saga:
+        words += f" {saga['seconds'] * 1e3:>10.0f} {saga['seconds'] / mine['seconds']:>10,.0f}"
+        words += f"  {mine['makespan']:.2f} and {saga['makespan']:.2f}"
+    return words
 
 
 def main() -> None:
@@ -171,21 +180,16 @@ def main() -> None:
     if options.peer:
         print(json.dumps(theirs(tuple(options.peer))))
         return
-    rows, many = compared(environment(options.cache), quick=options.quick), million()
+    rows = compared(environment(options.cache), quick=options.quick)
+    many = million()
     if options.json:
-        print(json.dumps({"compared": rows, "million": many}, indent=2))
+        print(json.dumps({"compared": list(rows), "million": many}, indent=2))
         return
+    print(f"a million tasks and {many['edges']:,} edges on {MACHINES} machines: ", end="")
+    print(f"{many['seconds']:.2f} s, {many['mebibytes']:.0f} MiB with the workflow\n")
     print("tasks  machines   ours, ms   SAGA, ms      ratio  makespans")
     for row in rows:
-        (tasks, machines, _), mine, saga = row["case"], row["ours"], row["saga"]
-        words = f"{tasks:>5}  {machines:>8} {mine['seconds'] * 1e3:>10.2f}"
-        if saga:
-            ratio = saga["seconds"] / mine["seconds"]
-            words += f" {saga['seconds'] * 1e3:>10.0f} {ratio:>10,.0f}"
-            words += f"  {mine['makespan']:.2f} and {saga['makespan']:.2f}"
-        print(words)
-    print(f"\na million tasks and {many['edges']:,} edges on {MACHINES} machines: ", end="")
-    print(f"{many['seconds']:.2f} s, {many['mebibytes']:.0f} MiB with the workflow")
+        print(told(row), flush=True)
 
 
 if __name__ == "__main__":
