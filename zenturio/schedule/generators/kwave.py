@@ -17,23 +17,25 @@ from zenturio.search.settings import setting
 MOST_NODES = 36
 BEST_NODES = 35
 _EXPONENT = 0.9
-"""On 2^k nodes a simulation is 2^(0.9 k) times as fast as on one: less than the nodes, always."""
+"""On 2^k nodes a task is 2^(0.9 k) times as fast as on one: less than the nodes, always."""
 _UNEVEN = 1.05
 """How much longer it takes where nodes are no power of two."""
 
 
-def simulation_curve(seconds: float) -> Curve:
+def simulation_curve(seconds: float, exponent: float = _EXPONENT, serial: float = 0.0) -> Curve:
     """The time of a simulation on 1 to 36 nodes that takes *seconds* on one.
 
     Of the shape that figure 3 has: faster at powers of two than just beside them, but fastest on
-    35 nodes. Between powers of two it is straight in the logarithms, and a twentieth longer.
+    35 nodes. Between powers of two it is straight in the logarithms, and a twentieth longer. The
+    *serial* part of it takes as long on any number of nodes.
     """
     counts = np.arange(1, MOST_NODES + 1)
     lower = 2.0 ** np.floor(np.log2(counts))
     reach = np.where(counts == lower, 0.0, (counts - lower - 1) / np.maximum(lower - 1, 1))
-    factors = (lower * 2.0**reach) ** -_EXPONENT
+    factors = (lower * 2.0**reach) ** -exponent
     factors[counts != lower] *= _UNEVEN
-    factors[BEST_NODES - 1] = 0.97 * 32.0**-_EXPONENT
+    factors[BEST_NODES - 1] = 0.97 * 32.0**-exponent
+    factors = np.where(counts == 1, 1.0, serial + (1 - serial) * factors)
     return Curve(tuple(counts.tolist()), tuple((seconds * factors).tolist()))
 
 
@@ -46,11 +48,15 @@ class Chances:
     processing: float = setting(60.0, "seconds to process a file on one node", low=1e-6, high=1e9)
     steps: float = setting(0.25, "by which part simulations differ in time steps", low=0, high=0.9)
     noise: float = setting(0.05, "by which part processors differ", low=0, high=0.9)
+    exponent: float = setting(_EXPONENT, "2^k nodes are 2^(exponent k) as fast", low=0.1, high=1)
+    serial: float = setting(0.0, "part of a simulation that nodes do not share", low=0, high=1)
 
     def simulation(self, name: str, chance: np.random.Generator) -> Task:
         """A simulation, "ST": up to 25% fewer time steps, up to 5% faster or slower processors."""
         share = 1 - chance.uniform(0, self.steps)
-        curve = simulation_curve(self.seconds * share * self._noise(chance))
+        curve = simulation_curve(
+            self.seconds * share * self._noise(chance), self.exponent, self.serial
+        )
         return Task(name, curve.seconds[0], program="simulation", curve=curve)
 
     def process(self, name: str, files: int, chance: np.random.Generator) -> Task:
