@@ -118,6 +118,35 @@ def test_what_ran_on_a_machine_is_run_again_when_what_is_bound_to_it_must_go_els
     keeps_the_rules(trace, problem)
 
 
+def test_what_is_bound_to_what_has_run_stays_where_that_ran():
+    tasks = [Task("a", 4, machine="M"), Task("b", 4, machine="M"), Task("c", 9)]
+    flow = Workflow.of("bound", tasks, [("a", "b"), ("c", "b")])
+    trace = simulate(Problem.of(flow, machines([], [(5, 0.5)], [])), hybrid())
+    assert trace.plan.processor.tolist() == [1, 1, 0]
+    assert len(trace.runs) == 3
+
+
+def test_tasks_of_a_loop_that_share_a_machine_move_together():
+    tasks = [Task("s", 1), Task("a", 5, machine="M"), Task("b", 4, machine="M"), Task("t", 1)]
+    edges = [("s", "a"), ("s", "b"), ("a", "t"), ("b", "t"), ("t", "s")]
+    flow = Workflow.of("bound", tasks, edges)
+    problem = Problem.of(flow, machines([(8, 0), (9, 1)], []))
+    trace = simulate(problem, hybrid(), repeats=Repeats(2))
+    assert Counter(run.task for run in trace.good) == {0: 2, 1: 3, 2: 2, 3: 2}
+    begin = trace.again[0].time
+    places = {(run.task, run.start >= begin): run.processor for run in trace.good}
+    assert places[2, False] == places[1, False] == 1
+    assert places[2, True] == places[1, True]
+
+
+def test_of_two_late_tasks_the_one_moves_that_gains_by_it():
+    flow = Workflow.of("two", [Task("a", 10), Task("b", 10)])
+    problem = Problem.of(flow, machines([(9.5, 0.2)], [(9, 0.01)], [], []))
+    trace = simulate(problem, hybrid(contract=0.1, interval=11))
+    assert noted(trace)["late"][1] == 2
+    assert runs(trace) == [("cancelled", 1, 0, 11), ("ended", 0, 0, 12), ("ended", 2, 11, 21)]
+
+
 def test_what_waits_is_planned_anew_when_a_machine_gets_slow():
     flow = Workflow.of("two", [Task("a", 5), Task("b", 10)], [("a", "b")])
     trace = simulate(Problem.of(flow, machines([(4, 0.5)], [])), hybrid(contract=9))
@@ -141,7 +170,10 @@ def test_where_nothing_changes_it_is_no_worse_than_the_static_plan(drawn):
     assert not trace.left
     check(trace.plan)
     assert trace.makespan <= static.makespan * (1 + 1e-9)
-    assert noted(trace)["end"][0] == pytest.approx(static.makespan)
+    ends = noted(trace)["end"]
+    assert ends[0] == pytest.approx(static.makespan)
+    assert all(a >= b - 1e-9 for a, b in pairwise(ends))
+    assert ends[-1] == pytest.approx(trace.makespan)
     assert not any(noted(trace)["migrated"])
 
 

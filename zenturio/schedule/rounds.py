@@ -52,12 +52,11 @@ class Rounds:
 
     def _ended(self, number: int) -> bool:
         """Whether an iteration of a loop has ended, and none decided what follows."""
-        if self._over[number] or not all(self._over[i] for i in self._inside[number]):
+        if self._over[number]:
             return False
         state = self._grid.state
-        if any(state[task] != "done" for task in self._last[number]):  # known sooner
-            return False
-        return all(state[task] == "done" for task in self._loops[number].tasks)
+        last_first = (self._last[number], self._loops[number].tasks)  # what is open is found sooner
+        return all(state[task] == "done" for tasks in last_first for task in tasks)
 
     def _renew(self, number: int) -> None:
         """The loops inside one that begins anew are to be run anew."""

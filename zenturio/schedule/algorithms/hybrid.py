@@ -112,20 +112,17 @@ class _Course:
     def _best(self, late: set[int]) -> Outlook:
         """The best of the plan at hand, and new ones with migrations and without.
 
-        A task that would end later elsewhere stays, however late it is.
+        A task that would end later elsewhere stays, however late it is. Of plans that are equally
+        good, the one that moves fewer tasks.
         """
         stay = self._rest(())
         if not self._places:
             return self._planned(stay)
         hand = outlook(self._grid, stay, {t: self._places[t] for t in stay.tasks}, self._ranks)
-        found = [hand]
-        moving = late
-        if late:
-            found.append(self._planned(self._rest(late)))
-            moving = {task for task in late if found[1].end[task] < hand.end[task]}
-        if not late or moving != late:
-            found.append(self._planned(self._rest(moving)))
-        return min(found, key=lambda each: (each.last, each.whole))
+        moved = self._planned(self._rest(late))
+        gaining = {task for task in late if moved.end[task] < hand.end[task]}
+        some = moved if gaining == late else self._planned(self._rest(gaining))
+        return min((hand, some, moved), key=lambda each: (each.last, each.whole))
 
     def _rest(self, late: Collection[int]) -> Remainder:
         """What is left, with those that are *late* to migrate."""
@@ -175,7 +172,8 @@ class _Course:
                 grid.cancel(task)
             elif grid.state[task] == "done":
                 grid.again(task)
-        self._adopt(found)
+        self._places.update(found.places)
+        self._ranks.update((task, rank) for rank, task in enumerate(found.order))
         touched = set()
         for task in found.order:
             place = found.places[task]
@@ -188,15 +186,6 @@ class _Course:
         for place in sorted(touched):
             grid.arrange(place, sorted(grid.queue[place], key=self._ranks.__getitem__))
         self._lost.clear()
-
-    def _adopt(self, found: Outlook) -> None:
-        """Makes what was *found* the plan at hand; tasks that share a machine move together."""
-        homes = {self._group[task]: place for task, place in found.places.items()}
-        self._places.update(found.places)
-        if self._grid.problem.grouped:
-            for task, group in enumerate(self._group):
-                self._places[task] = homes.get(group, self._places.get(task, 0))
-        self._ranks.update((task, rank) for rank, task in enumerate(found.order))
 
     # Contracts.
 
