@@ -1,0 +1,238 @@
+"""The algorithms that search for plans: ga, ga-2005, anneal, cp-sat."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schedule import examples, naive, naive_listing, naive_placing
+from zenturio.errors import InputError, PlaceError
+from zenturio.schedule import Machine, Platform, Problem, Task, Workflow, check, identical
+from zenturio.schedule.algorithm import describe, make
+from zenturio.schedule.algorithms.heft import heft
+from zenturio.schedule.bounds import lower_bound
+from zenturio.schedule.evaluate import makespans, numbers, orders_by
+from zenturio.schedule.generators import instance_of
+from zenturio.schedule.listing import mean_delays, mean_times, upward_ranks
+from zenturio.schedule.metrics import metrics
+
+QUICK = {
+    "anneal": {"evaluations": 300},
+    "cp-sat": {"effort": 5},
+    "ga": {"evaluations": 300, "population": 6},
+    "ga-2005": {"population": 10, "generations": 10},
+}
+ROUNDING = 1 + 1e-9
+
+
+def planned(name, problem, seed=0, **more):
+    return check(make(name, {**QUICK[name], **more}, seed).plan(problem))
+
+
+def generated(text):
+    found = instance_of(text)
+    return Problem.of(found.workflow, found.platform)
+
+
+@settings(max_examples=40, deadline=None)  # the first example compiles
+@given(naive_listing.problems((0, 7), (1, 3)), st.sampled_from(sorted(QUICK)), st.integers(0, 9))
+def test_a_plan_can_be_carried_out_and_is_the_same_every_time(problem, name, seed):
+    one, other = planned(name, problem, seed), planned(name, problem, seed)
+    assert one.algorithm == name
+    assert one.start.tolist() == other.start.tolist()
+    assert one.processor.tolist() == other.processor.tolist()
+    assert one.notes == other.notes
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_workflow_without_tasks_takes_no_time(name):
+    assert planned(name, Problem.of(Workflow.of("none", []), identical(2))).makespan == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(naive_listing.problems((1, 10)), st.sampled_from(["ga", "anneal"]), st.integers(0, 99))
+def test_no_plan_is_longer_than_that_of_heft(problem, name, seed):
+    plan, limit = planned(name, problem, seed, evaluations=1), heft(problem).makespan
+    assert plan.makespan <= limit
+    better = planned(name, problem, seed)
+    assert better.makespan <= limit
+    assert better.makespan >= better.notes["bound"] / ROUNDING
+
+
+@settings(max_examples=30, deadline=None)
+@given(naive_listing.problems((1, 4), (1, 3)))
+def test_the_exact_plan_is_the_shortest_of_all(problem):
+    plan, shortest = planned("cp-sat", problem), naive_placing.shortest(problem)
+    assert plan.notes["status"] == "optimal"
+    assert shortest / ROUNDING <= plan.makespan <= shortest * (1 + 1e-5)
+    assert plan.notes["bound"] <= shortest * ROUNDING
+    assert plan.notes["gap"] <= 1e-5
+
+
+@settings(max_examples=20, deadline=None)
+@given(naive.flows((1, 5)), st.integers(1, 3))
+def test_and_so_it_is_where_all_processors_are_alike(flow, count):
+    problem = Problem.of(flow, identical(count))
+    shortest = naive_placing.shortest(problem)
+    assert planned("cp-sat", problem).makespan == pytest.approx(shortest, rel=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_ga_finds_what_cp_sat_proves_where_heft_does_not(seed):
+    problem = generated(f"layered:tasks=12,machines=3,unrelated=true,ccr=0.5,seed={seed}")
+    best = planned("cp-sat", problem, effort=60)
+    assert best.notes["gap"] <= 1e-5
+    found = make("ga", {"evaluations": 20_000}).plan(problem)
+    assert best.makespan / ROUNDING <= found.makespan <= 1.02 * best.makespan
+
+
+def test_ga_ends_where_no_plan_can_be_better():
+    problem = Problem.of(Workflow.of("one", [Task("a", 3.0), Task("b", 2.0)]), identical(2))
+    plan = make("ga").plan(problem)
+    assert plan.makespan == 3.0
+    assert plan.notes["ended"] == "bound"
+    assert plan.notes["gap"] == 0
+
+
+def test_ga_tries_as_many_plans_as_it_may_or_as_there_is_time():
+    problem = examples.topcuoglu()
+    few = planned("ga", problem, evaluations=2000)
+    assert few.notes["ended"] == "evaluations"
+    assert 2000 <= few.notes["evaluations"] < 3000
+    assert few.makespan < heft(problem).makespan == 80
+    timed = make("ga", {"seconds": 0.05}).plan(problem)
+    assert timed.notes["ended"] == "seconds"
+    both = make("ga", {"seconds": 60, "evaluations": 500}).plan(problem)
+    assert both.notes["ended"] == "evaluations"
+
+
+def test_the_longer_ga_runs_the_better_is_its_plan():
+    problem = generated("layered:tasks=40,machines=5")
+    lengths = [
+        planned("ga", problem, evaluations=count, population=20).makespan
+        for count in (5_000, 10_000, 20_000)
+    ]
+    assert lengths == sorted(lengths, reverse=True)
+    assert lengths[-1] < lengths[0] < heft(problem).makespan
+
+
+def test_plans_of_other_seeds_differ():
+    problem = generated("layered:tasks=40,machines=5")
+    for name, more in (("ga", {}), ("ga-2005", {}), ("anneal", {"evaluations": 5000})):
+        first, second = (planned(name, problem, seed, **more) for seed in (1, 2))
+        assert first.start.tolist() != second.start.tolist()
+
+
+def test_the_genetic_algorithm_of_2005_has_the_settings_of_its_paper():
+    about = describe("ga-2005")
+    assert {each.name: each.default for each in about.settings} == {
+        "objective": "makespan",
+        "population": 150,
+        "crossover": 0.9,
+        "mutation": 0.001,
+        "generations": 500,
+        "steady": 20.0,
+        "scaling": 2.0,
+        "elitist": True,
+    }
+
+
+def test_it_tells_its_visited_points_and_its_improvement():
+    problem = generated("layered:tasks=30,machines=6")
+    whole = planned("ga-2005", problem, generations=60, steady=100)
+    assert whole.notes["visited"] == 600
+    assert whole.notes["generations"] == 60
+    one = planned("ga-2005", problem, generations=1)
+    assert one.notes == {
+        "objective": "makespan",
+        "visited": 10,
+        "generations": 1,
+        "improvement": 0.0,
+    }
+    improved = 100 * (one.makespan - whole.makespan) / whole.makespan
+    assert whole.notes["improvement"] == pytest.approx(improved)
+    steady = planned("ga-2005", problem, generations=200, steady=5, mutation=0)
+    assert steady.notes["generations"] < 200
+
+
+def test_its_first_generation_is_of_chance_and_its_order_is_by_the_longest_way():
+    problem = generated("layered:tasks=30,machines=6")
+    plan = planned("ga-2005", problem)
+    order = orders_by(problem, -upward_ranks(problem, mean_times(problem), mean_delays(problem)))
+    again = makespans(numbers(problem), plan.processor.astype(np.uint32), order)
+    assert again.tolist() == [plan.makespan]
+
+
+def test_it_takes_any_metric_as_its_objective():
+    machines = tuple(Machine(f"m{i}", float(i), cost=float(i) ** 2) for i in (1, 2, 3))
+    tasks = [Task(f"t{i}", 5.0) for i in range(6)]
+    problem = Problem.of(Workflow.of("free", tasks), Platform("three", machines))
+    longer = {"generations": 200, "mutation": 0.05}
+    cheap = planned("ga-2005", problem, objective="cost", **longer)
+    short = planned("ga-2005", problem, objective="makespan", **longer)
+    assert cheap.processor.tolist() == [0] * 6
+    assert metrics(cheap)["cost"] == 30 < metrics(short)["cost"]
+    assert short.makespan < cheap.makespan
+    quick = planned("ga-2005", problem, objective="speedup", **longer)
+    assert metrics(quick)["speedup"] > metrics(cheap)["speedup"]
+    with pytest.raises(InputError, match="no metric is named 'costs'"):
+        make("ga-2005", {"objective": "costs"})
+
+
+def test_it_loses_to_heft_and_ga_does_not():
+    problem = generated("wien2k:kpoints=20")
+    old = make("ga-2005").plan(problem).makespan
+    assert old > heft(problem).makespan >= planned("ga", problem).makespan
+
+
+def test_cp_sat_proves_bounds_that_no_plan_has_to_reach():
+    problem = generated("layered:tasks=40,machines=5")
+    plan = planned("cp-sat", problem, effort=0.01)
+    assert plan.notes["status"] != "optimal"
+    assert lower_bound(problem) <= plan.notes["bound"] < plan.makespan <= heft(problem).makespan
+    assert plan.notes["gap"] == pytest.approx(plan.makespan / plan.notes["bound"] - 1)
+
+
+def test_without_its_extra_cp_sat_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
+    with pytest.raises(PlaceError, match="OR-Tools") as caught:
+        make("cp-sat").plan(examples.topcuoglu())
+    assert "zenturio[exact]" in str(caught.value)
+
+
+SCRIPT = """
+import json
+from zenturio.schedule import Problem
+from zenturio.schedule.algorithm import make
+from zenturio.schedule.generators import instance_of
+found = instance_of("layered:tasks=30,machines=4,seed=3")
+problem = Problem.of(found.workflow, found.platform)
+plans = [make(name, {}, 7).plan(problem) for name in ("ga", "ga-2005", "anneal")]
+print(json.dumps([[p.processor.tolist(), p.start.tolist(), p.end.tolist()] for p in plans]))
+"""
+
+
+def told(cache, threads):
+    changed = {"NUMBA_CACHE_DIR": str(cache), "NUMBA_NUM_THREADS": threads}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT],
+        env={**os.environ, **changed},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+@pytest.mark.slow
+def test_plans_are_the_same_in_every_process_with_any_threads_and_any_cache(tmp_path):
+    cold = told(tmp_path, "1")
+    assert told(tmp_path, "2") == cold
+    problem = generated("layered:tasks=30,machines=4,seed=3")
+    plans = [make(name, {}, 7).plan(problem) for name in ("ga", "ga-2005", "anneal")]
+    assert [[p.processor.tolist(), p.start.tolist(), p.end.tolist()] for p in plans] == cold
