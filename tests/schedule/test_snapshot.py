@@ -73,6 +73,8 @@ def test_the_outlook_is_what_happens_if_loads_stay():
     found = at_five(lambda grid: outlook(grid, rest(), {2: 2, 3: 0}, {2: 0, 3: 1}))
     assert found.end == {1: 19, 2: 5 + 1 + 4, 3: 19 + 3 / 0.5}
     assert found.last == found.whole == 25
+    elsewhere = at_five(lambda grid: outlook(grid, rest(), {2: 2, 3: 2}, {2: 0, 3: 1}))
+    assert elsewhere.end == {1: 19, 2: 10, 3: 19 + 1 + 3}
 
 
 def test_only_those_that_wait_on_a_processor_are_arranged():
