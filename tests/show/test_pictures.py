@@ -60,14 +60,16 @@ def test_twelve_colours_are_told_apart_by_colour_and_dash():
 
 
 @pytest.mark.parametrize(
-    ("points", "marks", "mode"), [(40, 40, "lines+markers"), (400, 40, "lines")]
+    ("points", "lines", "marks", "mode"),
+    [(40, 1, 40, "lines+markers"), (400, 1, 0, "lines"), (400, 2, 40, "lines")],
 )
-def test_marks_do_not_hide_a_line_of_many_points(points, marks, mode):
-    table = pd.DataFrame({"x": range(points), "y": range(points)})
-    line = chart(table, "line", x="x", y="y")
-    (trace,) = plotly_figure(line).data
-    assert trace.mode == mode
-    assert image(line, "svg").count(b'style="fill: #0072b2') == marks
+def test_marks_do_not_hide_a_line_of_many_points(points, lines, marks, mode):
+    rows = [(x, x, f"line {i}") for i in range(lines) for x in range(points)]
+    table = pd.DataFrame(rows, columns=["x", "y", "name"])
+    drawn = chart(table, "line", x="x", y="y", colour="name" if lines > 1 else "")
+    assert all(trace.mode == mode for trace in plotly_figure(drawn).data)
+    shown = image(drawn, "svg").count(b'style="fill: #0072b2')
+    assert shown == marks + (lines > 1)  # the legend shows one, too
 
 
 def test_a_box_shows_the_mean_and_says_so():

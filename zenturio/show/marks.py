@@ -62,14 +62,15 @@ def name_ticks(axes: Axes, names: Sequence[str], first: float = 0.0) -> None:
 
 def lines(axes: Axes, panel: Panel, chart: Chart) -> None:
     for series in panel.series:
+        every = -(-len(series.x) // palette.MARKED)
         axes.errorbar(
             _numbered(chart.x, series.x),
             series.y,
             yerr=_bars(series),
             color=_colour(series, chart),
             linestyle=palette.dash(series.rank, ordered=chart.ordered),
-            marker=palette.marker(series.rank),
-            markevery=-(-len(series.x) // palette.MARKED),
+            marker=palette.marker(series.rank) if every == 1 or chart.levels else "",
+            markevery=every,  # marks then only tell the lines apart
             elinewidth=1,
             label=series.name,
         )
