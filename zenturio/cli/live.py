@@ -57,9 +57,14 @@ def line(progress: Progress) -> str:
     if progress.left is not None and progress.done < progress.total:
         parts.append(f"{output.duration(progress.left)} left")
     if progress.last is not None:
-        best = f", best {output.number(progress.best)}" if progress.best is not None else ""
-        parts.append(f"{progress.goal} {output.number(progress.last)}{best}")
+        parts.append(f"{progress.goal} {output.number(progress.last)}{_best(progress)}")
     return "  ".join(parts)
+
+
+def _best(progress: Progress) -> str:
+    """The best so far and where, last of all: on a narrow terminal it is cut."""
+    found = progress.best
+    return f", best {output.number(found.value)} at {settings(found.at)}" if found else ""
 
 
 def settings(values: Mapping[str, object]) -> str:

@@ -46,7 +46,7 @@ class Progress:
     """Seconds that it may still take."""
     goal: str = ""
     last: Value = None
-    best: Value = None
+    best: Found | None = None
 
     @property
     def done(self) -> int:

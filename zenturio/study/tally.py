@@ -60,7 +60,7 @@ class Tally:
             left / rate if rate > 0 else None,
             self._best.name,
             self._best.last,
-            self._best.found.value if self._best.found else None,
+            self._best.found,
         )
 
     def summary(self, total: int, seconds: float, *, interrupted: bool) -> Summary:
