@@ -48,7 +48,7 @@ def platforms(machines=(1, 4), same=False):
     @st.composite
     def draw(draw):
         count = draw(st.integers(*machines))
-        speed = st.just(1.0) if same else st.sampled_from([0.5, 1.0, 2.0, 3.0])
+        speed = st.just(1.0) if same else st.sampled_from([0.5, 1.0, 2.0, 4.0])
         made = tuple(
             Machine(
                 f"m{i}",
