@@ -85,8 +85,35 @@ def test_continuous_sets_that_constraints_bind_are_drawn():
     points = genome.points(genes)
     assert all(space.contains(point) for point in points)
     assert points == Genome(space, seed=3).points(genes)
-    assert points != Genome(space, seed=4).points(genes)
+    other = Genome(space, seed=4)
+    assert points != other.points(other.drawn(np.random.default_rng(1), 50))
     assert genome.row(points[7]).tolist() == genes[7].tolist()
+
+
+def test_continuous_sets_that_constraints_bind_have_genes_of_their_own():
+    space = zen.Space(x=zen.uniform(0, 1), y=zen.uniform(0, 1), k=["a", "b"])
+    space = space.where("x + y < 1", "x > 0.2 or k == 'a'")
+    genome = Genome(space, seed=3)
+    assert (genome.names, genome.free) == (("x", "y", "k"), False)
+    wild = np.random.default_rng(2).integers(-2, factors.FINE + 3, size=(200, 3))
+    genes = genome.repaired(wild)
+    points = genome.points(genes)
+    assert all(space.contains(point) for point in points)
+    assert np.array_equal(genome.repaired(genes), genes)
+    valid = (wild[:, 0] + wild[:, 1] < factors.FINE * 0.9) & (wild[:, 0] > factors.FINE * 0.25)
+    valid &= (wild[:, :2] >= 0).all(axis=1)
+    assert valid.sum() > 20
+    assert np.array_equal(genes[valid, :2], wild[valid, :2])
+    outside = [p for p, w in zip(points, wild.tolist(), strict=True) if w[0] + w[1] > factors.FINE]
+    assert np.mean([p["x"] + p["y"] for p in outside]) > 0.95  # at the border that was crossed
+
+
+@pytest.mark.parametrize("engine", ["hill", "simplex", "gradient", "ga", "anneal"])
+def test_a_search_in_a_narrow_region_comes_near_its_best(engine):
+    space = zen.Space(x=zen.uniform(0, 1), y=zen.uniform(0, 1)).where("abs(x - y) < 0.01")
+    found = zen.search(space, lambda p: abs(p["x"] - 0.7), engine=engine, budget=200, seed=1)
+    by_chance = zen.search(space, lambda p: abs(p["x"] - 0.7), engine="random", budget=200, seed=1)
+    assert found.best.scores < min(by_chance.best.scores, (0.002,))
 
 
 def test_an_inactive_continuous_parameter_has_no_value():

@@ -12,9 +12,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from zenturio.errors import SpaceError
+from zenturio.search.region import Region, is_box
 from zenturio.search.trie import Trie
 from zenturio.space import Continuous, Parameter
 from zenturio.space.component import Component, Line
+from zenturio.space.components import Part
 from zenturio.space.domain import Elements
 from zenturio.space.rows import Rows
 from zenturio.space.sampling import Lot
@@ -88,10 +90,21 @@ def factor_of(part: Component | Lot, seed: int) -> Factor:
     if isinstance(part, Line):
         return Free(part)
     if isinstance(part, Lot):
-        return Real(part) if part.part.plain else Draws(part, seed)
+        return Real(*part.part.dimensions) if part.part.plain else _unlisted(part, seed)
     if part.size * max(len(part.part.names), 1) > HELD:
-        return Draws(Lot(part.part), seed)
+        return _unlisted(Lot(part.part), seed)
     return Table(part)
+
+
+def _unlisted(lot: Lot, seed: int) -> Factor:
+    """The genes of dimensions that meet, where there are too many combinations for a table."""
+    if not is_box(lot.part):
+        return Draws(lot, seed)
+    axes = (
+        Real(each) if isinstance(each.domain, Continuous) else Free(Line(Part((each,))))
+        for each in lot.part.dimensions
+    )
+    return Region(lot, tuple(axes), seed)
 
 
 class Free:
@@ -133,10 +146,9 @@ class Free:
 class Real:
     """One continuous dimension, in steps that nobody notices."""
 
-    def __init__(self, lot: Lot) -> None:
-        (parameter,) = lot.part.dimensions
+    def __init__(self, parameter: Parameter) -> None:
         assert isinstance(parameter.domain, Continuous), "what else has no size"
-        self.names = self.of = lot.part.names
+        self.names = self.of = (parameter.name,)
         self.sizes = (FINE + 1,)
         self.count = None
         self.ordered = (True,)
@@ -229,7 +241,7 @@ class Table:
 
 
 class Draws:
-    """Dimensions that meet and cannot be listed: valid combinations of them, drawn by chance.
+    """Dimensions that need each other and cannot be listed: valid combinations, drawn by chance.
 
     One gene says which of them; nothing is near to anything.
     """

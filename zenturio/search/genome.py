@@ -11,6 +11,7 @@ import numpy as np
 
 from zenturio.errors import SpaceError
 from zenturio.search.factors import Column, Factor, Ints, Table, factor_of
+from zenturio.search.region import Region
 from zenturio.space import Point, Space
 from zenturio.space.sampling import Lot
 
@@ -63,7 +64,7 @@ class Genome:
     @property
     def free(self) -> bool:
         """Whether every row of genes is valid as it is."""
-        return not any(isinstance(each, Table) for each in self._factors)
+        return not any(isinstance(each, Table | Region) for each in self._factors)
 
     def drawn(self, rng: np.random.Generator, length: int) -> Ints:
         """Rows by chance, each valid one as likely as any other."""
