@@ -42,6 +42,8 @@ front AS (  -- of all runs of the independent tasks those that no other is bette
             AND b.makespan <= a.makespan AND b.node_seconds <= a.node_seconds
             AND (b.makespan < a.makespan OR b.node_seconds < a.node_seconds))
 ),
+settled AS (SELECT alpha, avg(makespan) AS makespan, avg(node_seconds) AS cost
+    FROM study_recommended GROUP BY alpha),
 straight AS (  -- Pearson's correlation of makespan and unused nodes
     SELECT paid, (count(*) * sum(makespan * unused) - sum(makespan) * sum(unused))
         / sqrt((count(*) * sum(makespan * makespan) - sum(makespan) * sum(makespan))
@@ -89,6 +91,8 @@ SELECT
         WHERE workflow LIKE '%barrier%15') AS apart,
     (SELECT longer FROM trade WHERE workflow LIKE '%barrier%15') AS trade,
     (SELECT count(DISTINCT alpha) FROM front) AS independent_front,
+    (SELECT count(*) FROM settled s JOIN settled b ON b.alpha = 0.05
+        WHERE s.makespan >= b.makespan AND s.cost > b.cost) AS recommended,
     (SELECT 100 * (max(shortest) / min(shortest) - 1) FROM mean WHERE paid = 'static'
         AND workflow LIKE '%barrier%15') AS saturated,
     (SELECT 100 * max(unused) FILTER (WHERE alpha = 0.95)

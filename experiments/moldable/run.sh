@@ -6,12 +6,14 @@ if [ "${SIZE:-whole}" = small ]; then
   zen run local --place simulate -P 'workflow={kwave-tree:simulations={4,8}}' -P 'selection={steady}'
   zen run global --place simulate -P 'workflow={kwave-tree:simulations=8}' -P 'alpha={0.95,0.05}'
   zen run schedules --place simulate -P 'curve={exponent=0.9}'
+  zen run recommended --place simulate -P 'alpha={0.05}'
   zen run speed --place simulate -P 'workflow={kwave-tree:simulations=4}' -P 'population={25}'
   zen run beyond --place simulate -P 'workflow={kwave-tree:simulations=8}' -P 'queue={fifo}' \
     -P 'algorithm={moldable-front}'
 else
   # Two processes share the database.
   { zen run local --place simulate && zen run schedules --place simulate &&
+    zen run recommended --place simulate &&
     zen run beyond --place simulate; } > local.log &
   zen run global --place simulate > global.log
   zen run speed --place simulate > speed.log
@@ -37,15 +39,15 @@ pareto() { # figure, algorithm, workflow, y, title
       FROM study_global WHERE algorithm = '$2' AND workflow = '$3' ORDER BY alpha DESC"
 }
 pareto 4 moldable-global kwave-barrier:simulations=15 node_hours \
-  "On demand, 32 tasks with barriers: makespan (min), node hours"
+  "On demand, 32 tasks, barriers: minutes, node hours"
 pareto 5 moldable-global kwave-independent:simulations=32 node_hours \
-  "On demand, 32 independent tasks: makespan (min), node hours"
+  "On demand, 32 independent: minutes, node hours"
 pareto 6 moldable-static kwave-barrier:simulations=15 unused \
-  "Static, 32 tasks with barriers: makespan (min), unused nodes (%)"
+  "Static, 32 tasks, barriers: minutes, unused nodes (%)"
 pareto 7 moldable-static kwave-independent:simulations=32 unused \
-  "Static, 32 independent tasks: makespan (min), unused nodes (%)"
+  "Static, 32 independent: minutes, unused nodes (%)"
 pareto 7-printed moldable-static:formula=printed kwave-independent:simulations=32 unused \
-  "Static as printed, 32 independent tasks: makespan (min), unused nodes (%)"
+  "As printed, 32 independent: minutes, unused nodes (%)"
 
 # Figures 8 to 10: of 20 plans the one of the best fitness
 drawn() { # figure, algorithm
@@ -64,18 +66,18 @@ drawn 10 moldable-static:seeded=false,polish=0
 
 # Beyond: one search for the front, and 100 of the paper's
 zen plot --kind scatter --x makespan --y node_hours --color found -o front.svg \
-  --title "64 tasks with barriers: a front in one run, and a run for each weight" \
+  --title "64 tasks, barriers: a front in one run (minutes, node hours)" \
   --query "SELECT 'a run with alpha ' || alpha AS found, makespan / 60 AS makespan,
       node_seconds / 3600 AS node_hours FROM study_global
     WHERE algorithm = 'moldable-global' AND workflow = 'kwave-barrier:simulations=31'
     UNION SELECT 'moldable-front, one run', l.value / 60, c.value / 3600
     FROM study_beyond, json_each(lengths) l JOIN json_each(costs) c ON c.key = l.key
     WHERE workflow = 'kwave-barrier:simulations=31' AND queue = 'fifo' AND seed = 1"
-zen plot --kind bar --x plan --y longer --color queue --facet tasks -o beyond.svg \
+zen plot --kind bar --x plan --y percent --color queue --facet tasks -o beyond.svg \
   --title "Makespan (% of that of cpa in a queue without backfilling)" \
-  --query "SELECT replace(replace(algorithm, 'moldable-', ''), ',seeded=false,polish=0',
-        ' as published') AS plan, queue,
+  --query "SELECT replace(replace(replace(algorithm, 'moldable-', ''), ',seeded=false,polish=0',
+        ' as published'), ':until=balance,polish=0', ' as published') AS plan, queue,
       substr(workflow, 7, instr(workflow, ':') - 7) AS tasks, 100 * makespan
         / avg(makespan) FILTER (WHERE algorithm = 'cpa' AND queue = 'fifo')
-          OVER (PARTITION BY workflow) AS longer
+          OVER (PARTITION BY workflow) AS percent
     FROM study_beyond WHERE algorithm LIKE 'cpa%' OR algorithm LIKE '%alpha=1%'"
