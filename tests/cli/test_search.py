@@ -127,7 +127,9 @@ def test_engines_are_listed_with_their_settings(hill):
     for name, each in listed.items():
         assert each["about"], name
         assert all(setting["help"] for setting in each["settings"]), name
-    assert "population" in zen("engines", "ga", cwd=hill).out
+    lines = zen("engines", "ga", cwd=hill).out.splitlines()
+    (population,) = [line.split() for line in lines if line.startswith("population")]
+    assert population[:5] == ["population", "int", "from", "2", "auto"]
 
 
 def test_failed_points_are_never_the_best(hill):
@@ -214,3 +216,10 @@ def test_the_best_of_a_search_is_told_at_the_mean_of_its_repeats(hill):
     (found,) = zen("best", "hill", "--json", cwd=hill).facts
     assert told.facts["best"]["value"] == found["scores"]["height"] == 200
     assert told.facts["best"]["at"] == found["parameters"]
+
+
+@pytest.mark.parametrize("engine", ["exhaustive", "random", "ga"])
+def test_a_space_without_a_point_is_not_searched(hill, engine):
+    (hill / "hill.py").write_text(PROGRAM.replace("x + y <= 60", "x + y < 0"))
+    told = zen("run", "hill.py", "--search", engine, "--budget", 5, cwd=hill, code=2)
+    assert "no point keeps all constraints" in told.err

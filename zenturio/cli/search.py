@@ -1,6 +1,6 @@
 """The verbs of searching: engines, best, tune."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -8,6 +8,9 @@ from zenturio.cli import output
 from zenturio.cli.language import Json
 from zenturio.cli.run import Database
 from zenturio.cli.tune import tune
+
+if TYPE_CHECKING:
+    from zenturio.search import Setting
 
 
 def add_to(app: typer.Typer) -> None:
@@ -41,8 +44,14 @@ def engines(
         settings = found[0].settings
         output.table(
             ("setting", "type", "default", "what it is"),
-            [(s.name, output.kind(s), output.number(s.default), s.help) for s in settings],
+            [(s.name, output.kind(s), _default(s), s.help) for s in settings],
         )
+
+
+def _default(setting: "Setting") -> str:
+    from zenturio.search.settings import AUTO
+
+    return AUTO if setting.optional and setting.default is None else output.number(setting.default)
 
 
 def best(

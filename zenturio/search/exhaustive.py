@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import islice
+from itertools import chain, islice
 
-from zenturio.errors import InputError
+from zenturio.errors import InputError, SpaceError
 from zenturio.search.objective import Trial
 from zenturio.search.search import Task
 from zenturio.search.settings import NoSettings
@@ -26,7 +26,13 @@ class Exhaustive:
                 "a continuous space has no end",
                 cure="take n points of it with LIN or LOG, or another engine: random, sobol, ga",
             )
-        self._points = iter(task.space)
+        points = iter(task.space)
+        first = next(points, None)
+        if first is None:
+            raise SpaceError(
+                "no point keeps all constraints", cure="let the sets hold more, or demand less"
+            )
+        self._points = chain([first], points)
 
     def ask(self, limit: int) -> Sequence[Point]:
         return list(islice(self._points, limit))
