@@ -14,6 +14,7 @@ from zenturio.schedule.moldable import MoldableProblem
 from zenturio.schedule.simulate import simulate
 from zenturio.show import gantt, graph, image, page, save
 from zenturio.show.paged import scene_figure
+from zenturio.show.painted import draw_scene
 from zenturio.show.scene import OTHERS, levels_of
 
 
@@ -50,6 +51,16 @@ def test_a_task_on_several_nodes_is_one_box_over_their_rows():
     names = found.workflow.names
     assert heights == {names[t]: n for t, n in enumerate(made.counts.tolist())}
     assert scene.row == "node"
+
+
+def test_tasks_one_after_the_other_are_told_apart_on_many_nodes_too():
+    found = generate("kwave-independent", {"simulations": 4}, 1)
+    plan = make("moldable-local").plan(MoldableProblem.of(found.workflow, identical(72)))
+    scene = gantt(plan)
+    assert len(scene.rows) == 70  # two at once, on 35 nodes each
+    (boxes,) = draw_scene(scene).axes[0].collections
+    assert len(boxes.get_paths()) == 4
+    assert boxes.get_linewidth() > 0
 
 
 def test_what_was_lost_on_the_way_is_shown_paler():

@@ -48,7 +48,7 @@ def draw_scene(scene: Scene) -> Figure:
 
 def _boxes(axes: Axes, scene: Scene, high: float) -> None:
     count = len(scene.rows)
-    edge = 0.4 if count <= 60 else 0.0
+    edge = 0.4 if count <= 60 or scene.labelled else 0.0  # or they hide what they part
     for level in range(len(scene.levels)):
         for faint in (False, True):
             chosen = [b for b in scene.boxes if b.level == level and b.faint is faint]
