@@ -34,8 +34,8 @@ zen plot --query "$views SELECT * FROM factors WHERE $four $in_order" --x value 
 zen plot --query "$views SELECT * FROM beaten WHERE contest = 'rounds' $in_order" --x value \
   --y bdt --color algorithm --facet factor --errors none \
   --title "Average beat-down (% of 30 graphs; more is better)" -o bdt.svg
-zen plot --query "$views SELECT * FROM beaten WHERE contest = 'once' $in_order" --x value \
-  --y bdt --color algorithm --facet factor --errors none \
+zen plot --query "$views SELECT * FROM beaten WHERE contest = 'once' $in_order,
+  algorithm NOT LIKE 'xdcp%', algorithm" --x value --y bdt --color algorithm --facet factor --errors none \
   --title "Average beat-down, of xDCP as it is listed: one round" -o bdt-once.svg
 zen plot --query "$views SELECT * FROM shapes WHERE $three AND $table_ii $as_listed" --kind bar \
   --x shape --y ase --color algorithm --title "ASE of the shapes of Table II (%)" -o ase-shapes.svg
