@@ -1,5 +1,7 @@
 """Pictures of searches, as somebody types them."""
 
+import re
+
 import pytest
 
 from tests.cli.conftest import zen
@@ -90,6 +92,8 @@ def test_the_answer_to_a_query_is_drawn(hill):
     query = "SELECT x % 2 AS odd, height / 1000 AS share FROM study_one WHERE x > 0"
     told = zen("plot", "--query", query, "--x", "odd", "--y", "share", "-o", "-", cwd=hill).out
     assert told.startswith("mean share over odd")
+    assert re.search(r"mean of \d+ to \d+ rows;", told)
+    assert "repeats" not in told
     count = zen("sql", f"SELECT count(*) AS n FROM ({query})", "--json", cwd=hill).facts["rows"]
     assert told.rstrip().endswith("{0} of {0} rows".format(*count[0]))
     (hill / "share.sql").write_text(query)

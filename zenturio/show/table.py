@@ -117,7 +117,8 @@ class Table:
         rows = [cell.rows for cell in found.values()]
         if repeated:
             count = f"{min(rows)} to {max(rows)}" if min(rows) < max(rows) else str(rows[0])
-            over = f"values over all {', '.join(hidden)}" if hidden else "repeats"
+            alike = "rows" if self.noun == "rows" else "repeats"
+            over = f"values over all {', '.join(hidden)}" if hidden else alike
             self.notes.append(f"{wish.aggregate} of {count} {over}")
         if errors != "none":
             names = {"interval": "95 % interval of the mean", "std": "standard deviation"}
