@@ -64,6 +64,14 @@ def test_no_plan_is_longer_than_that_of_heft(problem, name, seed):
     assert better.makespan >= better.notes["bound"] / ROUNDING
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_nor_is_it_where_nothing_is_searched(seed):
+    problem = generated(f"layered:tasks=60,machines=8,seed={seed}")
+    plan = planned("ga", problem, evaluations=1, tries=0)
+    assert plan.makespan <= heft(problem).makespan
+    assert planned("anneal", problem, evaluations=1).makespan <= heft(problem).makespan
+
+
 @settings(max_examples=30, deadline=None)
 @given(naive_listing.problems((1, 4), (1, 3)))
 def test_the_exact_plan_is_the_shortest_of_all(problem):

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zenturio.schedule.listing import downward_ranks, upward_ranks
 from zenturio.schedule.problem import Problem
 from zenturio.schedule.workflow import Floats
 
@@ -24,7 +23,9 @@ class Bounds:
     """Lower bounds of the makespan, each by its reason."""
 
     critical: float
-    """The longest way, each task where it is fastest, and no transfer."""
+    """The longest way, each task where it is fastest, and no transfer.
+
+    What waits for a task, or a task for, is done together where that takes longer."""
     load: float
     """All work, spread evenly."""
     crowded: float
@@ -42,14 +43,15 @@ def lower_bounds(problem: Problem) -> Bounds:
     if not problem.tasks:
         return Bounds(0.0, 0.0, 0.0, 0.0)
     least: Floats = problem.work * problem.pace.min(axis=1)[problem.row]
-    head, tail = _ways(problem, least)
+    unit = _unit(problem)
+    head, tail = _ways(problem, least, unit)
     critical = float((head + least + tail).max())
     whole = _is_whole(problem)
     found = (
         critical,
         _load(problem, least),
         _crowded(problem, least, head, tail, critical),
-        _level(problem, head, tail),
+        _level(problem, least, unit, head, tail),
     )
     return Bounds(*(float(math.ceil(each - 1e-9)) if whole else each for each in found))
 
@@ -64,11 +66,25 @@ def gap(makespan: float, bound: float) -> float:
     return max(0.0, makespan / bound - 1) if bound else 0.0
 
 
-def _ways(problem: Problem, least: Floats) -> tuple[Floats, Floats]:
-    """The longest ways to and from each task, itself not counted."""
-    nothing = np.zeros(len(problem.workflow.data))
-    ahead = upward_ranks(problem, least, nothing) - least
-    return downward_ranks(problem, least, nothing), ahead
+def _ways(problem: Problem, least: Floats, unit: Floats) -> tuple[Floats, Floats]:
+    """How long it takes to each task, and from its end on, at the least."""
+    from zenturio.schedule.kernels.bounding import ways  # noqa: PLC0415 - loads Numba
+
+    count = len(_fastest(problem))
+    order = problem.order.astype(np.uint32)
+    head, tail = (
+        ways(
+            order[::step],
+            links.start.astype(np.uint64),
+            links.task.astype(np.uint32),
+            problem.work,
+            least,
+            unit,
+            count,
+        )
+        for step, links in ((1, problem.before), (-1, problem.after))
+    )
+    return head, tail
 
 
 def _is_whole(problem: Problem) -> bool:
@@ -110,19 +126,26 @@ def _crowded(problem: Problem, least: Floats, head: Floats, tail: Floats, critic
     return critical + more
 
 
-def _level(problem: Problem, head: Floats, tail: Floats) -> float:
-    """Of a level, j tasks that work at least w: the first before them, the last behind them."""
+def _unit(problem: Problem) -> Floats:
+    """The shortest times for 1, 2, ... equal tasks: as many as a level or a task's neighbours."""
     from zenturio.schedule.kernels.bounding import multiples  # noqa: PLC0415 - loads Numba
 
-    level = problem.workflow.level
+    links = problem.before.start, problem.after.start
+    most = max(np.bincount(problem.workflow.level).max(), *(np.diff(each).max() for each in links))
+    found: Floats = multiples(_fastest(problem), most)
+    return found
+
+
+def _level(problem: Problem, least: Floats, unit: Floats, head: Floats, tail: Floats) -> float:
+    """Of each level, tasks that are done together: the first before them, the last behind them."""
+    from zenturio.schedule.kernels.bounding import together  # noqa: PLC0415 - loads Numba
+
+    level, count = problem.workflow.level, len(_fastest(problem))
     by = np.lexsort((-tail, level))
-    rows = np.split(by, np.flatnonzero(np.diff(level[by])) + 1)
-    unit = multiples(_fastest(problem), max(map(len, rows)))
     best = 0.0
-    for row in rows:
+    for row in np.split(by, np.flatnonzero(np.diff(level[by])) + 1):
         for stop in np.unique(np.linspace(1, len(row), _THRESHOLDS).astype(int)):
             some = row[:stop]
-            work = -np.sort(-problem.work[some])
-            longest = float((work * unit[:stop]).max())
-            best = max(best, float(head[some].min()) + longest + float(tail[row[stop - 1]]))
+            behind = float(together(some, problem.work, least, unit, count))
+            best = max(best, float(head[some].min()) + behind + float(tail[row[stop - 1]]))
     return best

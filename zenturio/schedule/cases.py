@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 FREE = -1
 """A gene that leaves it to the decoder where a group runs."""
-_PLACEMENTS = 5_000_000
+_PLACEMENTS = 10_000_000
 """How many tasks are placed if nobody says how many plans: less than a second."""
-_FEWEST, _MOST = 50, 50_000
+_FEWEST, _MOST = 50, 100_000
 
 
 def case_of(problem: Problem) -> Case:

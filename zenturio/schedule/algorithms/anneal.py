@@ -21,9 +21,9 @@ class AnnealSettings:
         None, "plans that are tried; auto: as many as fit into about a second", low=1
     )
     hot: float = setting(
-        0.1, "first temperature, as a share of HEFT's makespan", low=1e-12, high=10
+        0.01, "first temperature, as a share of HEFT's makespan", low=1e-12, high=10
     )
-    cold: float = setting(0.001, "the last one", low=1e-12, high=10)
+    cold: float = setting(0.0005, "the last one", low=1e-12, high=10)
 
 
 class Anneal:

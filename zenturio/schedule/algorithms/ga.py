@@ -36,7 +36,7 @@ class GaSettings:
         None, "how long it may take; with it no two runs need be equal", low=0
     )
     population: int = setting(40, "plans that are kept", low=2)
-    mutation: float = setting(0.3, "chance of each further move in a child", low=0, high=0.9)
+    mutation: float = setting(0.5, "chance of each further move in a child", low=0, high=0.9)
     tries: int = setting(20, "moves of critical tasks without use that end an improvement", low=0)
 
 

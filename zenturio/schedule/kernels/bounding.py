@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+SOME = 64
+"""So many sets of a task's neighbours are tried."""
+
 
 @njit(cache=True)
 def crowding(first: Any, last: Any, length: Any, begins: Any, processors: Any) -> Any:
@@ -49,4 +52,42 @@ def multiples(pace: Any, count: Any) -> Any:
         place = np.argmin(ends)
         found[i] = ends[place]
         ends[place] += pace[place]
+    return found
+
+
+@njit(cache=True)
+def together(tasks: Any, work: Any, least: Any, unit: Any, processors: Any) -> Any:
+    """How long *tasks* take at the least, if they start at one time and wait for nothing."""
+    longest, total = 0.0, 0.0
+    for task in tasks:
+        longest = max(longest, least[task])
+        total += least[task]
+    falling = np.sort(work[tasks])[::-1]
+    for i in range(len(falling)):
+        longest = max(longest, falling[i] * unit[i])
+    return max(longest, total / processors)
+
+
+@njit(cache=True)
+def ways(
+    order: Any, start: Any, near: Any, work: Any, least: Any, unit: Any, processors: Any
+) -> Any:
+    """How long it takes at the least from the beginning to each task of *order*.
+
+    Of the *near* ones, that it waits for, those with the longest ways begin behind the shortest of
+    these, and are done together. If they are many, some numbers of them are tried.
+    """
+    found = np.zeros(len(order))
+    for task in order:
+        parents = near[start[task] : start[task + np.uint64(1)]]
+        count = len(parents)
+        by = parents[np.argsort(-found[parents], kind="mergesort")]
+        step = max(1, count // SOME)
+        for used in range(1, count + 1):
+            if used == count or used % step == 0:
+                behind = together(by[:used], work, least, unit, processors)
+                found[task] = max(found[task], found[by[used - 1]] + behind)
+            else:
+                alone = found[by[used - 1]] + least[by[used - 1]]
+                found[task] = max(found[task], alone)
     return found
