@@ -164,8 +164,7 @@ def draw(found: Found, problems: list[str], path: Path) -> None:
     """A panel for each problem: the median and the quartiles of each engine."""
     import matplotlib as mpl
 
-    mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "engines"
+    mpl.use("agg")
     from matplotlib import pyplot as plt
 
     rows = (len(problems) + 3) // 4
@@ -193,7 +192,7 @@ def draw(found: Found, problems: list[str], path: Path) -> None:
         fontsize=10,
     )
     figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
+    figure.savefig(path, dpi=80, metadata={"Software": None})
 
 
 def main() -> None:
@@ -201,7 +200,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=list(PROBLEMS))
-    parser.add_argument("--picture", type=Path, help="where the picture goes: engines.svg")
+    parser.add_argument("--picture", type=Path, help="where the picture goes: engines.png")
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "zenturio-benchmarks"
     parser.add_argument("--cache", type=Path, default=cache)
     options = parser.parse_args()

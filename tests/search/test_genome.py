@@ -137,3 +137,28 @@ def test_a_space_without_a_point_is_refused():
         Genome(zen.Space(n=[1, 2]).where("n > 2"))
     with pytest.raises(SpaceError):
         Genome(zen.Space(n=[1, 2]).where("1 > 2"))
+
+
+def test_a_kind_that_few_points_have_is_met_as_often_as_others_when_rows_are_scattered():
+    space = zen.Space(
+        solver=["cg", "lu"],
+        steps=zen.parameter(zen.span(1, 200), when="solver == 'cg'"),
+    )
+    genome = Genome(space)
+    rng = np.random.default_rng(1)
+    shares = {
+        how: np.mean([p["solver"] == "lu" for p in genome.points(draw(rng, 400))])
+        for how, draw in (("drawn", genome.drawn), ("scattered", genome.scattered))
+    }
+    assert shares["drawn"] < 0.05
+    assert 0.4 < shares["scattered"] < 0.6
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(spaces(), st.integers(0, 99))
+def test_scattered_rows_are_valid(space, seed):
+    genome = genome_of(space)
+    if genome is None:
+        return
+    genes = genome.scattered(np.random.default_rng(seed), 20)
+    assert all(space.contains(point) for point in genome.points(genes))

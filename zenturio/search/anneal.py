@@ -48,7 +48,7 @@ class Anneal(Walker):
     def _chain(self, rng: np.random.Generator) -> Walk:
         """Cool down from one start after the other, for ever."""
         while True:
-            starts = self.genome.drawn(rng, self._settings.starts)
+            starts = self.genome.scattered(rng, self._settings.starts)
             losses = (yield starts)[:, 0]
             yield from self._cool(starts[losses.argmin()], losses, rng)
 

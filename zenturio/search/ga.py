@@ -90,7 +90,7 @@ class Ga(Walker):
 
     def first(self) -> Ints:
         """The first generation."""
-        return self.genome.drawn(self.rng, self.population)
+        return self.genome.scattered(self.rng, self.population)
 
     def rules(self) -> Rules:
         """The settings as the kernels want them."""

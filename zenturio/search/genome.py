@@ -70,6 +70,10 @@ class Genome:
         """Rows by chance, each valid one as likely as any other."""
         return self._joined([each.drawn(rng, length) for each in self._factors], length)
 
+    def scattered(self, rng: np.random.Generator, length: int) -> Ints:
+        """Rows by chance, gene by gene: a kind that few points have is as likely as others."""
+        return self.repaired(rng.integers(self.sizes, size=(length, self.length)))
+
     def numbered(self, numbers: Ints) -> Ints:
         """Rows by number, in the order of the space's components, the last of them fastest."""
         blocks: list[Ints] = []

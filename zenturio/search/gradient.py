@@ -40,7 +40,7 @@ class Gradient(Walker):
     def _fall(self, rng: np.random.Generator) -> Walk:
         """From one start after the other, for ever; what is not ordered stays as it starts."""
         while True:
-            starts = self.genome.drawn(rng, self._settings.starts)
+            starts = self.genome.scattered(rng, self._settings.starts)
             losses = (yield starts)[:, 0]
             if len(self._moving):
                 yield from self._descend(starts[losses.argmin()], losses.min())

@@ -40,7 +40,7 @@ class Hill(Walker):
     def _climb(self, rng: np.random.Generator) -> Walk:
         """Up from one start after the other, for ever."""
         while True:
-            starts = self.genome.drawn(rng, self._settings.starts)
+            starts = self.genome.scattered(rng, self._settings.starts)
             losses = (yield starts)[:, 0]
             yield from self._ascend(starts[losses.argmin()], losses.min(), rng)
 

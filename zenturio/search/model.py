@@ -55,7 +55,7 @@ class Model(Walker):
 
     def walk(self) -> Walk:
         model = Kriging(Features(self.genome.sizes, self.genome.ordered))
-        yield self.genome.drawn(self.rng, self.starts)
+        yield self.genome.scattered(self.rng, self.starts)
         learnt = 0
         while True:
             rows, losses = self._tried()
@@ -78,7 +78,7 @@ class Model(Walker):
         """The candidates that may be the best, of which the better ones had descendants."""
         count = self._settings.candidates
         best, worth = np.empty((0, pool.shape[1]), dtype=np.int64), np.empty(0)
-        wishes = [self.genome.drawn(self.rng, count // 3), self._varied(pool, count)]
+        wishes = [self.genome.scattered(self.rng, count // 3), self._varied(pool, count)]
         for _ in range(ROUNDS):
             new = self.unseen(np.unique(self.genome.repaired(np.concatenate(wishes)), axis=0))
             likely, doubt = model.foresee(new)

@@ -39,7 +39,7 @@ class Simplex(Walker):
     def _roll(self, rng: np.random.Generator) -> Walk:
         """From one start after the other, for ever; what is not ordered stays as it starts."""
         while True:
-            starts = self.genome.drawn(rng, self._settings.starts)
+            starts = self.genome.scattered(rng, self._settings.starts)
             losses = (yield starts)[:, 0]
             if len(self._moving):
                 yield from self._descend(starts[losses.argmin()])
