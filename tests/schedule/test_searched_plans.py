@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from schedule import examples, naive, naive_listing, naive_placing
 from zenturio.errors import InputError, PlaceError
-from zenturio.schedule import Machine, Platform, Problem, Task, Workflow, check, identical
+from zenturio.schedule import Link, Machine, Platform, Problem, Task, Workflow, check, identical
 from zenturio.schedule.algorithm import describe, make
 from zenturio.schedule.algorithms.heft import heft
 from zenturio.schedule.bounds import lower_bound
@@ -62,6 +62,16 @@ def test_no_plan_is_longer_than_that_of_heft(problem, name, seed):
     better = planned(name, problem, seed)
     assert better.makespan <= limit
     assert better.makespan >= better.notes["bound"] / ROUNDING
+
+
+@pytest.mark.parametrize("name", ["ga", "anneal"])
+def test_nor_where_tasks_of_no_length_make_ties(name):
+    idle = [Task(f"t{i}") for i in (2, 3, 4, 5)]
+    edges = [("t2", "t1"), ("t2", "t3"), ("t1", "t3"), ("t0", "t3"), ("t2", "t4"), ("t1", "t4")]
+    flow = Workflow.of("ties", [Task("t0", times=(1.0, 2.0)), Task("t1", 0.5), *idle], edges)
+    machines = (Machine("slow", 0.5), Machine("fast"))
+    problem = Problem.of(flow, Platform("two", machines, (), Link("", "", 0.5, 0.5)))
+    assert planned(name, problem, evaluations=1).makespan <= heft(problem).makespan
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -8,8 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from zenturio.schedule.algorithm import Kind
+from zenturio.schedule.algorithms.heft import Heft
 from zenturio.schedule.bounds import gap, lower_bound
-from zenturio.schedule.cases import FREE, affordable, case_of, plan_of, ranked
+from zenturio.schedule.cases import FREE, affordable, case_of, order_of, plan_of, ranked
 from zenturio.schedule.plan import Plan
 from zenturio.schedule.problem import Problem
 from zenturio.search.settings import setting
@@ -52,6 +53,9 @@ class Anneal:
         (order,) = ranked(problem, 1, np.random.default_rng(self._seed))
         genes = np.full(problem.tasks, FREE, np.int32)
         first = plan_of(problem, case, "heft", order, genes, {}).makespan
+        if (given := Heft().plan(problem)).makespan < first:  # it parts ties otherwise
+            order, genes = order_of(given), given.processor[problem.group].astype(np.int32)
+            first = plan_of(problem, case, "heft", order, genes, {}).makespan
         scale = first or 1.0
         makespan, count, last = anneal(
             case,
