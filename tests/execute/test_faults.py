@@ -94,7 +94,7 @@ def test_what_allocates_beyond_its_memory_gets_none(place, tmp_path):
     program = _compiled(tmp_path, source)
     what = experiment(Step("./p", memory=100 * 2**20), files={"p": program}, recipe=gflops())
     found = outcome(place, what)
-    assert found.status == "ok"
+    assert found.status == "ok", found
     assert 5 <= found.metrics["gflops"] <= 11
     assert found.metrics["maxrss"] < 130 * 2**20
 

@@ -84,7 +84,8 @@ def test_what_a_stopped_driver_brings_too_late_is_superseded(study, url):
     _, err = oracle.finished(stopped, 5)
     assert "another driver took the study over" in err
     oracle.settled(small)
-    assert "superseded" in attempts(small)
+    # Where it sees the loss of its lease before its results, on a busy machine, they are dropped.
+    assert attempts(small) & {"superseded", "stale"}
 
 
 def attempts(study):
