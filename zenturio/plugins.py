@@ -6,6 +6,9 @@ from typing import Any
 
 from zenturio.errors import NotFoundError, PluginError, did_you_mean
 
+_ONE = {"algorithms": "algorithm", "dialects": "dialect", "places": "place", "search": "engine"}
+"""What one of a group is called."""
+
 
 @cache
 def _found(kind: str) -> dict[str, tuple[EntryPoint, ...]]:
@@ -26,7 +29,7 @@ def load(kind: str, name: str) -> Any:
     match _found(kind).get(name, ()):
         case ():
             raise NotFoundError(
-                f"no {kind} is named {name!r}", cure=did_you_mean(name, names(kind))
+                f"no {_ONE.get(kind, kind)} is named {name!r}", cure=did_you_mean(name, names(kind))
             )
         case (only,):
             try:

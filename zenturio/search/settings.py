@@ -99,7 +99,7 @@ def settings_of(kind: type[S], given: Mapping[str, Any], engine: str = "") -> S:
     values: dict[str, Any] = {}
     for name, value in given.items():
         if name not in known:
-            where = f"engine {engine} has no setting {name!r}" if engine else f"no setting {name!r}"
+            where = f"{engine} has no setting {name!r}" if engine else f"no setting {name!r}"
             complaints.append(Complaint(where, cure=did_you_mean(name, known)))
             continue
         try:
