@@ -91,8 +91,8 @@ SELECT
         WHERE workflow LIKE '%barrier%15') AS apart,
     (SELECT longer FROM trade WHERE workflow LIKE '%barrier%15') AS trade,
     (SELECT count(DISTINCT alpha) FROM front) AS independent_front,
-    (SELECT count(*) FROM settled s JOIN settled b ON b.alpha = 0.05
-        WHERE s.makespan >= b.makespan AND s.cost > b.cost) AS recommended,
+    (SELECT 100 * (min(s.cost / b.cost) - 1) FROM settled s JOIN settled b ON b.alpha = 0.05
+        WHERE s.alpha IN (0.2, 0.5)) AS recommended,
     (SELECT 100 * (max(shortest) / min(shortest) - 1) FROM mean WHERE paid = 'static'
         AND workflow LIKE '%barrier%15') AS saturated,
     (SELECT 100 * max(unused) FILTER (WHERE alpha = 0.95)
