@@ -3,7 +3,7 @@ Programs that are built once and shared: ``.zenturio/builds/DIGEST``, for this a
 
 Who builds holds a lock on the digest, which ends with its process, so that others wait and a dead
 builder is succeeded. A build counts when its list of files is written beside it. Failures are
-remembered by this driver only: another may find what was missing.
+remembered by this driver, and the workers of its session, alone: another may find what was missing.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
+from zenturio.errors import PlaceError
 from zenturio.execute.filing import SMALL, Folder, Inputs, Shared, disk, remove
+from zenturio.execute.seal import opened, sealed
 from zenturio.execute.workspace import REPORT
 from zenturio.experiment import Build, Log, Status, Step
 
 _PAUSE = 0.02
+_MAGIC = b"zen-failure 1\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +70,11 @@ RunSteps = Callable[[tuple[Step, ...], str], Failure | None]
 class Builds:
     """Makes builds, each once."""
 
-    def __init__(self, folder: Path, inputs: Inputs, closed: Event) -> None:
+    def __init__(self, folder: Path, inputs: Inputs, closed: Event, session: str = "") -> None:
         self._folder = folder.absolute() / "builds"
         self._inputs = inputs
         self._closed = closed
+        self._session = session
         self._known: dict[str, Built | Failure] = {}
 
     def get(self, build: Build, run: RunSteps) -> Built | Failure:
@@ -84,7 +88,7 @@ class Builds:
                 if not held:
                     return Failure("cancelled", "cancelled", None, Log(), Log())
                 found = self._known.get(build.digest) or self._found(build.digest)
-                found = found or self._make(build, run)
+                found = found or self._tried(build.digest) or self._make(build, run)
         if not isinstance(found, Failure) or found.status != "cancelled":
             self._known[build.digest] = found
         return found
@@ -106,6 +110,7 @@ class Builds:
         failure = run(build.steps, str(path))
         if failure is not None:
             remove(str(path))
+            self._remember(build.digest, failure)
             return failure
         (path / REPORT).unlink(missing_ok=True)
         built = _listed(build.digest, path)
@@ -132,6 +137,36 @@ class Builds:
 
     def _list(self, digest: str) -> Path:
         return self._folder / f"{digest}.json"
+
+    def _remember(self, digest: str, failure: Failure) -> None:
+        """Tells the other workers of this session, who wait for the lock."""
+        if not self._session or failure.status == "cancelled":
+            return
+        out, err = failure.stdout, failure.stderr
+        facts = {
+            "session": self._session,
+            "cause": failure.cause,
+            "exit": failure.exit,
+            "sizes": [out.size, err.size],
+        }
+        content = sealed(_MAGIC, facts, (out.head, out.tail, err.head, err.tail))
+        self._failed(digest).write_bytes(content)
+
+    def _tried(self, digest: str) -> Failure | None:
+        """How another worker of this session failed with it."""
+        if not self._session:
+            return None
+        try:
+            facts, (head, tail, *err) = opened(_MAGIC, self._failed(digest).read_bytes())
+        except (OSError, PlaceError):
+            return None
+        if facts["session"] != self._session:
+            return None
+        out, errors = Log(head, tail, facts["sizes"][0]), Log(err[0], err[1], facts["sizes"][1])
+        return Failure("failed", facts["cause"], facts["exit"], out, errors)
+
+    def _failed(self, digest: str) -> Path:
+        return self._folder / f"{digest}.failed"
 
     @contextmanager
     def _held(self, digest: str) -> Iterator[bool]:

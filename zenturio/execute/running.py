@@ -59,6 +59,9 @@ class Settings:
     """Where runs take so many seconds, even a small largest size is told from the launcher's."""
     log: int = 2**16
     """Of each stream, so many bytes at its beginning and at its end are kept."""
+    session: str = ""
+    """Runners of one session that share a disk, and are processes of their own, remember together
+    which builds failed."""
 
 
 class Runner:
@@ -70,7 +73,7 @@ class Runner:
         self._outputs = folder.absolute() / "outputs"
         self._workspace = Workspace(folder)
         self._inputs = Inputs(folder.absolute() / "inputs")
-        self._builds = Builds(folder, self._inputs, closed)
+        self._builds = Builds(folder, self._inputs, closed, settings.session)
         self._wall = float("inf")
         """About how long the last runs took."""
         self._meters: dict[int, tuple[Recipe, Meter]] = {}

@@ -24,7 +24,7 @@ from zenturio.experiment.identity import (
     framed_digest,
     path_record,
 )
-from zenturio.experiment.points import value_at
+from zenturio.experiment.points import Values, value_at
 from zenturio.experiment.reading import value_of
 from zenturio.expression import Value
 from zenturio.expression.values import shown
@@ -95,7 +95,8 @@ class Generator:
         values: Mapping[str, Value] = point
         if seeds:
             texts = {**texts, **seeds}
-            values = {**point, **{name: value_of(text.encode()) for name, text in seeds.items()}}
+            told = {name: value_of(text.encode()) for name, text in seeds.items()}
+            values = Values({**point, **told}, point)
         filled = self._filler.files(point, seeds)
         hashes = [content_digest(f.essence) for f in filled]
         given = zip(filled, hashes, strict=True)

@@ -8,6 +8,25 @@ from zenturio.expression import Expression, Value
 from zenturio.space import Point
 
 
+class Values(dict[str, Value]):
+    """Values that are no point any more, and where those of the point stand in their sets."""
+
+    def __init__(self, values: Mapping[str, Value], where: Point | Mapping[str, int]) -> None:
+        """*where* is the point itself, or its positions."""
+        super().__init__(values)
+        self._where = where
+
+    @property
+    def positions(self) -> Mapping[str, object]:
+        return self._where.positions if isinstance(self._where, Point) else self._where
+
+
+def positions_of(values: Mapping[str, Value], names: frozenset[str]) -> dict[str, int]:
+    """Where the values of *names* stand in their sets, as far as it is known."""
+    known = values.positions if isinstance(values, Point | Values) else {}
+    return {name: at for name, at in known.items() if name in names and isinstance(at, int)}
+
+
 def value_at(
     expression: Expression,
     values: Mapping[str, Value],
@@ -18,7 +37,5 @@ def value_at(
     """The expression's value; ``index(name)`` asks where a value stands in the set of *point*."""
     positions: dict[str, int] | None = None
     if expression.indexed:
-        where = values if point is None else point
-        known = where.positions if isinstance(where, Point) else {}
-        positions = {name: at for name, at in known.items() if isinstance(at, int)}
+        positions = positions_of(values if point is None else point, expression.indexed)
     return expression.value(values, positions, host)

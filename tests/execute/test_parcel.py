@@ -1,0 +1,247 @@
+"""What is packed is what comes out: experiments, outcomes, and why there is none."""
+
+import math
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zenturio.annotate import scan
+from zenturio.annotate.model import Metric
+from zenturio.errors import ConflictError, PlaceError, SafetyError
+from zenturio.execute.parcel import (
+    pack,
+    pack_all,
+    pack_failure,
+    pack_outcome,
+    unpack,
+    unpack_all,
+    unpack_outcome,
+)
+from zenturio.experiment import (
+    Artifact,
+    Evidence,
+    Experiment,
+    Filed,
+    Generator,
+    Log,
+    Meter,
+    Missing,
+    Outcome,
+    Recipe,
+    Series,
+    Step,
+)
+from zenturio.experiment.identity import content_digest
+from zenturio.expression import parse
+from zenturio.testing.executor import experiment
+
+TEXT = st.text(st.characters(codec=None), max_size=12)
+VALUE = st.none() | st.booleans() | st.integers() | st.floats() | TEXT
+MEASURE = (
+    st.booleans()
+    | st.integers()
+    | st.floats()
+    | TEXT
+    | st.builds(Missing, TEXT)
+    | st.builds(Series, st.lists(VALUE, max_size=4).map(tuple))
+)
+FILED = st.builds(
+    Filed, TEXT, st.integers(0, 0o777), st.binary(max_size=30), digest=st.sampled_from(["", "ab"])
+)
+STEP = st.builds(
+    Step,
+    TEXT,
+    st.none() | st.floats(0, 1e9),
+    st.integers(0, 9),
+    st.integers(1, 99),
+    st.none() | st.integers(0, 2**50),
+)
+EXPERIMENT = st.builds(
+    lambda values, files, steps, environment, index, repeat: replace(
+        experiment(files={}),
+        index=index,
+        repeat=repeat,
+        values=values,
+        files=tuple(files),
+        steps=tuple(steps),
+        environment=environment,
+    ),
+    st.dictionaries(TEXT, VALUE, max_size=4),
+    st.lists(FILED, max_size=3),
+    st.lists(STEP, max_size=3),
+    st.dictionaries(TEXT, TEXT, max_size=3),
+    st.integers(-1, 300**100),
+    st.integers(1, 100),
+)
+
+
+def same(one, other):
+    """Equality to which NaN is NaN, and 1 neither 1.0 nor true."""
+    return repr(one) == repr(other)
+
+
+def plain(each: Experiment):
+    return replace(each, values=dict(each.values))
+
+
+@given(EXPERIMENT)
+def test_an_experiment_comes_out_as_it_went_in(each):
+    found = unpack(pack(each))
+    assert same(plain(found), plain(each))
+
+
+@given(st.lists(EXPERIMENT, max_size=4))
+def test_several_that_travel_together_come_out_in_their_order(several):
+    found = unpack_all(pack_all(several))
+    assert [repr(plain(each)) for each in found] == [repr(plain(each)) for each in several]
+
+
+@given(
+    st.dictionaries(TEXT, MEASURE, max_size=5),
+    st.binary(max_size=20),
+    st.sampled_from(["ok", "failed", "timeout", "cancelled"]),
+)
+def test_an_outcome_comes_out_as_it_went_in(metrics, said, status):
+    log = Log(said, said[::-1], 10**12)
+    gone = Outcome(
+        "ab", status, "exit 3", metrics, 2, "node", 1.5, 2.5, None, log, Log(said, b"", 3)
+    )
+    assert same(unpack_outcome(pack_outcome(gone)), gone)
+
+
+def test_what_several_share_travels_once():
+    big = b"x" * 100_000
+    each = [experiment(f"cat f; echo {i}", files={"f": big}, builds=("true",)) for i in range(9)]
+    assert len(pack_all(each)) < 2 * len(big)
+
+
+def test_a_build_is_the_same_object_for_those_that_share_it():
+    each = [experiment(f"./p {i}", files={"p": b"1"}, builds=("true",)) for i in range(2)]
+    first, second = unpack_all(pack_all(each))
+    assert first.build is second.build
+    assert first.build == each[0].build
+    assert first.recipe is second.recipe
+
+
+STUDY = """\
+n = 1
+#ZEN$ ASSIGN n = { 1, 2, 4, 8 }
+#ZEN$ PARAM twice := n * 2
+#ZEN$ RUN "python3 study.py" TIMEOUT 30s RETRY 2 MEMORY 1GB CPUS n
+#ZEN$ METRIC total FROM stdout REGEX "total (\\d+)" UNIT "J" TAKE first
+#ZEN$ METRIC rank := total + index(n) + twice
+#ZEN$ REQUIRE host.cores >= 1
+#ZEN$ OUTPUT "*.dat"
+#ZEN$ REPEAT 2 SEED run
+print("total", n)
+"""
+
+
+def test_a_study_measures_there_what_it_measures_here(tmp_path):
+    (tmp_path / "study.py").write_text(STUDY)
+    application = scan([tmp_path / "study.py"])
+    point = application.space[2]
+    for made in Generator(application).experiments(point):
+        gone = unpack(pack(made))
+        assert gone.recipe == made.recipe
+        evidence = Evidence(Log(b"total 7", b"", 7))
+        here = Meter(made.recipe).measure(made.values, evidence)
+        there = Meter(gone.recipe).measure(gone.values, evidence)
+        assert here == there
+        assert there["rank"] == 7 + 2 + 8
+        places = [(m.formula and m.formula.passage.place(0), m.place) for m in made.recipe.metrics]
+        assert places == [
+            (m.formula and m.formula.passage.place(0), m.place) for m in gone.recipe.metrics
+        ]
+
+
+def test_an_expression_whose_names_were_written_out_says_the_same():
+    formula = parse("a + b").replace({"b": parse("n * 2")})
+    (gone,) = unpack(
+        pack(replace(experiment("true"), recipe=Recipe((Metric("m", formula=formula),))))
+    ).recipe.metrics
+    assert gone.formula == formula
+    assert gone.formula.value({"a": 1, "n": 4}) == 9
+
+
+def test_a_large_file_travels_or_is_named(tmp_path):
+    content = b"z" * 2_000_000
+    (tmp_path / "big").write_bytes(content)
+    digest = content_digest(content).hex()
+    big = Filed("big", 0o644, None, tmp_path / "big", digest)
+    whole = replace(experiment("true"), files=(big,))
+    (there,) = unpack(pack(whole)).files
+    assert there == Filed("big", 0o644, content, None, digest)
+    named = pack(whole, shared=True)
+    assert len(named) < 10_000
+    assert unpack(named).files == (big,)
+
+
+def kept(folder: Path, content: bytes = b"1\n") -> Outcome:
+    folder.mkdir(parents=True)
+    (folder / "a").write_bytes(content)
+    artifact = Artifact("sub/a", 2, sha256(content).hexdigest(), folder / "a")
+    return Outcome("ab", "ok", artifacts=(artifact,))
+
+
+def test_artifacts_come_back_with_the_outcome(tmp_path):
+    gone = kept(tmp_path / "there")
+    (tmp_path / "here" / "ab").mkdir(parents=True)
+    (tmp_path / "here" / "ab" / "old").touch()
+    (found,) = unpack_outcome(pack_outcome(gone), tmp_path / "here").artifacts
+    assert found.kept == tmp_path / "here" / "ab" / "sub" / "a"
+    assert found.kept.read_bytes() == b"1\n"
+    assert not (tmp_path / "here" / "ab" / "old").exists()
+
+
+def test_artifacts_on_a_shared_disk_stay_where_they_are(tmp_path):
+    gone = kept(tmp_path / "there")
+    assert unpack_outcome(pack_outcome(gone, shared=True), tmp_path / "here") == gone
+    assert not (tmp_path / "here").exists()
+
+
+def test_an_artifact_that_would_leave_its_folder_is_refused(tmp_path):
+    (one,) = kept(tmp_path / "there").artifacts
+    evil = Outcome("ab", "ok", artifacts=(replace(one, path="../../evil"),))
+    with pytest.raises(SafetyError, match="leads out"):
+        unpack_outcome(pack_outcome(evil), tmp_path / "here")
+
+
+def test_an_artifact_that_changed_on_the_way_is_refused(tmp_path):
+    (one,) = kept(tmp_path / "there").artifacts
+    torn = Outcome("ab", "ok", artifacts=(replace(one, sha256="0" * 64),))
+    with pytest.raises(PlaceError, match="other bytes"):
+        unpack_outcome(pack_outcome(torn), tmp_path / "here")
+
+
+def test_what_a_place_could_not_do_is_raised_where_it_is_read():
+    cause = parse("host.memory > 1TB").passage.place(5)
+    gone = ConflictError("no room", place=cause, cure="make some")
+    with pytest.raises(ConflictError) as caught:
+        unpack_outcome(pack_failure(gone))
+    assert caught.value.complaints == gone.complaints
+
+
+@pytest.mark.parametrize("read", [unpack, unpack_outcome])
+@pytest.mark.parametrize(
+    "torn",
+    [b"", b"zen", b"\x80\x04pickle", pack(experiment("true"))[:-40], pack(experiment("x")) + b"1"],
+)
+def test_what_is_not_whole_or_nothing_of_ours_is_refused(read, torn):
+    with pytest.raises(PlaceError):
+        read(torn)
+
+
+def test_no_number_is_too_long():
+    huge = 7**20_000
+    gone = replace(experiment("true"), values={"n": huge}, index=huge)
+    assert unpack(pack(gone)).values["n"] == unpack(pack(gone)).index == huge
+    metrics = unpack_outcome(pack_outcome(Outcome("a", "ok", metrics={"m": -huge}))).metrics
+    assert metrics["m"] == -huge
+    assert math.isnan(
+        unpack_outcome(pack_outcome(Outcome("a", "ok", metrics={"m": math.nan}))).metrics["m"]
+    )

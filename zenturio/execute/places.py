@@ -1,0 +1,160 @@
+"""
+Places by name: a plug-in's, an address, a file of hosts, or ``[places.NAME]`` of zenturio.toml.
+
+    [places.cluster]
+    kind = "dask"                    # the plug-in; NAME itself, if it is not said
+    address = "tls://head:8786"      # what else there is: a setting of that plug-in
+
+A class of the group ``zenturio.places`` is called with a folder, the number of jobs, *keep* and
+*pin*. If it has an attribute ``Options``, a frozen dataclass of settings, it is given one as
+*options*; if it has a method ``check``, that says in words what is wrong with the place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from zenturio import plugins
+from zenturio.errors import Complaint, InputError, did_you_mean
+from zenturio.execute.configuration import FILE, Entry, Table, read_places
+from zenturio.execute.executor import Executor
+from zenturio.execute.workspace import Keep
+from zenturio.search.settings import NoSettings, Setting, described, read_value
+
+CALLED = "inline"
+"""A place that calls functions of this process, and runs no commands."""
+_OWN = {"kind": str, "jobs": int}
+"""What any place may be told besides its settings."""
+
+
+class Closable(Executor, Protocol):
+    """A place that ``with`` closes."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> None: ...
+
+
+@dataclass(frozen=True)
+class Named:
+    """A place as it was named: the plug-in, and what that is told."""
+
+    name: str
+    kind: str
+    table: Table = field(default_factory=lambda: Table({}))
+
+    @property
+    def jobs(self) -> int | None:
+        """How many at once, if it is configured."""
+        entry = self.table.entries.get("jobs")
+        if entry is None:
+            return None
+        if type(entry.value) is not int or entry.value < 1:
+            raise InputError(
+                f"jobs = {entry.value!r} is not possible",
+                place=entry.place,
+                cure="a whole number from 1",
+            )
+        return entry.value
+
+    def load(self) -> Any:
+        """The plug-in's class."""
+        return plugins.load("places", self.kind)
+
+    def settings(self) -> tuple[Setting, ...]:
+        """What can be set."""
+        return described(getattr(self.load(), "Options", NoSettings))
+
+    def options(self, given: Mapping[str, str] = {}) -> Any:
+        """The settings of the file, then those that are *given*; none if the place has none."""
+        known = {each.name: each for each in self.settings()}
+        complaints: list[Complaint] = []
+        values: dict[str, Any] = {}
+        told = {n: e for n, e in self.table.entries.items() if n not in _OWN}
+        told |= {name: Entry(value) for name, value in given.items()}
+        for name, entry in told.items():
+            if name not in known:
+                cure = did_you_mean(name, (*known, *_OWN))
+                message = f"the place {self.kind} has no setting {name!r}"
+                complaints.append(Complaint(message, entry.place, cure))
+                continue
+            try:
+                values[name] = read_value(known[name], entry.value)
+            except InputError as error:
+                complaints += [Complaint(c.message, entry.place, c.cure) for c in error.complaints]
+        if complaints:
+            raise InputError.all(complaints)
+        kind = getattr(self.load(), "Options", None)
+        return kind(**values) if kind is not None else None
+
+
+def configured(project: Path) -> dict[str, Named]:
+    """The places that the project's zenturio.toml tells of, by name."""
+    known = [name for name in plugins.names("places") if name != CALLED]
+    found = {}
+    for name, table in read_places(project / FILE).items():
+        entry = table.entries.get("kind", Entry(name, table.place))
+        if entry.value not in known:
+            if "kind" in table.entries:
+                message = f"no place is of the kind {entry.value!r}"
+                cure = did_you_mean(str(entry.value), known)
+            else:
+                message = f"[places.{name}] does not say of which kind it is"
+                cure = f'kind = "dask", or another one; {did_you_mean(name, known)}'
+            raise InputError(message, place=entry.place, cure=cure)
+        found[name] = Named(name, str(entry.value), table)
+    return found
+
+
+def find_place(text: str, project: Path) -> Named:
+    """What *text* names in the *project*: see above."""
+    if text.endswith(".toml"):
+        return Named(text, "hosts", Table({"file": Entry(text)}))
+    scheme, sign, rest = text.partition("://")
+    if sign:
+        kind = "dask" if scheme in ("tcp", "tls") else scheme
+        _known(kind, text, ())
+        if not rest:
+            raise InputError(f"{text!r} is no address", cure="write dask://host:8786")
+        return Named(text, kind, Table({"address": Entry(text)}))
+    found = configured(project)
+    if text in found:
+        return found[text]
+    _known(text, text, found)
+    return Named(text, text)
+
+
+def _known(kind: str, text: str, others: Any) -> None:
+    known = [name for name in plugins.names("places") if name != CALLED]
+    if kind not in known:
+        raise InputError(f"no place is named {text!r}", cure=did_you_mean(text, (*known, *others)))
+
+
+def open_place(
+    text: str,
+    folder: Path,
+    jobs: int | None = None,
+    *,
+    keep: Keep = "never",
+    pin: bool = False,
+    given: Mapping[str, str] = {},
+) -> Closable:
+    """The place that *text* names, which works below *folder*, the project's ``.zenturio``.
+
+    *given* are settings that override those of zenturio.toml.
+    """
+    named = find_place(text, folder.absolute().parent)
+    options = named.options(given)
+    told: dict[str, Any] = {} if options is None else {"options": options}
+    place: Closable = named.load()(folder, jobs or named.jobs, keep=keep, pin=pin, **told)
+    return place

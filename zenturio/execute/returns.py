@@ -1,0 +1,104 @@
+"""Outcomes as bytes: with the files that are kept, or with why the place could not run it."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from zenturio import errors
+from zenturio.errors import Complaint, PlaceError, ZenError
+from zenturio.execute.filing import checked, disk, remove, write
+from zenturio.execute.notes import noted_place, noted_values, read_noted, read_place
+from zenturio.execute.seal import opened, sealed
+from zenturio.experiment import Artifact, Log, Outcome
+
+_MAGIC = b"zen-outcome 1\n"
+
+
+def pack_outcome(outcome: Outcome, *, shared: bool = False) -> bytes:
+    """*outcome* as bytes; with *shared* its artifacts are only named: the disk is the same."""
+    logs = (outcome.stdout, outcome.stderr)
+    blobs = [part for log in logs for part in (log.head, log.tail)]
+    kept = [[each.path, each.size, each.sha256, str(each.kept)] for each in outcome.artifacts]
+    if not shared:
+        blobs += [each.kept.read_bytes() for each in outcome.artifacts]
+    told = {
+        "digest": outcome.digest,
+        "status": outcome.status,
+        "cause": outcome.cause,
+        "metrics": noted_values(outcome.metrics),
+        "attempt": outcome.attempt,
+        "host": outcome.host,
+        "started": outcome.started,
+        "ended": outcome.ended,
+        "exit": outcome.exit,
+        "logs": [log.size for log in logs],
+        "artifacts": kept,
+    }
+    return sealed(_MAGIC, told, blobs)
+
+
+def pack_failure(error: ZenError) -> bytes:
+    """Why the place itself could not run an experiment: *error*, as it is to be raised again."""
+    told = [[c.message, noted_place(c.place), c.cure, c.severity] for c in error.complaints]
+    return sealed(_MAGIC, {"failure": type(error).__name__, "complaints": told}, ())
+
+
+def unpack_outcome(data: bytes, outputs: Path | None = None) -> Outcome:
+    """The outcome; artifacts that came with it are kept below *outputs*.
+
+    Raises what the place could not do.
+    """
+    told, blobs = opened(_MAGIC, data)
+    if "failure" in told:
+        raise _failure(told)
+    heads = ((blobs[0], blobs[1]), (blobs[2], blobs[3]))
+    stdout, stderr = (Log(*parts, size) for parts, size in zip(heads, told["logs"], strict=True))
+    artifacts = tuple(Artifact(p, s, c, Path(kept)) for p, s, c, kept in told["artifacts"])
+    if len(blobs) > 4 and outputs is not None:
+        artifacts = _kept(artifacts, blobs[4:], outputs / told["digest"])
+    return Outcome(
+        told["digest"],
+        told["status"],
+        told["cause"],
+        {name: read_noted(each) for name, each in told["metrics"].items()},
+        told["attempt"],
+        told["host"],
+        told["started"],
+        told["ended"],
+        told["exit"],
+        stdout,
+        stderr,
+        artifacts,
+    )
+
+
+def _kept(artifacts: tuple[Artifact, ...], blobs: list[bytes], folder: Path) -> Any:
+    """Writes what came; those of an earlier attempt give way."""
+    with disk(folder):
+        remove(str(folder))
+        return tuple(
+            _written(each, blob, folder) for each, blob in zip(artifacts, blobs, strict=True)
+        )
+
+
+def _written(artifact: Artifact, content: bytes, folder: Path) -> Artifact:
+    if sha256(content).hexdigest() != artifact.sha256:
+        raise PlaceError(f"{artifact.path} came back with other bytes than it had")
+    kept = folder / checked(artifact.path)
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    write(str(kept), content, 0o644)
+    return Artifact(artifact.path, artifact.size, artifact.sha256, kept)
+
+
+def _failure(told: dict[str, Any]) -> ZenError:
+    kind = getattr(errors, told["failure"], PlaceError)
+    known = isinstance(kind, type) and issubclass(kind, ZenError)
+    complaints = tuple(
+        Complaint(message, read_place(place), cure, severity)
+        for message, place, cure, severity in told["complaints"]
+    )
+    error: ZenError = (kind if known else PlaceError)(complaints[0].message)
+    error.complaints = complaints
+    return error

@@ -1,0 +1,42 @@
+"""A manifest in JSON and the bytes that it speaks of, as one piece that tells where it is torn."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from zenturio.errors import PlaceError
+
+_LENGTH = struct.Struct("!I")
+
+
+def sealed(magic: bytes, manifest: Mapping[str, Any], blobs: Sequence[bytes]) -> bytes:
+    """A manifest with *blobs* behind it, whose lengths it tells."""
+    whole = {**manifest, "sizes": [len(blob) for blob in blobs]}
+    text = json.dumps(whole, separators=(",", ":")).encode()
+    return b"".join((magic, _LENGTH.pack(len(text)), text, *blobs))
+
+
+def opened(magic: bytes, data: bytes) -> tuple[dict[str, Any], list[bytes]]:
+    """What was sealed; PlaceError where it is not that, or not all of it."""
+    head = len(magic) + _LENGTH.size
+    if not data.startswith(magic) or len(data) < head:
+        kind = magic.decode().split()[0]
+        raise PlaceError(
+            f"this is no {kind} of this version of zenturio: {bytes(data[:16])!r}",
+            cure="install the same version of zenturio on both machines",
+        )
+    (length,) = _LENGTH.unpack_from(data, len(magic))
+    try:
+        manifest: dict[str, Any] = json.loads(data[head : head + length])
+    except ValueError as error:
+        raise PlaceError(f"what came is not whole: {error}") from error
+    at, blobs = head + length, []
+    for size in manifest["sizes"]:
+        blobs.append(data[at : at + size])
+        at += size
+    if at != len(data):
+        raise PlaceError(f"what came is not whole: {len(data)} bytes instead of {at}")
+    return manifest, blobs

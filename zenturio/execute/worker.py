@@ -1,0 +1,131 @@
+"""
+One experiment on the machine that this is: the other end of a place that is elsewhere.
+
+    python -m zenturio.execute.worker PARCEL OUTCOME [--folder F] [--session S] [--stay]
+
+runs what is packed in the file PARCEL and writes the file OUTCOME, which appears whole or not at
+all; where it is there already nothing is run. SIGTERM, and the death of the process that started
+this one (not with ``--stay``), end the experiment with all that it started: its outcome is then
+``cancelled``. When this process is killed, its launcher does the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import signal
+import sys
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+
+from zenturio.errors import PlaceError, ZenError
+from zenturio.execute.local import Local
+from zenturio.execute.parcel import pack_failure, pack_outcome, unpack
+from zenturio.execute.running import Settings
+from zenturio.execute.workspace import Keep
+from zenturio.experiment import Experiment, Outcome
+
+_DEATH_SIGNAL = 1
+
+
+def run(
+    parcel: bytes,
+    folder: Path,
+    *,
+    keep: Keep = "never",
+    session: str = "",
+    shared: bool = False,
+    settings: Settings | None = None,
+) -> bytes:
+    """The outcome of a packed experiment, run below *folder*, or why it could not be run.
+
+    Workers of one *session* that share a disk try a build that fails once. With *shared* who asks
+    sees the same disk, and artifacts are only named.
+    """
+    try:
+        experiment = unpack(parcel)
+        way = replace(settings or Settings(), session=session)
+        with Local(folder, _cpus(experiment), keep=keep, settings=way) as place:
+            return pack_outcome(_stoppable(place.submit(experiment)), shared=shared)
+    except ZenError as error:
+        return pack_failure(error)
+    except OSError as error:
+        return pack_failure(PlaceError(f"{error.filename or folder}: {error.strerror or error}"))
+
+
+def _cpus(experiment: Experiment) -> int:
+    build = experiment.build
+    steps = (*experiment.steps, *(build.steps if build else ()))
+    return max((step.cpus for step in steps), default=1)
+
+
+def _stoppable(future: Future[Outcome]) -> Outcome:
+    """What comes of it; if this thread gets signals, SIGTERM and SIGINT cancel it."""
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        future.cancel()
+
+    before = {}
+    with suppress(ValueError):  # not in the main thread: whoever has that is to see to signals
+        before = {n: signal.signal(n, stop) for n in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        return future.result()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def die_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
+    """From now on, the end of the process that started this one sends *number* (Linux)."""
+    parent = os.getppid()
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_DEATH_SIGNAL, int(number), 0, 0, 0)
+    if os.getppid() != parent:  # it ended meanwhile
+        os.kill(os.getpid(), number)
+
+
+def main(words: list[str] | None = None) -> int:
+    """Runs a parcel as the command line says; 0 where an outcome is written."""
+    parser = argparse.ArgumentParser(
+        prog="python -m zenturio.execute.worker", description="Run one packed experiment."
+    )
+    parser.add_argument("parcel", type=Path, help="what to run")
+    parser.add_argument("outcome", type=Path, help="where to write what came out")
+    parser.add_argument("--folder", type=Path, help="where to run it; the outcome's, if not given")
+    parser.add_argument("--keep", choices=("always", "failed", "never"), default="never")
+    parser.add_argument("--session", default="", help="whose builds that failed are remembered")
+    parser.add_argument("--shared", action="store_true", help="name artifacts, do not send them")
+    parser.add_argument("--stay", action="store_true", help="go on when the parent process ends")
+    asked = parser.parse_args(words)
+    sys.set_int_max_str_digits(0)  # metrics have as many digits as they have
+    if asked.outcome.exists():
+        return 0
+    if not asked.stay:
+        die_with_parent()
+    outcome = run(
+        asked.parcel.read_bytes(),
+        asked.folder or asked.outcome.absolute().parent,
+        keep=asked.keep,
+        session=asked.session,
+        shared=asked.shared,
+    )
+    write_whole(asked.outcome, outcome)
+    return 0
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Writes a file that nobody sees in part, and that is on the disk when it is seen."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    with draft.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
