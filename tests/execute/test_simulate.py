@@ -45,6 +45,45 @@ class TestSimulate(ExecutorContract):
         return experiment(f"zen simulate flow{next(_works)}.json", files=flow())
 
 
+class TestSeveralSlots(TestSimulate):
+    @pytest.fixture
+    def place(self):
+        with Simulate(jobs=3) as place:
+            yield place
+
+
+def test_several_slots_plan_what_one_plans():
+    commands = [
+        f"zen schedule layered:tasks=20,seed={flow} --algorithm ga-2005 --seed {seed}"
+        for flow in (1, 2)
+        for seed in range(4)
+    ]
+    with Simulate() as one, Simulate(jobs=2) as two:
+        away = [two.submit(experiment(command)) for command in commands]
+        found = [each.result(60).metrics["makespan"] for each in away]
+        assert found == [outcome(one, experiment(c)).metrics["makespan"] for c in commands]
+    assert len(set(found)) > 4
+
+
+def test_experiments_in_several_slots_do_not_see_each_others_files():
+    with Simulate(jobs=4) as place:
+        files = [
+            flow(tasks=[{"name": "t", "work": n, "machine": "p1"}], edges=[]) for n in range(40)
+        ]
+        away = [place.submit(experiment(PLAIN, files=each)) for each in files]
+        assert [each.result(60).metrics["makespan"] for each in away] == list(range(40))
+
+
+def test_what_an_algorithm_counts_becomes_metrics(place):
+    command = (
+        "zen schedule layered:tasks=9 --algorithm ga-2005 --set generations=7 --set steady=100"
+    )
+    found = outcome(place, experiment(command)).metrics
+    assert (found["generations"], found["visited"]) == (7, 7 * 150)
+    assert found["improvement"] > 0
+    assert "objective" not in found
+
+
 def test_each_task_runs_where_it_says(place):
     found = outcome(place, experiment(PLAIN, files=flow()))
     assert (found.status, found.exit) == ("ok", 0)
@@ -160,9 +199,12 @@ def test_an_original_is_read_and_never_written(place, tmp_path):
     assert original.read_bytes() == flow()["flow.json"]
 
 
-def test_a_place_that_is_closed_takes_nothing_and_has_left_nothing(place):
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_place_that_is_closed_takes_nothing_and_has_left_nothing(jobs, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    place = Simulate(jobs=jobs)
     outcome(place, experiment(PLAIN, files=flow()))
-    folder = place._scratch.holding(())
+    assert list(tmp_path.iterdir())
     place.close()
-    assert not folder.exists()
+    assert not list(tmp_path.iterdir())
     assert isinstance(place.submit(experiment(PLAIN, files=flow())).exception(), PlaceError)

@@ -19,7 +19,11 @@ from zenturio.schedule.bounds import lower_bound
 from zenturio.schedule.evaluate import makespans, numbers, orders_by
 from zenturio.schedule.generators import instance_of
 from zenturio.schedule.listing import mean_delays, mean_times, upward_ranks
-from zenturio.schedule.metrics import metrics
+from zenturio.schedule.metrics import Gauge, metrics
+from zenturio.search.ga import Ga, GaSettings
+from zenturio.search.objective import Goals
+from zenturio.search.search import Task as Wanted
+from zenturio.space import Space
 
 QUICK = {
     "anneal": {"evaluations": 300},
@@ -157,6 +161,7 @@ def test_the_genetic_algorithm_of_2005_has_the_settings_of_its_paper():
         "steady": 20.0,
         "scaling": 2.0,
         "elitist": True,
+        "const": 1.0,
     }
 
 
@@ -170,12 +175,73 @@ def test_it_tells_its_visited_points_and_its_improvement():
         "objective": "makespan",
         "visited": 10,
         "generations": 1,
+        "settled": 1,
         "improvement": 0.0,
     }
     improved = 100 * (one.makespan - whole.makespan) / whole.makespan
     assert whole.notes["improvement"] == pytest.approx(improved)
     steady = planned("ga-2005", problem, generations=200, steady=5, mutation=0)
     assert steady.notes["generations"] < 200
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    naive_listing.problems((1, 7), (1, 3)),
+    st.sampled_from([1.0, 1.5, 2.0]),
+    st.sampled_from([0.0, 0.02, 0.3]),
+    st.booleans(),
+    st.integers(0, 99),
+)
+def test_its_generations_are_those_of_the_engine_ga(problem, scaling, mutation, elitist, seed):
+    rates = {"population": 9, "generations": 30, "scaling": scaling}
+    plan = planned(
+        "ga-2005", problem, seed, **rates, mutation=mutation, crossover=0.6, elitist=elitist
+    )
+    fits = np.isfinite(problem.pace)[problem.row]
+    groups = np.unique(problem.group).tolist()
+    space = Space(**{f"m{group}": np.flatnonzero(fits[group]).tolist() for group in groups})
+    rules = GaSettings(
+        **rates, selection="remainder", mutation_rate=mutation, crossover_rate=0.6, elite=elitist
+    )
+    walk = Ga(Wanted(space, Goals(), seed), rules).walk()
+    order = orders_by(problem, -upward_ranks(problem, mean_times(problem), mean_delays(problem)))
+    allele = [np.flatnonzero(fits[group]) for group in groups]
+    best, generations, genes = np.inf, 0, next(walk)
+    while genes is not None:
+        places = np.stack(
+            [allele[groups.index(g)][genes[:, groups.index(g)]] for g in problem.group], 1
+        )
+        found = makespans(numbers(problem), places, order)
+        best, generations = min(best, found.min()), generations + 1
+        try:
+            genes = walk.send(found[:, None])
+        except StopIteration:
+            genes = None
+    assert (plan.makespan, plan.notes["generations"]) == (best, generations)
+
+
+def test_what_it_does_for_one_objective_it_does_for_all():
+    tasks = [Task(f"t{i}", float(1 + 7 * i % 32)) for i in range(30)]
+    machines = [Machine(f"m{i}", float(1 + i % 2)) for i in range(6)]
+    problem = Problem.of(Workflow.of("free", tasks), Platform("six", tuple(machines)))
+    assert Gauge(problem).longest == 16  # nothing is rounded when it divides
+    for const in (1.0, 3.0):
+        short = planned("ga-2005", problem, const=const, generations=60)
+        slight = planned("ga-2005", problem, const=const, generations=60, objective="slr")
+        assert slight.processor.tolist() == short.processor.tolist()
+        assert slight.notes["settled"] == short.notes["settled"] > 1
+
+
+def test_the_farther_const_is_the_less_it_matters_who_is_better():
+    problem = generated("layered:tasks=40,machines=12")
+    worth = {"population": 60, "generations": 100, "steady": 100, "elitist": False}
+    for const, scaling in ((100.0, 1.0), (100.0, 2.0)):
+        near = planned("ga-2005", problem, **worth, scaling=scaling)
+        distant = planned("ga-2005", problem, **worth, scaling=scaling, const=const)
+        if scaling == 1.0:
+            assert distant.makespan > near.makespan
+        else:  # scaling takes Const away again, where it has room for it
+            assert distant.makespan == pytest.approx(near.makespan, rel=0.1)
 
 
 def test_its_first_generation_is_of_chance_and_its_order_is_by_the_longest_way():

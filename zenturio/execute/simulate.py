@@ -4,6 +4,9 @@ Its one command is ``zen simulate WORKFLOW --on PLATFORM ...``, which any place 
 carries it out within the driver, in milliseconds. So a schedule is an experiment of a study, and a
 search of machines for tasks is a scheduler. ``zen schedule``, which plans and plays nothing, will
 do as well: so algorithms and their settings are compared.
+
+One after the other, unless a number of jobs is given: then in as many threads, which is of use
+where most of the time is spent in compiled code that lets others go on, as that of ga-2005.
 """
 
 from __future__ import annotations
@@ -14,8 +17,9 @@ import platform
 import shlex
 import tempfile
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 from time import perf_counter, thread_time, time
 from types import TracebackType
 from typing import Any, Self
@@ -33,10 +37,9 @@ from zenturio.experiment import (
     Recipe,
 )
 from zenturio.schedule import planning, streaming
-from zenturio.schedule.formats import read_platform
+from zenturio.schedule.library import Library
 from zenturio.schedule.plan_json import facts, played
 from zenturio.schedule.planning import Planning
-from zenturio.schedule.platform import Platform
 from zenturio.schedule.request import Request, report
 from zenturio.schedule.streaming import Streaming
 
@@ -47,24 +50,26 @@ _NO_SIZE = Missing("it was simulated within the driver, whose size is no measure
 
 
 class Simulate:
-    """Plays what ``zen simulate`` would, one experiment after the other, in the calling thread.
+    """Plays what ``zen simulate`` would, and plans what ``zen schedule`` would.
 
-    And plans what ``zen schedule`` would.
+    With one slot, which is all there is if nobody says more, in the calling thread.
     """
 
-    slots = 1
-
-    def __init__(self, _folder: Path = Path(), _jobs: int | None = None, **_ways: Any) -> None:
-        """Folder, jobs and what else other places are told: nothing here needs them."""
-        self._host = platform.node()
-        self._meter = Meter(Recipe())
-        self._recipe = Recipe()
+    def __init__(self, _folder: Path = Path(), jobs: int | None = None, **_ways: Any) -> None:
+        """Folder and what else other places are told: nothing here needs them."""
+        self.slots = jobs or 1
+        library = Library()
+        self._players = [_Player(library) for _ in range(self.slots)]
+        self._idle: SimpleQueue[_Player] = SimpleQueue()
+        for player in self._players:
+            self._idle.put(player)
+        self._pool = ThreadPoolExecutor(self.slots, "simulate") if self.slots > 1 else None
         self._closed = False
-        self._scratch = _Scratch()
-        self._known: tuple[bytes, Platform] | None = None
 
     def submit(self, experiment: Experiment) -> Future[Outcome]:
-        """Plays it at once."""
+        """Plays it: at once, or when a slot is free."""
+        if self._pool is not None and not self._closed:
+            return self._pool.submit(self._play, experiment)
         future: Future[Outcome] = Future()
         future.set_running_or_notify_cancel()
         if self._closed:
@@ -76,7 +81,10 @@ class Simulate:
     def close(self) -> None:
         """Takes nothing more, and leaves nothing behind."""
         self._closed = True
-        self._scratch.close()
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+        for player in self._players:
+            player.close()
 
     def __enter__(self) -> Self:
         return self
@@ -90,6 +98,27 @@ class Simulate:
         self.close()
 
     def _play(self, experiment: Experiment) -> Outcome:
+        player = self._idle.get()
+        try:
+            return player.play(experiment)
+        finally:
+            self._idle.put(player)
+
+
+class _Player:
+    """One slot: one experiment at a time, with files of its own."""
+
+    def __init__(self, library: Library) -> None:
+        self._host = platform.node()
+        self._meter = Meter(Recipe())
+        self._recipe = Recipe()
+        self._scratch = _Scratch()
+        self._library = library
+
+    def close(self) -> None:
+        self._scratch.close()
+
+    def play(self, experiment: Experiment) -> Outcome:
         started, clock, cpu = time(), perf_counter(), thread_time()
         said, told, fault, code = b"", b"", b"", 0
         try:
@@ -136,28 +165,21 @@ class Simulate:
         if stream is not None:
             return self._streamed(stream)
         request = Request.read(words, folder)
-        problem = request.problem(self._machines)
+        problem = request.problem(self._library)
         what = request.what(problem)
         trace = request.played(problem, what, request.seed)
         return lambda: played(trace, getattr(what, "makespan", None)), report(trace)
 
     def _streamed(self, stream: Streaming) -> _Said:
-        found = stream.played(self._machines)
+        found = stream.played(self._library.platform)
         if not stream.algorithm:
             return lambda: [each.facts() for each in found], b""
         (only,) = found
         return only.facts, streaming.report(only)
 
     def _planned(self, words: list[str], folder: Path) -> _Said:
-        plan = Planning.read(words, folder).plan(self._machines)
+        plan = Planning.read(words, folder).plan(self._library)
         return lambda: facts(plan), planning.report(plan)
-
-    def _machines(self, text: str) -> Platform:
-        """A platform, which most experiments of a study share: to read it takes longest."""
-        content = Path(text).read_bytes() if Path(text).is_file() else text.encode()
-        if self._known is None or self._known[0] != content:
-            self._known = content, read_platform(text)
-        return self._known[1]
 
 
 def _words(experiment: Experiment) -> list[str]:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isnan
 from pathlib import Path
 from typing import Any
 
 from zenturio.errors import InputError
 from zenturio.schedule.algorithm import describe, make
-from zenturio.schedule.formats import read_platform
-from zenturio.schedule.generators import instance_of, pairs
+from zenturio.schedule.generators import pairs
+from zenturio.schedule.library import Library
 from zenturio.schedule.metrics import metric, metrics
 from zenturio.schedule.moldable import MoldableProblem
 from zenturio.schedule.molded import MoldablePlan
 from zenturio.schedule.plan import Plan, check
-from zenturio.schedule.platform import Platform
 from zenturio.schedule.problem import Problem
 from zenturio.schedule.words import Words
 
@@ -49,8 +49,8 @@ class Planning:
             folder=folder,
         )
 
-    def plan(self, machines: Callable[[str], Platform] = read_platform) -> Plan | MoldablePlan:
-        """The plan, which can be carried out; *machines* reads a platform."""
+    def plan(self, library: Library | None = None) -> Plan | MoldablePlan:
+        """The plan, which can be carried out; what *library* knows is not read again."""
         given = {**self.settings, **_aim(self.algorithm, self.objective)}
         made = make(self.algorithm, given, self.seed)
         if not hasattr(made, "plan"):
@@ -58,24 +58,24 @@ class Planning:
                 f"--algorithm {self.algorithm} is {made.kind}: it decides while workflows run",
                 cure=f"zen simulate {self.workflow} --algorithm {self.algorithm}",
             )
-        found = instance_of(self._file(self.workflow))
-        platform = machines(self._file(self.on)) if self.on else found.platform
-        if platform is None:
-            raise InputError(
-                f"{self.workflow} names no machines", cure="--on grid.toml, or identical:8"
-            )
         kind: Any = MoldableProblem if made.kind == "moldable" else Problem
-        plan: Plan | MoldablePlan = check(made.plan(kind.of(found.workflow, platform)))
+        known = library or Library()
+        problem = known.problem(self._file(self.workflow), self._file(self.on), kind)
+        plan: Plan | MoldablePlan = check(made.plan(problem))
         return plan
 
     def _file(self, text: str) -> str:
         """*text* as the path of a file in the folder, if it is one: it may be a generator."""
-        return str(self.folder / text) if (self.folder / text).exists() else text
+        return str(self.folder / text) if text and (self.folder / text).exists() else text
 
 
 def report(plan: Plan | MoldablePlan) -> bytes:
-    """The metrics of *plan* as a program reports them to the study that it is run by."""
-    known = {name: value for name, value in metrics(plan).items() if value == value}  # noqa: PLR0124
+    """The metrics of *plan* as a program reports them to the study that it is run by.
+
+    And what its algorithm tells of itself in numbers: generations, a bound.
+    """
+    told = {name: value for name, value in plan.notes.items() if isinstance(value, int | float)}
+    known = {name: value for name, value in (told | metrics(plan)).items() if not isnan(value)}
     return json.dumps(known).encode() + b"\n"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,14 +11,13 @@ from typing import Any
 from zenturio.errors import InputError
 from zenturio.schedule.algorithm import make
 from zenturio.schedule.assigned import assigned
-from zenturio.schedule.formats import read_platform
-from zenturio.schedule.generators import instance_of, pairs
+from zenturio.schedule.generators import pairs
+from zenturio.schedule.library import Library
 from zenturio.schedule.loops import Repeats
 from zenturio.schedule.metrics import metrics
 from zenturio.schedule.perturb import Perturbation, disturbed
 from zenturio.schedule.plan import Plan
 from zenturio.schedule.plan_json import read
-from zenturio.schedule.platform import Platform
 from zenturio.schedule.policy import Policy
 from zenturio.schedule.problem import Problem
 from zenturio.schedule.simulate import simulate
@@ -66,15 +65,11 @@ class Request:
             folder=folder,
         )
 
-    def problem(self, machines: Callable[[str], Platform] = read_platform) -> Problem:
-        """The workflow on its machines; *machines* reads a platform."""
-        found = instance_of(self._file(self.workflow))
-        platform = machines(self._file(self.on)) if self.on else found.platform
-        if platform is None:
-            raise InputError(
-                f"{self.workflow} names no machines", cure="--on grid.toml, or identical:8"
-            )
-        return Problem.of(found.workflow, platform)
+    def problem(self, library: Library | None = None) -> Problem:
+        """The workflow on its machines; what *library* knows is not read again."""
+        known = library or Library()
+        found: Problem = known.problem(self._file(self.workflow), self._file(self.on))
+        return found
 
     def what(self, problem: Problem) -> Plan | Policy:
         """What is played: the plan in a file, what an algorithm decides, or what tasks name."""
@@ -114,7 +109,7 @@ class Request:
 
     def _file(self, text: str) -> str:
         """*text* as the path of a file in the folder, if it is one: it may be a generator."""
-        return str(self.folder / text) if (self.folder / text).exists() else text
+        return str(self.folder / text) if text and (self.folder / text).exists() else text
 
 
 def report(trace: Trace) -> bytes:

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zenturio.schedule.algorithm import Kind
-from zenturio.schedule.evaluate import evaluate, makespans, numbers, orders_by
+from zenturio.schedule.evaluate import evaluate, numbers, orders_by
 from zenturio.schedule.listing import mean_delays, mean_times, upward_ranks
 from zenturio.schedule.metrics import METRICS, Gauge, metric
 from zenturio.schedule.plan import Plan
 from zenturio.schedule.problem import Problem
 from zenturio.schedule.workflow import Floats
-from zenturio.search.ga import Ga, GaSettings
-from zenturio.search.objective import Goals
-from zenturio.search.search import Task
 from zenturio.search.settings import setting
-from zenturio.space import Space
 
-Losses = Callable[[NDArray[np.uint32]], Floats]
-"""What each row of processors, one for each task, is worth: the lower the better."""
+if TYPE_CHECKING:
+    from zenturio.schedule.kernels.generations import Coding
+    from zenturio.search.kernels.breeding import Rules
+
+Ints = NDArray[np.int64]
+Losses = Callable[[Ints], Floats]
+"""What each row of genes is worth: the lower the better."""
 
 
 @dataclass(frozen=True)
@@ -40,17 +41,18 @@ class Ga2005Settings:
     )
     scaling: float = setting(2.0, "fitness scaling factor; 1: off", low=1)
     elitist: bool = setting(True, "whether the best individual lives on")
+    const: float = setting(1.0, "Const of the fitness Const - T, in worst plans seen", low=1)
 
 
-@dataclass
-class _Course:
-    """What is told of a search: individuals, generations, the best of the first and of all."""
+@dataclass(frozen=True)
+class _Found:
+    """Of a search: the best genes, their loss and that of the first best, and how it went."""
 
-    visited: int = 0
-    generations: int = 0
-    first: float = np.inf
-    best: float = np.inf
-    genes: NDArray[np.int64] | None = None
+    genes: Ints
+    best: float
+    first: float
+    generations: int
+    settled: int
 
 
 class Ga2005:
@@ -59,8 +61,8 @@ class Ga2005:
     A gene is an abstract machine: a group of tasks that run together, mostly one. Its alleles are
     the processors that can run them. Individuals begin by chance; remainder stochastic sampling
     with replacement, single point crossover, mutation, linear fitness scaling of Const - T (Const:
-    the worst that was seen), elitism, steady state. Tasks of a processor run in the order of the
-    longest way to an end. With any metric as objective.
+    the worst that was seen, if nothing else is said), elitism, steady state. Tasks of a processor
+    run in the order of the longest way to an end. With any metric as objective.
     Mostly worse than heft, for it knows nothing of workflows; ga is the one to use.
     Cost: population x generations x edges.
     R. Prodan, T. Fahringer: Dynamic scheduling of scientific workflow applications on the Grid: a
@@ -76,74 +78,110 @@ class Ga2005:
         metric(self._settings.objective)
 
     def plan(self, problem: Problem) -> Plan:
-        """Notes: visited points, generations, and the improvement in % of the first best."""
+        """Notes: visited points, generations, and the improvement in % of the first best.
+
+        And by which generation the best was found.
+        """
         rank = upward_ranks(problem, mean_times(problem), mean_delays(problem))
         order = orders_by(problem, -rank)
         if not problem.tasks:
             return evaluate(problem, order, order, "ga-2005")
-        groups = np.unique(problem.group)
-        tables = _alleles(problem, groups)
-        where = np.searchsorted(groups, problem.group)
-        losses = self._losses(problem, order)
-
-        def rows(genes: NDArray[np.int64]) -> NDArray[np.uint32]:
-            columns = [table[genes[:, at]] for at, table in enumerate(tables)]
-            found: NDArray[np.uint32] = np.stack(columns, axis=1)[:, where]
-            return found
-
-        found = self._search([len(table) for table in tables], lambda genes: losses(rows(genes)))
-        assert found.genes is not None
+        chosen = self._settings
+        coding = _coding(problem, order)
+        chance = np.random.default_rng(self._seed)
+        genes = chance.integers(coding.sizes, size=(chosen.population, len(coding.sizes)))
+        if chosen.objective == "makespan":
+            found = self._shortest(problem, coding, genes)
+        else:
+            found = self._search(coding, genes, _losses(problem, coding, chosen.objective))
         better = abs(found.first - found.best)
         notes = {
-            "objective": self._settings.objective,
-            "visited": found.visited,
+            "objective": chosen.objective,
+            "visited": chosen.population * found.generations,
             "generations": found.generations,
+            "settled": found.settled,
             "improvement": 100 * better / abs(found.best) if found.best else 0.0,
         }
-        return evaluate(problem, rows(found.genes[None])[0], order, "ga-2005", notes)
+        return evaluate(problem, _places(coding, found.genes[None])[0], order, "ga-2005", notes)
 
-    def _losses(self, problem: Problem, order: Any) -> Losses:
-        objective = self._settings.objective
-        if objective == "makespan":
-            given = numbers(problem)
-            return lambda rows: makespans(given, rows, order)
-        gauge = Gauge(problem)
-        return lambda rows: gauge.losses(objective, rows, order)
-
-    def _search(self, sizes: list[int], losses: Callable[[Any], Floats]) -> _Course:
-        """The generations of the search room's engine, each evaluated as a whole."""
+    @property
+    def _patience(self) -> int:
         chosen = self._settings
-        sets: dict[str, Any] = {f"m{at}": range(size) for at, size in enumerate(sizes)}
-        rules = GaSettings(
-            population=chosen.population,
-            generations=chosen.generations,
-            selection="remainder",
-            crossover="single",
-            crossover_rate=chosen.crossover,
-            mutation="random",
-            mutation_rate=chosen.mutation,
-            scaling=chosen.scaling,
+        return max(1, round(chosen.generations * chosen.steady / 100))
+
+    def _rules(self) -> Rules:
+        from zenturio.search.kernels.breeding import Rules  # noqa: PLC0415 - loads Numba
+        from zenturio.search.kernels.selecting import REMAINDER  # noqa: PLC0415
+        from zenturio.search.kernels.varying import RANDOM, SINGLE  # noqa: PLC0415
+
+        chosen = self._settings
+        return Rules(
+            selection=REMAINDER,
+            crossover=SINGLE,
+            mutation=RANDOM,
+            rounds=1,
             elite=int(chosen.elitist),
-            steady=chosen.steady,
+            share=0.5,
+            crossover_rate=chosen.crossover,
+            mutation_rate=chosen.mutation,
+            reach=1.0,
+            scaling=chosen.scaling,
         )
-        walk = Ga(Task(Space(**sets), Goals(), self._seed), rules).walk()
-        course, genes = _Course(), next(walk)
-        while True:
+
+    def _shortest(self, problem: Problem, coding: Coding, genes: Ints) -> _Found:
+        """The search for the shortest plan, compiled as a whole."""
+        from zenturio.schedule.kernels.generations import Course, evolve  # noqa: PLC0415
+        from zenturio.search.kernels.chance import stream  # noqa: PLC0415
+
+        chosen = self._settings
+        course = Course(chosen.generations, self._patience, chosen.const)
+        kept, best, first, generations, settled, _ = evolve(
+            numbers(problem), coding, genes, self._rules(), course, stream(self._seed)
+        )
+        return _Found(kept, best, first, generations, settled)
+
+    def _search(self, coding: Coding, genes: Ints, losses: Losses) -> _Found:
+        """The same for any other objective."""
+        from zenturio.schedule.kernels.generations import far  # noqa: PLC0415
+        from zenturio.search.kernels.breeding import breed  # noqa: PLC0415
+        from zenturio.search.kernels.chance import stream  # noqa: PLC0415
+
+        chosen, rules, state = self._settings, self._rules(), stream(self._seed)
+        unordered = np.zeros(genes.shape[1], np.bool_)
+        kept, best, first, worst, last = genes[0], np.inf, np.inf, -np.inf, 0
+        for generation in range(chosen.generations):
             found = losses(genes)
-            best = int(np.argmin(found))
-            if found[best] < course.best or course.genes is None:
-                course.best, course.genes = float(found[best]), genes[best].copy()
-            if not course.generations:
-                course.first = course.best
-            course.generations += 1
-            course.visited += len(genes)
-            try:
-                genes = walk.send(found[:, None])
-            except StopIteration:
-                return course
+            at = int(np.argmin(found))
+            if found[at] < best:
+                best, last, kept = float(found[at]), generation, genes[at]
+            first = best if generation == 0 else first
+            if generation - last >= self._patience:
+                break
+            worst = max(worst, float(found[found < np.inf].max(initial=-np.inf)))
+            children, parents = np.empty_like(genes), np.zeros((len(genes), 2), np.int64)
+            zero = far(worst, chosen.const)
+            breed(genes, found, zero, coding.sizes, unordered, rules, state, children, parents)
+            genes = children
+        return _Found(kept, best, first, generation + 1, last + 1)
 
 
-def _alleles(problem: Problem, groups: NDArray[Any]) -> list[NDArray[np.uint32]]:
-    """Where each group can run."""
-    tables = [np.flatnonzero(row).astype(np.uint32) for row in np.isfinite(problem.pace)]
-    return [tables[row] for row in problem.row[groups]]
+def _coding(problem: Problem, order: Any) -> Coding:
+    """A gene for each group of tasks, with a value for each processor that can run them."""
+    from zenturio.schedule.kernels.generations import Coding  # noqa: PLC0415
+
+    groups = np.unique(problem.group)
+    fits = np.isfinite(problem.pace)[problem.row[groups]]
+    allele = np.argsort(~fits, axis=1, kind="stable").astype(np.uint32)
+    where = np.searchsorted(groups, problem.group).astype(np.uint32)
+    return Coding(where, allele, fits.sum(axis=1), order.astype(np.uint32))
+
+
+def _places(coding: Coding, genes: Ints) -> NDArray[np.uint32]:
+    """The processor of each task, for each row of genes."""
+    found: NDArray[np.uint32] = coding.allele[coding.gene, genes[:, coding.gene]]
+    return found
+
+
+def _losses(problem: Problem, coding: Coding, objective: str) -> Losses:
+    gauge = Gauge(problem)
+    return lambda genes: gauge.losses(objective, _places(coding, genes), coding.order)
