@@ -3,20 +3,20 @@
 set -eu
 
 if [ "${SIZE:-whole}" = small ]; then
-  zen run local --place simulate -P 'workflow={kwave-tree:simulations={4,8}}' -P 'selection={steady}'
-  zen run global --place simulate -P 'workflow={kwave-tree:simulations=8}' -P 'alpha={0.95,0.05}'
-  zen run schedules --place simulate -P 'curve={exponent=0.9}'
-  zen run recommended --place simulate -P 'alpha={0.05}'
-  zen run speed --place simulate -P 'workflow={kwave-tree:simulations=4}' -P 'population={25}'
-  zen run beyond --place simulate -P 'workflow={kwave-tree:simulations=8}' -P 'queue={fifo}' \
+  zen run local --on simulate -P 'workflow={kwave-tree:simulations={4,8}}' -P 'selection={steady}'
+  zen run global --on simulate -P 'workflow={kwave-tree:simulations=8}' -P 'alpha={0.95,0.05}'
+  zen run schedules --on simulate -P 'curve={exponent=0.9}'
+  zen run recommended --on simulate -P 'alpha={0.05}'
+  zen run speed --on simulate -P 'workflow={kwave-tree:simulations=4}' -P 'population={25}'
+  zen run beyond --on simulate -P 'workflow={kwave-tree:simulations=8}' -P 'queue={fifo}' \
     -P 'algorithm={moldable-front}'
 else
   # Two processes share the database.
-  { zen run local --place simulate && zen run schedules --place simulate &&
-    zen run recommended --place simulate &&
-    zen run beyond --place simulate; } > local.log &
-  zen run global --place simulate > global.log
-  zen run speed --place simulate > speed.log
+  { zen run local --on simulate && zen run schedules --on simulate &&
+    zen run recommended --on simulate &&
+    zen run beyond --on simulate; } > local.log &
+  zen run global --on simulate > global.log
+  zen run speed --on simulate > speed.log
   wait $!
   zen run curve > curve.log
 fi

@@ -6,7 +6,7 @@ if [ "${SIZE:-whole}" = small ]; then
 fi
 
 # simulate: within this process. Leave it out, and each experiment is a process of its own.
-zen run servers.toml --name online --place simulate
+zen run servers.toml --name online --on simulate
 
 zen results online --by latency,policy \
     --metric excess,slowdown_mean,fairness_range,fairness_interquartile,fairness_average,fairness_std

@@ -11,10 +11,10 @@ if [ "${SIZE:-whole}" = small ]; then
 fi
 
 # Two processes share the database: the factors and the shapes are about as much work.
-zen run factors --place simulate $few $ends > factors.log &
-zen run topologies --place simulate $one $ga > topologies.log
+zen run factors --on simulate $few $ends > factors.log &
+zen run topologies --on simulate $one $ga > topologies.log
 wait $!
-zen run example --place simulate > example.log
+zen run example --on simulate > example.log
 
 views=$(cat views.sql)
 zen sql "$views $(cat conclusions.sql)" --format jsonl -o measured.json

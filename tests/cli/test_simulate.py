@@ -127,7 +127,7 @@ def test_a_search_schedules_an_annotated_workflow(folder):
     )
     told = zen("workflow", "annotate", "flow.json", "--on", "grid.toml", "-o", "all", cwd=folder)
     assert told.out.startswith("wrote all; next: zen run all")
-    search = ("--search", "ga", "--budget", 4, "--set", "population=4", "--place", "simulate")
+    search = ("--search", "ga", "--budget", 4, "--set", "population=4", "--on", "simulate")
     facts = zen("run", "all", *search, "--json", cwd=folder).facts
     assert (facts["ok"], facts["best"]["value"]) == (4, 3)
     played = zen("run", "all", "--name", "there", "--json", cwd=folder).facts
@@ -145,6 +145,6 @@ def test_what_is_simulated_is_what_a_process_says(folder, monkeypatch):
     )
     for place in ("simulate", "local"):
         db = f"sqlite:///{folder}/{place}.db"
-        facts = zen("run", "study", "--place", place, "--db", db, "--json", cwd=folder).facts
+        facts = zen("run", "study", "--on", place, "--db", db, "--json", cwd=folder).facts
         assert (facts["ok"], facts["best"]["value"]) == (1, 6), place
-    assert "no place is named" in zen("run", "study", "--place", "inline", cwd=folder, code=2).err
+    assert "no place is named" in zen("run", "study", "--on", "inline", cwd=folder, code=2).err

@@ -21,7 +21,8 @@ SIDE = ".zen"
 IGNORE = ".zenignore"
 """A file in a folder: a pattern on each line, of what below it is no part of the application."""
 
-_LEFT_OUT = frozenset({"__pycache__"})
+_LEFT_OUT = frozenset({"__pycache__", "zenturio.toml"})
+"""What is made by running, and what says where to run."""
 
 
 @dataclass(frozen=True, slots=True)

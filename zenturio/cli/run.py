@@ -69,9 +69,12 @@ def run(
         str, typer.Option(metavar="always|failed|never", help="Whose folders stay.")
     ] = "failed",
     pin: Annotated[bool, typer.Option(help="Bind each experiment to its own cores.")] = False,
-    place: Annotated[
-        str, typer.Option(metavar="local|simulate", help="simulate: workflows, in this process.")
+    on: Annotated[
+        str, typer.Option(metavar="PLACE", help="Where it runs: zen places; dask://host:8786.")
     ] = "local",
+    batch: Annotated[
+        str, typer.Option(metavar="auto|N", help="Short experiments that travel together.")
+    ] = "",
     name: Annotated[str | None, typer.Option(help="The study's name, if not the file's.")] = None,
     dry_run: Annotated[bool, typer.Option(help="Say what would be run, and stop.")] = False,
     db: Database = None,
@@ -82,7 +85,7 @@ def run(
     What has an outcome already is not run again: to resume, give the same command again.
 
     Examples: zen run matmul.c; zen run . -j 4 --only failed; zen run model.py --search ga
-    --budget 500
+    --budget 500; zen run matmul.c --on dask
     """
     from zenturio.annotate import scan
     from zenturio.annotate.goals import read_goals
@@ -100,7 +103,8 @@ def run(
         run_here,
     )
 
-    here = Here(jobs, choose_keep(keep), pin, choose_place(place))
+    ways = {"batch": batch} if batch else {}
+    here = Here(jobs, choose_keep(keep), pin, choose_place(on, ways), ways)
     wanted = choose_only(only)
     application = scan(paths, overrides=param or [])
     if not json:

@@ -138,7 +138,7 @@ def annotate(
     may run it. Then any search is a scheduler, and place simulate plays what it asks for.
 
     Examples: zen workflow annotate wien2k:kpoints=20 -o wien2k; zen run wien2k --search ga
-    --budget 2000 --place simulate
+    --budget 2000 --on simulate
     """
     from zenturio.errors import InputError
     from zenturio.schedule.formats import read_platform
@@ -153,7 +153,7 @@ def annotate(
     if json:
         output.facts({"folder": str(folder), "tasks": len(found.workflow)})
     else:
-        typer.echo(f"wrote {folder}; next: zen run {folder} --search ga --place simulate")
+        typer.echo(f"wrote {folder}; next: zen run {folder} --search ga --on simulate")
 
 
 def generators(

@@ -44,11 +44,11 @@ def read_places(path: Path) -> dict[str, Table]:
     whole = _parsed(path, text, lines)
     for name in whole:
         if name != PLACES and did_you_mean(name, [PLACES]).startswith("did you mean"):
-            place = _heading(path, lines, name) or Place(str(path), 1, 1)
+            place = _heading(path, lines, name) or _key(path, lines, 0, name)
             raise InputError(f"[{name}] means nothing", place=place, cure="write [places.NAME]")
     found = whole.get(PLACES, {})
     if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
-        place = _heading(path, lines, PLACES) or Place(str(path), 1, 1)
+        place = _heading(path, lines, PLACES) or _key(path, lines, 0, PLACES)
         raise InputError("places are tables", place=place, cure="write [places.NAME]")
     return {name: _table(path, lines, name, found[name]) for name in found}
 

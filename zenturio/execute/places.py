@@ -137,7 +137,7 @@ def find_place(text: str, project: Path) -> Named:
 def _known(kind: str, text: str, others: Any) -> None:
     known = [name for name in plugins.names("places") if name != CALLED]
     if kind not in known:
-        raise InputError(f"no place is named {text!r}", cure=did_you_mean(text, (*known, *others)))
+        raise InputError(f"no place is named {text!r}", cure=did_you_mean(kind, (*known, *others)))
 
 
 def open_place(

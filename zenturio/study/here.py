@@ -1,15 +1,15 @@
-"""A study on this machine, remembered in the project that one stands in."""
+"""A study driven from this machine, remembered in the project that one stands in."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import get_args
 
-from zenturio import plugins
 from zenturio.annotate import Application, Goal
 from zenturio.errors import InputError, NotFoundError, did_you_mean
+from zenturio.execute.places import find_place, open_place
 from zenturio.execute.workspace import Keep
 from zenturio.record import Memory, Repository
 from zenturio.record.open import FOLDER, open_repository, project_folder
@@ -23,13 +23,15 @@ from zenturio.study.supply import Only
 
 @dataclass(frozen=True)
 class Here:
-    """At which place of this machine, in how many slots, and what stays of the folders."""
+    """At which place, in how many slots, and what stays of the folders."""
 
     jobs: int | None = None
     keep: Keep = "failed"
     pin: bool = False
     place: str = "local"
     """As `choose_place` has it."""
+    ways: Mapping[str, str] = field(default_factory=dict)
+    """Settings of the place, which override those of zenturio.toml."""
 
 
 ALL = Here()
@@ -59,8 +61,9 @@ def run_here(
         session = Session(application, points, repository, name, only, join, settings, hunt, wanted)
         session.check()
         folder = project_folder() / FOLDER
-        place = plugins.load("places", here.place)
-        with place(folder, here.jobs, keep=here.keep, pin=here.pin) as executor:
+        with open_place(
+            here.place, folder, here.jobs, keep=here.keep, pin=here.pin, given=here.ways
+        ) as executor:
             return session.run(executor, planned, listener)
 
 
@@ -118,9 +121,10 @@ def choose_keep(text: str) -> Keep:
     raise InputError(f"--keep {text!r}", cure=did_you_mean(text, get_args(Keep)))
 
 
-def choose_place(text: str) -> str:
-    """A place that runs commands, by its name: ``inline`` calls functions, and runs none."""
-    known = [name for name in plugins.names("places") if name != "inline"]
-    if text not in known:
-        raise InputError(f"no place is named {text!r}", cure=did_you_mean(text, known))
+def choose_place(text: str, ways: Mapping[str, str] = {}) -> str:
+    """A place that runs commands, by its name or address; InputError where it cannot be opened so.
+
+    *ways* are settings that it is given besides.
+    """
+    find_place(text, project_folder()).options(ways)
     return text
