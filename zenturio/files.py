@@ -1,0 +1,40 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def write_whole(path: Path, pieces: Iterable[bytes]) -> None:
+    """Put *pieces* into the file *path*, which stays as it was until all of them are there.
+
+    A link stays a link. What is no file, as a pipe or /dev/stdout, gets them as they come.
+    """
+    if _passes_on(path):
+        with path.open("wb") as stream:
+            stream.writelines(pieces)
+        return
+    target = path.resolve()
+    handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.writelines(pieces)
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(draft).chmod(0o666 & ~mask)
+        Path(draft).replace(target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(draft).unlink()
+        raise
+
+
+def _passes_on(path: Path) -> bool:
+    """Whether what is written to *path* goes elsewhere, so that it must not be replaced."""
+    return path.absolute().parts[1:2] in {("dev",), ("proc",)} or (
+        path.exists() and not path.is_file()
+    )
