@@ -8,7 +8,7 @@ BIN := .venv/bin
 help:
 	@echo "make demo      install into .venv and run a real study from annotations/"
 	@echo "make test      the gate: ruff, mypy, import-linter, pytest"
-	@echo "make test-all  the gate with the slow tests, and what they cover"
+	@echo "make test-all  the gate with the slow tests"
 	@echo "make bench     every benchmark, with its peers"
 	@echo "make experiments  the studies of five papers, whole: their tables and pictures"
 	@echo "make clean     remove what the other targets made"
@@ -40,9 +40,8 @@ lint: .venv/dev
 	$(BIN)/lint-imports --no-cache
 
 test: lint
-	$(BIN)/pytest -n 2 --dist worksteal -m "not slow"
+	$(BIN)/pytest -n 2 --dist worksteal -m "not slow" --cov --cov-report=term:skip-covered
 
-# Coverage is counted here alone: it doubles the time of the tests.
 test-all: lint
 	$(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered
 
