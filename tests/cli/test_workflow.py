@@ -70,7 +70,6 @@ def test_generators_are_listed_and_each_with_its_settings(tmp_path):
         (("show", "no.json"), "no.json cannot be read: No such file"),
         (("generate", "wien2k", "kpints=3", "-o", "x.json"), "did you mean 'kpoints'?"),
         (("generate", "wien2k", "-o", "x.xml"), "no format is named"),
-        (("generate", "wien2k", "-o", "no/x.json"), "cannot be written"),
         (("convert", TRACE, "x.json", "--on", "identical:0"), "N from 1 to"),
         (("generators", "wien"), "did you mean 'wien2k'?"),
     ],
@@ -80,6 +79,11 @@ def test_mistakes_are_told_in_a_line_or_two(tmp_path, arguments, message):
     assert message in told.err
     assert "Traceback" not in told.err
     assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path):
+    told = zen("workflow", "generate", "wien2k", "-o", "no/x.json", cwd=tmp_path, code=4)
+    assert "cannot write no/x.json: No such file" in told.err
 
 
 PAGE = (Path(__file__).parents[2] / "docs" / "workflows.md").read_text(encoding="utf-8")

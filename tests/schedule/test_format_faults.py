@@ -31,6 +31,18 @@ JSON = {
         '{"tasks": [{"name": "a"},\n{"name": "a"}]}',
         "f.json:2:10: two tasks are named 'a'",
     ),
+    "a key twice": (
+        '{"tasks": [{"name": "a", "work": 1,\n "work": 2}]}',
+        "f.json:2:2: the key 'work' is there twice",
+    ),
+    "a key twice, written otherwise": (
+        '{"name": "\\"{", "tasks": [], "t\\u0061sks": []}',
+        "f.json:1:30: the key 'tasks' is there twice",
+    ),
+    "half a letter": (
+        '{"tasks": [{"name": "\\\\ud800 \\ud83d\\ude00"},\n {"name": "a\\ud800"}]}',
+        "f.json:2:13: \\ud800 is half a letter",
+    ),
     "NaN": ('{"tasks": [{"name": "a", "work": NaN}]}', "f.json:1:34: NaN is no number of JSON"),
     "infinity": (
         '{"tasks": [{"name": "a", "work": 1e999}]}',

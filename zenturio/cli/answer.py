@@ -299,18 +299,16 @@ def _table(found: "Result") -> None:
 
 def _write(text: str | bytes, out: Path | None) -> None:
     from zenturio.errors import PlaceError
+    from zenturio.files import write_whole
 
     content = text.encode() if isinstance(text, str) else text
     if out is None:
         sys.stdout.buffer.write(content)
         sys.stdout.flush()
         return
-    draft = out.with_name(f".{out.name}.draft")
     try:
-        draft.write_bytes(content)
-        draft.replace(out)
+        write_whole(out, [content])
     except OSError as error:
-        draft.unlink(missing_ok=True)
         raise PlaceError(f"cannot write {out}: {error.strerror}") from error
     typer.echo(f"wrote {out}", err=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from zenturio.errors import InputError, PlaceError, did_you_mean
+from zenturio.files import write_whole
 from zenturio.show.charts import Chart
 from zenturio.show.images import FORMATS, image
 from zenturio.show.scene import Scene
@@ -24,12 +25,9 @@ def save(chart: Chart | Scene, path: str | Path, *, dpi: int = 200) -> Path:
             cure=did_you_mean(target.suffix, known),
         )
     content = _page(chart) if kind == "html" else image(chart, kind, dpi=dpi)
-    draft = target.with_name(f".{target.name}.draft")
     try:
-        draft.write_bytes(content)
-        draft.replace(target)
+        write_whole(target, [content])
     except OSError as error:
-        draft.unlink(missing_ok=True)
         raise PlaceError(f"cannot write {target}: {error.strerror}") from error
     return target
 

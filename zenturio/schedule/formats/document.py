@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
-import os
 import re
-import tempfile
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +13,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from zenturio.errors import InputError, Place, did_you_mean
+from zenturio.errors import InputError, Place, PlaceError, did_you_mean
 from zenturio.expression import parse
+from zenturio.files import write_whole
 from zenturio.schedule.formats import where
 from zenturio.schedule.workflow import Floats
 
@@ -34,6 +32,11 @@ MOST_PARTS = 3 * 10**7
 _DIGITS = bytes.maketrans(b"0123456789", b"0" * 10)
 _LONG_NUMBER = b"0" * 300
 """To read a number takes time by the square of its digits."""
+
+_ESCAPE = re.compile(
+    r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<half>u[dD][89a-fA-F]..)|.)", re.DOTALL
+)
+"""What a backslash begins: half of two escapes that are one letter, if it stands alone."""
 
 Way = Sequence[str | int]
 """How one comes to a value from the outermost: keys and numbers."""
@@ -169,20 +172,12 @@ def read_text(path: Path) -> str:
 def write_text(path: Path, pieces: Iterable[str]) -> None:
     """All of a file or nothing: a file that was there stays until the new one is whole."""
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.writelines(pieces)
-            mask = os.umask(0)
-            os.umask(mask)
-            Path(name).chmod(0o666 & ~mask)
-            Path(name).replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(name).unlink()
-            raise
+        write_whole(path, (piece.encode() for piece in pieces))
+    except UnicodeEncodeError as error:
+        wrong = error.object[error.start : error.end]
+        raise InputError(f"{path} cannot be written: {wrong!r} is half a letter") from None
     except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
+        raise PlaceError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def read_json(path: Path, text: str) -> Document:
@@ -194,15 +189,23 @@ def read_json(path: Path, text: str) -> Document:
     if text.count("{") + text.count("[") > MOST_PARTS:
         raise InputError(f"{path} has more than {MOST_PARTS:,} lists and objects")
     try:
-        value = json.loads(text, parse_constant=_no_number)
+        value = json.loads(text, parse_constant=_no_number, object_pairs_hook=_once)
     except json.JSONDecodeError as error:
         at = place(str(path), text, min(error.pos, len(text)))
         raise InputError(f"not JSON: {error.msg}", place=at) from None
     except _NoNumberError as error:
         at = place(str(path), text, max(text.find(str(error)), 0))
         raise InputError(f"{error} is no number of JSON", place=at) from None
+    except _TwiceError:
+        key, offset = where.twice_in_json(text)
+        at = place(str(path), text, offset)
+        raise InputError(f"the key {key!r} is there twice", place=at) from None
     except RecursionError:
         raise InputError(f"{path}: lists and objects are nested too deeply") from None
+    half = next((each for each in _ESCAPE.finditer(text) if each["half"]), None)
+    if half:
+        at = place(str(path), text, half.start())
+        raise InputError(f"{half[0]} is half a letter", place=at)
     return Document(str(path), text, value)
 
 
@@ -222,6 +225,18 @@ def read_toml(path: Path, text: str) -> Document:
 
 class _NoNumberError(Exception):
     pass
+
+
+class _TwiceError(Exception):
+    pass
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, in which no key is twice: of two values, one would be lost."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise _TwiceError
+    return found
 
 
 def _no_number(text: str) -> NoReturn:

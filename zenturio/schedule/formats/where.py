@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 _SPACE = re.compile(r"[ \t\r\n,]*")
 _HEADER = re.compile(r"^[ \t]*\[(\[?)[ \t]*([^\]#]+?)[ \t]*\]", re.MULTILINE)
+_PART = re.compile(r'(?P<open>\{)|(?P<close>\})|(?P<key>"(?:[^"\\]|\\.)*")\s*:|"(?:[^"\\]|\\.)*"')
 _DECODER = json.JSONDecoder()
 
 
@@ -51,6 +52,22 @@ def _item(text: str, at: int, wanted: int) -> int | None:
         _, at = _DECODER.raw_decode(text, at)
         at = _skip(text, at)
     return at
+
+
+def twice_in_json(text: str) -> tuple[str, int]:
+    """The first key that an object has twice, and where it stands the second time."""
+    keys: list[set[str]] = []
+    for found in _PART.finditer(text):
+        if found["open"]:
+            keys.append(set())
+        elif found["close"]:
+            keys.pop()
+        elif found["key"]:
+            key = json.loads(found["key"])
+            if key in keys[-1]:
+                return key, found.start()
+            keys[-1].add(key)
+    return "", 0
 
 
 def in_toml(text: str, way: Sequence[str | int]) -> int:
