@@ -1,0 +1,62 @@
+"""Fetches what the portal shows in browsers: pinned, checked, compressed, with its licence.
+
+    python .ci/vendor.py
+
+The result is committed: neither a build nor a run asks a network for anything.
+"""
+
+import base64
+import gzip
+import hashlib
+import io
+import tarfile
+import urllib.request
+from pathlib import Path
+
+STATIC = Path(__file__).parent.parent / "zenturio" / "show" / "portal" / "static"
+REGISTRY = "https://registry.npmjs.org"
+
+PINNED = {
+    # Of the version that plotly.py has: figures are made for it.
+    "plotly.js-strict-dist-min": (
+        "4.1.1",
+        "/M2gRAF8LeqafKIO/bUU+DQk7RlonVbwpPb2G/jZsfqCl/DttBfvF+wQfZ6vT9y9EKy47eDI/zfIWC/uA1L6TQ==",
+        {
+            "package/plotly-strict.min.js": "plotly-strict.min.js.gz",
+            "package/LICENSE": "plotly.LICENSE",
+        },
+    ),
+    "htmx.org": (
+        "2.0.11",
+        "Thx/WtpeOQqSrqBCw/A1cwGJGg4UrVa3+sW0GmrM3p4gJgO89ecH4qtbnyzDDWFvBTqjnIMCgELTNt636dtamA==",
+        {"package/dist/htmx.min.js": "htmx.min.js.gz", "package/LICENSE": "htmx.LICENSE"},
+    ),
+}  # fmt: skip
+
+
+def fetch(name: str, version: str, sha512: str) -> bytes:
+    """The package's archive; an error if it is not the one that was looked at."""
+    address = f"{REGISTRY}/{name}/-/{name}-{version}.tgz"
+    with urllib.request.urlopen(address, timeout=60) as answer:
+        content = answer.read()
+    found = base64.b64encode(hashlib.sha512(content).digest()).decode()
+    if found != sha512:
+        raise SystemExit(f"{address} is another file: sha512-{found}")
+    return content
+
+
+def main() -> None:
+    for name, (version, sha512, wanted) in PINNED.items():
+        with tarfile.open(fileobj=io.BytesIO(fetch(name, version, sha512))) as archive:
+            for inside, target in wanted.items():
+                member = archive.extractfile(inside)
+                assert member is not None, f"{inside} is a folder"
+                content = member.read()
+                if target.endswith(".gz"):
+                    content = gzip.compress(content, 9, mtime=0)
+                (STATIC / target).write_bytes(content)
+                print(f"{target}: {len(content):,} bytes, of {name} {version}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""The application: its pages, its errors, the gate before it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+
+import anyio.to_thread
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from zenturio.errors import (
+    ConflictError,
+    InputError,
+    NotFoundError,
+    RecordError,
+    SafetyError,
+    ZenError,
+)
+from zenturio.show.portal.keys import Keys
+from zenturio.show.portal.pages import home
+from zenturio.show.portal.security import Gate, Names, Scope
+from zenturio.show.portal.state import THREADS, Portal, Settings
+from zenturio.show.portal.watch import Watch
+
+STATUS: tuple[tuple[type[ZenError], int], ...] = (
+    (NotFoundError, 404), (InputError, 400), (SafetyError, 403), (ConflictError, 409),
+    (RecordError, 503),
+)  # fmt: skip
+
+ROUTES = (
+    Route("/", home.home, name="home"),
+    Route("/live", home.live, name="live"),
+)
+
+
+def create_app(
+    settings: Settings | None = None,
+    keys: Keys | None = None,
+    names: Names | None = None,
+    used: Callable[[], None] = lambda: None,
+) -> Gate:
+    """The portal of *settings*, behind its gate; *used* hears of each link that was used up."""
+    portal = Portal(settings or Settings())
+    static = Route("/static/{name}", portal.assets.answer)
+    app = Starlette(
+        routes=[*ROUTES, static],
+        exception_handlers={
+            ZenError: _explained,
+            HTTPException: _turned_away,
+            Exception: _unforeseen,
+        },
+        lifespan=partial(_alive, portal),
+    )
+    app.state.portal = portal
+    return Gate(
+        app, keys or Keys(), names or Names.of("localhost"), partial(_refusal, portal), used
+    )
+
+
+@asynccontextmanager
+async def _alive(portal: Portal, _app: Starlette) -> AsyncIterator[None]:
+    """Threads for pages, and one that looks at the studies now and then."""
+    anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+    portal.watch = Watch(lambda: portal.repository)
+    looking = asyncio.create_task(portal.watch.go_on(anyio.to_thread.run_sync))
+    try:
+        yield
+    finally:
+        looking.cancel()
+        with suppress(asyncio.CancelledError):
+            await looking
+        portal.close()
+
+
+def _explained(request: Request, error: Exception) -> Response:
+    """What somebody asked for is not right, or not there: in the words of the command line."""
+    assert isinstance(error, ZenError)
+    status = next((status for kind, status in STATUS if isinstance(error, kind)), 500)
+    return _failed(request, status, str(error))
+
+
+def _turned_away(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    said = {404: "there is no such page", 405: "that cannot be asked for in this way"}
+    return _failed(request, error.status_code, said.get(error.status_code, error.detail))
+
+
+def _unforeseen(request: Request, error: Exception) -> Response:
+    logging.getLogger(__name__).error("%s %s", request.method, request.url.path, exc_info=error)
+    return _failed(request, 500, "this is a mistake of the portal's; the terminal tells more")
+
+
+def _failed(request: Request, status: int, said: str) -> Response:
+    portal: Portal = request.app.state.portal
+    return portal.page(request, "error.html", status, code=status, said=said)
+
+
+def _refusal(portal: Portal, _scope: Scope, status: int, why: str) -> bytes:
+    """For those who are not let in: nothing of any study is on it."""
+    return portal.render("refused.html", status=status, why=why).encode()

@@ -1,0 +1,1 @@
+"""What the portal shows: one module for each page."""

@@ -1,0 +1,52 @@
+"""Home: every study and where it stands, and the stream that keeps such pages alive."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING
+
+from starlette.responses import Response, StreamingResponse
+
+from zenturio.show.portal.state import Portal, portal_of
+from zenturio.show.portal.watch import Seen
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+QUIET = 15.0
+"""Seconds after which a stream says that it is still there."""
+
+
+def home(request: Request) -> Response:
+    """All studies, those that are at work first."""
+    portal = portal_of(request)
+    assert portal.watch is not None
+    rank = {"running": 0, "silent": 1, "stopped": 2, "empty": 3, "done": 3}
+    studies = sorted(portal.watch.look(), key=lambda s: (rank[s.life], -s.active, s.name))
+    return portal.page(request, "home.html", studies=studies)
+
+
+async def live(request: Request) -> Response:
+    """Server-sent events: for each study that changed, what pages show of it."""
+    portal = portal_of(request)
+    headers = {"X-Accel-Buffering": "no"}
+    return StreamingResponse(_told(portal), media_type="text/event-stream", headers=headers)
+
+
+async def _told(portal: Portal) -> AsyncIterator[str]:
+    watch = portal.watch
+    assert watch is not None
+    watch.listeners += 1
+    try:
+        seen: Sequence[Seen] = ()
+        while True:
+            if watch.now != seen:
+                news = [each for each in watch.now if each not in seen]
+                seen = watch.now
+                parts = {each.name: portal.render("_standing.html", seen=each) for each in news}
+                yield f"data: {json.dumps({'studies': [s.name for s in seen], 'news': parts})}\n\n"
+            elif not await watch.changed(QUIET):
+                yield ": still here\n\n"
+    finally:
+        watch.listeners -= 1

@@ -1,0 +1,209 @@
+"""Who may look: every request is judged before any page sees it.
+
+A page of somebody else's in the same browser must not read or do anything here: requests from
+other origins are refused, and so are names that somebody's name server points to this machine
+(rebinding). Who comes with the link that was printed gets a cookie; the link is good once.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from starlette.datastructures import Headers, MutableHeaders
+
+from zenturio.show.portal.keys import Keys
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+RULES = {
+    "default-src": "'none'",
+    "script-src": "'self'",
+    "style-src": "'self'",
+    "style-src-attr": "'unsafe-inline'",
+    "img-src": "'self' data: blob:",
+    "connect-src": "'self'",
+    "font-src": "'self'",
+    "form-action": "'self'",
+    "base-uri": "'none'",
+    "frame-ancestors": "'none'",
+}
+POLICY = "; ".join(f"{what} {whence}" for what, whence in RULES.items())
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    # Not no-referrer: with that, browsers hide the origin of a form that is sent.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+SAFE = frozenset({"GET", "HEAD"})
+OPEN = ("/static/", "/login")
+"""What is shown to everybody: files of the package, and where a password is asked for."""
+
+
+def loopback(host: str) -> bool:
+    """Whether *host* is this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True)
+class Names:
+    """By which names this machine may be called."""
+
+    known: frozenset[str]
+    wide: bool
+    """Whether it listens beyond itself, so that any of its addresses may be meant."""
+
+    @classmethod
+    def of(cls, host: str) -> Names:
+        """The names of who listens at *host*."""
+        if loopback(host):
+            return cls(frozenset({"localhost", host.lower()}), wide=False)
+        own = {host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
+        return cls(frozenset({"localhost"} | own), wide=True)
+
+    def has(self, host: str) -> bool:
+        """Whether a Host header names us; no name server stands behind a plain address."""
+        name = host.lower()
+        if not name.endswith("]"):
+            head, colon, port = name.rpartition(":")
+            if colon and not (port.isascii() and port.isdigit()):
+                return False
+            name = head if colon else name
+        if name in self.known:
+            return True
+        try:
+            address = ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
+        except ValueError:
+            return False
+        return address.is_loopback or self.wide
+
+
+class Gate:
+    """Stands before the application."""
+
+    def __init__(
+        self,
+        app: App,
+        keys: Keys,
+        names: Names,
+        refuse: Callable[[Scope, int, str], bytes],
+        used: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._app = app
+        self._keys = keys
+        self._names = names
+        self._refuse = refuse
+        self._used = used
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            await self._judge(scope, receive, _hardened(send))
+
+    async def _judge(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        if why := self._foreign(headers, scope["method"]):
+            await self._answer(scope, send, 403, why)
+        elif session := self._redeemed(scope):
+            await self._let_in(scope, send, session)
+        elif scope["path"].startswith(OPEN) or self._keys.admits(headers.get("cookie", "")):
+            await self._app(scope, receive, send)
+        elif self._keys.password is not None and scope["method"] in SAFE:
+            await _redirect(send, "/login")
+        else:
+            await self._answer(scope, send, 401, "")
+
+    def _foreign(self, headers: Headers, method: str) -> str:
+        """Why a request is not one of our own pages', or of somebody who typed the address."""
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or not self._names.has(hosts[0]):
+            return "this machine is not known by that name"
+        origin = headers.get("origin")
+        if origin is not None and origin.lower() not in _origins(hosts[0]):
+            return "the request comes from another site"
+        site = headers.get("sec-fetch-site", "none")
+        if site not in ("same-origin", "none") and not _walks_in(headers, method):
+            return "the request comes from another site"
+        if method not in SAFE and origin is None and site != "same-origin":
+            return "a request that changes something must say where it comes from"
+        return ""
+
+    def _redeemed(self, scope: Scope) -> str | None:
+        if scope["method"] != "GET":
+            return None
+        given = dict(parse_qsl(scope["query_string"].decode("latin-1")))
+        return self._keys.redeem(given["token"]) if "token" in given else None
+
+    async def _let_in(self, scope: Scope, send: Send, session: str) -> None:
+        """On to the same page, with a cookie and without the token in its address."""
+        self._used()
+        pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        rest = urlencode([(name, value) for name, value in pairs if name != "token"])
+        path = "/" + scope["raw_path"].decode("latin-1").partition("?")[0].lstrip("/")
+        target = path + (f"?{rest}" if rest else "")
+        await _redirect(send, target, self._keys.set_cookie(session))
+
+    async def _answer(self, scope: Scope, send: Send, status: int, why: str) -> None:
+        body = self._refuse(scope, status, why)
+        headers = [(b"content-type", b"text/html; charset=utf-8"),
+                   (b"content-length", str(len(body)).encode()),
+                   (b"cache-control", b"no-store")]  # fmt: skip
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        shown = b"" if scope["method"] == "HEAD" else body
+        await send({"type": "http.response.body", "body": shown})
+
+
+def _origins(host: str) -> tuple[str, str]:
+    return f"http://{host.lower()}", f"https://{host.lower()}"
+
+
+def _walks_in(headers: Headers, method: str) -> bool:
+    """Whether somebody followed a link to here: that shows a page, and changes nothing."""
+    return (
+        method in SAFE
+        and headers.get("sec-fetch-mode") == "navigate"
+        and headers.get("sec-fetch-dest") == "document"
+    )
+
+
+async def _redirect(send: Send, target: str, cookie: str = "") -> None:
+    headers = [(b"location", target.encode("latin-1")), (b"content-length", b"0"),
+               (b"cache-control", b"no-store")]  # fmt: skip
+    if cookie:
+        headers.append((b"set-cookie", cookie.encode()))
+    await send({"type": "http.response.start", "status": 303, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def _hardened(send: Send) -> Send:
+    """Every answer says what a browser may do with it."""
+
+    async def hardened(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(raw=message["headers"])
+            for name, value in HEADERS.items():
+                headers.setdefault(name, value)
+            headers.setdefault("Cache-Control", "no-store")
+        await send(message)
+
+    return hardened

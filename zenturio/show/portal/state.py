@@ -1,0 +1,108 @@
+"""What all pages share: the repository, the templates, what may be done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import event
+from starlette.responses import HTMLResponse
+
+from zenturio.record import Repository
+from zenturio.record.open import open_repository, project_folder
+from zenturio.show.portal import words
+from zenturio.show.portal.assets import Assets
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from starlette.requests import Request
+
+    from zenturio.show.portal.watch import Watch
+
+THREADS = 4
+"""Pages that are made at once; each has a connection to the database."""
+CACHE_KIB = 4096
+"""Of SQLite's pages, for each connection: the system's cache holds the file anyway."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a portal is of."""
+
+    db: str | None = None
+    """A path or a URL; the project's database, if none is given."""
+    folder: Path = field(default_factory=project_folder)
+    allow_run: bool = False
+    """Whether studies may be started and stopped."""
+
+
+@dataclass
+class Portal:
+    """One portal while it is open."""
+
+    settings: Settings
+    assets: Assets = field(default_factory=Assets)
+    watch: Watch | None = None
+    _opened: Repository | None = None
+    _turn: Lock = field(default_factory=Lock)
+    _templates: Environment | None = None
+
+    @property
+    def repository(self) -> Repository:
+        """The repository; NotFoundError as long as nothing was ever run."""
+        with self._turn:
+            if self._opened is None:
+                found = open_repository(self.settings.db, create=False)
+                _spare_memory(found)
+                self._opened = found
+            return self._opened
+
+    def close(self) -> None:
+        with self._turn:
+            if self._opened is not None:
+                self._opened.close()
+                self._opened = None
+
+    @property
+    def templates(self) -> Environment:
+        """The templates; everything that they are handed is escaped."""
+        if self._templates is None:
+            self._templates = words.templates(self.assets, allow_run=self.settings.allow_run)
+        return self._templates
+
+    def render(self, template: str, **values: Any) -> str:
+        return self.templates.get_template(template).render(**values)
+
+    def page(
+        self,
+        request: Request,
+        template: str,
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
+        **values: Any,
+    ) -> HTMLResponse:
+        """The answer that a *template* makes of *values*."""
+        text = self.render(template, request=request, path=request.url.path, **values)
+        return HTMLResponse(text, status, headers)
+
+
+def portal_of(request: Request) -> Portal:
+    """The portal that a request came to."""
+    found: Portal = request.app.state.portal
+    return found
+
+
+def _spare_memory(repository: Repository) -> None:
+    """A run holds as much of its database in memory as helps; who looks on has no need to."""
+    engine = getattr(repository, "engine", None)
+    if engine is None or engine.dialect.name != "sqlite":
+        return
+
+    def shrink(connection: Any, _record: object) -> None:
+        connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+
+    event.listen(engine, "connect", shrink)
+    engine.dispose()

@@ -1,0 +1,130 @@
+"""How values are written in pages: numbers, times, what is missing, addresses."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from zenturio.query.result import cell
+from zenturio.show.portal.assets import Assets
+
+
+class Page(NamedTuple):
+    """A page that every other page has a link to."""
+
+    target: str
+    name: str
+    key: str
+    """Behind ``g`` on the keyboard."""
+
+
+PAGES = (
+    Page("/", "Studies", "h"),
+    Page("/compare", "Compare", "c"),
+    Page("/sql", "SQL", "s"),
+    Page("/run", "Run", "r"),
+)
+
+
+def templates(assets: Assets, *, allow_run: bool) -> Environment:
+    """The templates of the package, with the words that they use."""
+    found = Environment(
+        loader=PackageLoader("zenturio.show.portal", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters |= {
+        "count": count, "moment": moment, "ago": ago, "duration": duration, "rate": rate,
+        "size": size, "cell": shown, "iso": iso,
+    }  # fmt: skip
+    pages = [page for page in PAGES if allow_run or page.target != "/run"]
+    found.globals |= {"static": assets.address, "address": address, "navigation": pages}
+    return found
+
+
+def address(path: str, given: Mapping[str, Any] | None = None, **changes: Any) -> str:
+    """*path* with what is *given*, changed: what is None or empty is left out."""
+    values = {**(given or {}), **changes}
+    pairs = [(k, str(v)) for k, v in values.items() if v is not None and v not in ("", False)]
+    return f"{path}?{urlencode(pairs)}" if pairs else path
+
+
+def count(number: int) -> str:
+    """``349,853``; beyond a trillion with its power of ten."""
+    if number < 10**12:
+        return f"{number:,}"
+    digits = len(str(number)) - 1
+    return f"{str(number)[0]}.{str(number)[1:3]}e+{digits}"
+
+
+def shown(value: Any) -> str:
+    """A value in a table."""
+    return cell(value)
+
+
+def moment(seconds: float | None) -> str:
+    """A time as a person reads it, in UTC."""
+    if not seconds:
+        return ""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def iso(seconds: float | None) -> str:
+    """A time as a program reads it."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat() if seconds else ""
+
+
+def ago(seconds: float | None, now: float | None = None) -> str:
+    """``3 min ago``"""
+    if not seconds:
+        return "never"
+    passed = (time.time() if now is None else now) - seconds
+    if passed < 5:
+        return "just now"
+    return f"{_round(passed)} ago"
+
+
+def _round(seconds: float) -> str:
+    for unit, size_ in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= size_:
+            return f"{int(seconds // size_)} {unit}"
+    return f"{int(seconds)} s"
+
+
+def duration(seconds: float | None) -> str:
+    """``0.42 s``, ``12 s``, ``3 min 20 s``, ``5 h 12 min``, ``3 d 4 h``."""
+    if seconds is None or not math.isfinite(seconds):
+        return ""
+    if seconds < 10:
+        return f"{seconds:.2g} s"
+    whole = round(seconds)
+    for large, small, unit, part in (("d", "h", 86400, 3600), ("h", "min", 3600, 60)):
+        if whole >= unit:
+            return f"{whole // unit} {large} {whole % unit // part} {small}"
+    return f"{whole // 60} min {whole % 60} s" if whole >= 60 else f"{whole} s"
+
+
+def rate(each_second: float) -> str:
+    """``820/s``, ``12/min``, ``3/h``."""
+    for unit, seconds in (("s", 1), ("min", 60)):
+        if each_second * seconds >= 1:
+            return f"{each_second * seconds:.3g}/{unit}"
+    return f"{each_second * 3600:.2g}/h"
+
+
+def size(number: int) -> str:
+    """``12.3 KB``"""
+    value = float(number)
+    for unit in ("B", "KB", "MB", "GB"):
+        if value < 1000:
+            return f"{value:.3g} {unit}"
+        value /= 1000
+    return f"{value:.3g} TB"
