@@ -81,7 +81,6 @@ def flavour(place: str | Path) -> Flavour:
     from sqlalchemy.engine import make_url  # noqa: PLC0415
     from sqlalchemy.exc import ArgumentError  # noqa: PLC0415
 
-    from zenturio.record.postgresql import PostgreSQL  # noqa: PLC0415
     from zenturio.record.sqlite import SQLite  # noqa: PLC0415
 
     if isinstance(place, Path) or "://" not in place:
@@ -94,5 +93,7 @@ def flavour(place: str | Path) -> Flavour:
     if kind == "sqlite" and url.database and not url.host:
         return SQLite(Path(url.database), waiting())
     if kind in {"postgresql", "postgres"}:
+        from zenturio.record.postgresql import PostgreSQL  # noqa: PLC0415
+
         return PostgreSQL(url, waiting())
     raise InputError(f"no repository can be kept at {kind}://…", cure=_CURE)

@@ -11,12 +11,14 @@ from sqlalchemy.sql.elements import ColumnElement
 from zenturio.errors import Complaint, PlaceError, RecordError, ZenError
 from zenturio.record.codec import Form
 from zenturio.record.flavour import Cursor
+from zenturio.record.schema import experiments, running
 
 WRITER = 0x7A656E  # "zen"
 """The advisory lock of whoever writes."""
 _FEW = 20
 """Up to so many rows, COPY costs more than it saves."""
 _SECRETS = ("password", "sslpassword")
+running.dialect_kwargs["postgresql_where"] = experiments.c.state == "running"
 
 
 class PostgreSQL:

@@ -133,12 +133,12 @@ experiments = Table(
     Column("cause", Text),
 )
 
-Index(
+running = Index(
     "experiments_running",
     experiments.c.driver,
     sqlite_where=experiments.c.state == "running",
-    postgresql_where=experiments.c.state == "running",
 )
+"""For PostgreSQL the same is said beside it: here it would load that dialect for SQLite too."""
 
 shares = Table(
     "shares",
