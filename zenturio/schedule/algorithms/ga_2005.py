@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zenturio.schedule.algorithm import Kind
-from zenturio.schedule.evaluate import evaluate, numbers, orders_by
+from zenturio.schedule.evaluate import evaluate, orders_by
 from zenturio.schedule.listing import mean_delays, mean_times, upward_ranks
 from zenturio.schedule.metrics import METRICS, Gauge, metric
 from zenturio.schedule.plan import Plan
 from zenturio.schedule.problem import Problem
-from zenturio.schedule.workflow import Floats
+from zenturio.schedule.workflow import Floats, Indices
 from zenturio.search.settings import setting
 
 if TYPE_CHECKING:
@@ -91,9 +91,9 @@ class Ga2005:
         chance = np.random.default_rng(self._seed)
         genes = chance.integers(coding.sizes, size=(chosen.population, len(coding.sizes)))
         if chosen.objective == "makespan":
-            found = self._shortest(problem, coding, genes)
+            found = self._shortest(coding, genes)
         else:
-            found = self._search(coding, genes, _losses(problem, coding, chosen.objective))
+            found = self._search(coding, genes, _losses(problem, coding, order, chosen.objective))
         better = abs(found.first - found.best)
         notes = {
             "objective": chosen.objective,
@@ -102,7 +102,8 @@ class Ga2005:
             "settled": found.settled,
             "improvement": 100 * better / abs(found.best) if found.best else 0.0,
         }
-        return evaluate(problem, _places(coding, found.genes[None])[0], order, "ga-2005", notes)
+        where = _places(coding, order, found.genes[None])[0]
+        return evaluate(problem, where, order, "ga-2005", notes)
 
     @property
     def _patience(self) -> int:
@@ -128,17 +129,14 @@ class Ga2005:
             scaling=chosen.scaling,
         )
 
-    def _shortest(self, problem: Problem, coding: Coding, genes: Ints) -> _Found:
+    def _shortest(self, coding: Coding, genes: Ints) -> _Found:
         """The search for the shortest plan, compiled as a whole."""
         from zenturio.schedule.kernels.generations import Course, evolve  # noqa: PLC0415
         from zenturio.search.kernels.chance import stream  # noqa: PLC0415
 
         chosen = self._settings
         course = Course(chosen.generations, self._patience, chosen.const)
-        kept, best, first, generations, settled, _ = evolve(
-            numbers(problem), coding, genes, self._rules(), course, stream(self._seed)
-        )
-        return _Found(kept, best, first, generations, settled)
+        return _Found(*evolve(coding, genes, self._rules(), course, stream(self._seed)))
 
     def _search(self, coding: Coding, genes: Ints, losses: Losses) -> _Found:
         """The same for any other objective."""
@@ -165,23 +163,42 @@ class Ga2005:
         return _Found(kept, best, first, generation + 1, last + 1)
 
 
-def _coding(problem: Problem, order: Any) -> Coding:
+def _coding(problem: Problem, order: Indices) -> Coding:
     """A gene for each group of tasks, with a value for each processor that can run them."""
     from zenturio.schedule.kernels.generations import Coding  # noqa: PLC0415
 
     groups = np.unique(problem.group)
     fits = np.isfinite(problem.pace)[problem.row[groups]]
-    allele = np.argsort(~fits, axis=1, kind="stable").astype(np.uint32)
-    where = np.searchsorted(groups, problem.group).astype(np.uint32)
-    return Coding(where, allele, fits.sum(axis=1), order.astype(np.uint32))
+    before, place = problem.before, np.empty(problem.tasks, np.uint32)
+    place[order] = np.arange(problem.tasks)
+    counts = np.diff(before.start)[order]
+    start = np.concatenate([[0], np.cumsum(counts)])
+    edges = np.arange(start[-1]) + np.repeat(before.start[order] - start[:-1], counts)
+    return Coding(
+        gene=np.searchsorted(groups, problem.group[order]).astype(np.uint32),
+        allele=np.argsort(~fits, axis=1, kind="stable").astype(np.uint32),
+        sizes=fits.sum(axis=1),
+        work=problem.work[order],
+        row=problem.row[order].astype(np.uint32),
+        pace=np.ascontiguousarray(problem.pace),
+        start=start.astype(np.uint64),
+        parent=place[before.task[edges]],
+        data=problem.workflow.data[before.edge[edges]],
+        node=problem.node.astype(np.uint32),
+        site=problem.site.astype(np.uint32),
+        latency=problem.latency.ravel(),
+        slowness=problem.slowness.ravel(),
+        sites=np.uint32(len(problem.latency)),
+    )
 
 
-def _places(coding: Coding, genes: Ints) -> NDArray[np.uint32]:
+def _places(coding: Coding, order: Indices, genes: Ints) -> NDArray[np.uint32]:
     """The processor of each task, for each row of genes."""
-    found: NDArray[np.uint32] = coding.allele[coding.gene, genes[:, coding.gene]]
+    found = np.empty((len(genes), len(order)), np.uint32)
+    found[:, order] = coding.allele[coding.gene, genes[:, coding.gene]]
     return found
 
 
-def _losses(problem: Problem, coding: Coding, objective: str) -> Losses:
+def _losses(problem: Problem, coding: Coding, order: Indices, objective: str) -> Losses:
     gauge = Gauge(problem)
-    return lambda genes: gauge.losses(objective, _places(coding, genes), coding.order)
+    return lambda genes: gauge.losses(objective, _places(coding, order, genes), order)
