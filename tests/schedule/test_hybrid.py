@@ -60,7 +60,11 @@ def noted(trace):
 def keeps_the_rules(trace, problem):
     """No processor runs two tasks at once, and none starts before its data are there."""
     for place in range(problem.processors):
-        spans = sorted((run.start, run.end) for run in trace.runs if run.processor == place)
+        spans = sorted(
+            (run.start, run.end)
+            for run in trace.runs
+            if run.processor == place and problem.time(run.task, place)
+        )
         assert all(one[1] <= other[0] + 1e-9 for one, other in pairwise(spans))
     plan, flow = trace.plan, trace.problem.workflow
     for a, b, data in zip(flow.sources, flow.targets, flow.data, strict=True):

@@ -13,14 +13,17 @@ from zenturio.errors import InputError
 from zenturio.schedule import (
     Link,
     Machine,
+    Plan,
     Platform,
     Problem,
     Step,
     Task,
     Workflow,
+    check,
     faults,
     identical,
 )
+from zenturio.schedule.algorithm import make
 from zenturio.schedule.evaluate import evaluate
 from zenturio.schedule.policy import sequence
 from zenturio.schedule.simulate import simulate
@@ -265,11 +268,10 @@ def test_a_trace_on_loaded_machines_keeps_the_rules_of_a_plan(drawn, data):
     times = [event.time for event in trace.events]
     assert times == sorted(times)
     for place in range(problem.processors):
-        runs = sorted((r.start, r.end) for r in trace.runs if r.processor == place)
+        lasting = [t for t in sequence(planned) if processor[t] == place if problem.time(t, place)]
+        runs = sorted((r.start, r.end) for r in trace.runs if r.task in lasting)
         assert all(one[1] <= other[0] for one, other in pairwise(runs))
-        assert [r.task for r in trace.good if r.processor == place] == [
-            task for task in sequence(planned) if processor[task] == place
-        ]
+        assert [r.task for r in trace.good if r.task in lasting] == lasting
     plan = trace.plan
     for a, b, size in zip(
         problem.workflow.sources, problem.workflow.targets, problem.workflow.data, strict=True
@@ -282,3 +284,27 @@ def test_a_load_from_the_beginning_is_there_before_anything_starts():
     trace = played(PAIR, loaded((-5, 0.1), (0, 0.5), (20, 1)))
     assert [(run.start, run.end) for run in trace.runs] == [(0, 8), (8, 12)]
     assert "load" not in dict(kinds(trace)).values()
+
+
+@settings(deadline=None, max_examples=100)
+@given(naive.problems(tasks=(1, 9)), st.integers(0, 3))
+def test_a_plan_that_puts_what_takes_no_time_beside_others_ends_as_planned(problem, seed):
+    found = make("ga", {"evaluations": 40}, seed).plan(problem)
+    trace = simulate(problem, check(found))
+    assert trace.makespan <= found.makespan * (1 + 1e-12)
+    check(trace.plan)
+
+
+def test_what_takes_no_time_is_in_nobodys_way():
+    tasks = [Task("a", 10), Task("b", 2), Task("marker", 0), Task("c", 3)]
+    flow = Workflow.of("f", tasks, [("b", "marker"), ("marker", "c")])
+    problem = Problem.of(flow, identical(2))
+    start = np.array([0.0, 0, 2, 2])
+    plan = check(Plan(problem, "by hand", np.array([0, 1, 0, 1]), start, np.array([10.0, 2, 2, 5])))
+    trace = simulate(problem, plan)
+    assert trace.plan.start.tolist() == [0, 0, 2, 2]
+    assert [event.kind for event in trace.events if event.task == 2] == ["started", "ended"]
+    down = replace(identical(2).machines[0], load=(Step(1, 0.0), Step(4, 1.0)))
+    platform = replace(identical(2), machines=(down, identical(2).machines[1]))
+    late = simulate(Problem.of(flow, platform), plan).plan
+    assert late.start.tolist() == [4, 0, 4, 4]

@@ -71,6 +71,8 @@ class Grid:
         """What each machine gives its tasks of its speed."""
         self.queue: list[deque[int]] = [deque() for _ in range(processors)]
         """The tasks that wait on each processor, the next one first."""
+        self.aside: list[list[int]] = [[] for _ in range(processors)]
+        """Those of no length that wait beside it."""
         self.running: list[Running | None] = [None] * processors
         self.node: list[int] = problem.node.tolist()
         """The machine that each processor is of."""
@@ -99,9 +101,11 @@ class Grid:
             if self._news:
                 events, self._news = self._news, []
                 yield events
-            for processor in sorted(self._stirred):
+            stirred, self._stirred = sorted(self._stirred), set()
+            for processor in stirred:
                 self._start(processor)
-            self._stirred.clear()
+            if self._news or self._stirred:  # a task of no length has ended
+                continue
             if not self._open or self._agenda.over:
                 return
             self.now = self._agenda.next
@@ -112,10 +116,28 @@ class Grid:
 
     def send(self, task: int, processor: int, *, first: bool = False) -> None:
         """Puts a waiting *task* at the end of a processor's queue, or before all that wait."""
+        self._may(task, processor)
+        self.queue[processor].insert(0 if first else len(self.queue[processor]), task)
+        self._sent_to(task, processor)
+
+    def place(self, task: int, processor: int) -> None:
+        """As `send`, but a *task* of no length waits for its data only: it is in nobody's way.
+
+        So plans have it (`plan.check`).
+        """
+        if self.time(task, processor) > 0:
+            self.send(task, processor)
+            return
+        self._may(task, processor)
+        self.aside[processor].append(task)
+        self._sent_to(task, processor)
+
+    def _may(self, task: int, processor: int) -> None:
         self._must(task, "waiting", "cannot be sent")
         if not isfinite(self.time(task, processor)):
             raise InputError(f"task {self._name(task)} cannot run on processor {processor}")
-        self.queue[processor].insert(0 if first else len(self.queue[processor]), task)
+
+    def _sent_to(self, task: int, processor: int) -> None:
         self.state[task], self.where[task], self._sent[task] = "sent", processor, self.now
         self._stirred.add(processor)
 
@@ -123,7 +145,10 @@ class Grid:
         """Takes *task* off its queue or kills it; what it had done is gone, and it waits again."""
         processor = self.where[task]
         if self.state[task] == "sent":
-            self.queue[processor].remove(task)
+            waits = (
+                self.queue[processor] if task in self.queue[processor] else self.aside[processor]
+            )
+            waits.remove(task)
             self.state[task], self.where[task] = "waiting", -1
         else:
             self._must(task, "running", "cannot be cancelled")
@@ -262,7 +287,9 @@ class Grid:
             self._tell("woke")
 
     def _start(self, processor: int) -> None:
-        """Starts the next task of *processor*, if it can."""
+        """Starts the next task of *processor*, if it can, and ends those of no length."""
+        if self.aside[processor] and self.up(processor):
+            self._pass(processor)
         queue = self.queue[processor]
         if self.running[processor] or not queue or self._waits[queue[0]] or not self.up(processor):
             return
@@ -278,6 +305,18 @@ class Grid:
         self._tell("started", task, self.node[processor], news=False)
         self._foresee(processor)
 
+    def _pass(self, processor: int) -> None:
+        """Lets those tasks beside *processor* start and end whose data are there."""
+        for task in [task for task in self.aside[processor] if not self._waits[task]]:
+            begin = self._arrival(task, processor, self._sent[task])
+            if begin > self.now:
+                self._agenda.put(begin, DATA, processor)
+                continue
+            self.aside[processor].remove(task)
+            self._tell("started", task, self.node[processor], news=False)
+            self.runs.append(Run(task, processor, self.now, self.now))
+            self._done(task, processor)
+
     def _foresee(self, processor: int) -> None:
         """Tells the heap when the task on *processor* ends; what it was told before is void."""
         run = self.running[processor]
@@ -286,7 +325,9 @@ class Grid:
         run.number = self._agenda.put(self.now + run.left / share, ENDS, processor)
 
     def _end(self, processor: int) -> None:
-        task = self._stop(processor, "ended")
+        self._done(self._stop(processor, "ended"), processor)
+
+    def _done(self, task: int, processor: int) -> None:
         self.state[task], self.where[task], self.ended[task] = "done", processor, self.now
         self._open -= 1
         self._tell("ended", task, self.node[processor])

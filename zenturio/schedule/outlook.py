@@ -55,8 +55,7 @@ def outlook(
     waits = _outside(grid, inside, end)
     where = {**{task: grid.where[task] for task in end}, **places}
     for task in order:
-        begin = max(free[places[task]], grid.arrival(task, places[task]))
-        _run(grid, task, waits[task], where, free, end, begin)
+        _run(grid, task, waits[task], where, free, end, grid.arrival(task, places[task]))
     return Outlook(grid.now, rest, places, order, end)
 
 
@@ -66,7 +65,7 @@ def alone(grid: Grid, found: Outlook) -> float:
     free = dict.fromkeys(found.places.values(), 0.0)
     end: dict[int, float] = {}
     for task in found.order:
-        _run(grid, task, waits[task], found.places, free, end, free[found.places[task]])
+        _run(grid, task, waits[task], found.places, free, end, 0.0)
     return max(end.values(), default=0.0)
 
 
@@ -122,8 +121,12 @@ def _run(
     end: dict[int, float],
     begin: float,
 ) -> None:
-    """Lets *task* run from *begin* on, or from when the data that it *waits* for are there."""
-    place = places[task]
+    """Lets *task* run from *begin* on, when its place is free and the data that it *waits* for
+    are there; one of no length waits for no place, as plans have it.
+    """
+    place, length = places[task], seconds(grid, task, places[task])
     for other, data in waits:
         begin = max(begin, end[other] + grid.transfer(data, places[other], place))
-    free[place] = end[task] = begin + seconds(grid, task, place)
+    end[task] = begin
+    if length > 0:
+        free[place] = end[task] = max(begin, free[place]) + length

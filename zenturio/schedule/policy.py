@@ -30,7 +30,7 @@ class Follow:
         if any(event.kind in {"began", "arrived"} for event in events):
             for task in self._sequence:
                 if grid.state[task] == "waiting":
-                    grid.send(task, int(self.plan.processor[task]))
+                    grid.place(task, int(self.plan.processor[task]))
 
 
 def sequence(plan: Plan) -> list[int]:

@@ -180,7 +180,7 @@ class _Course:
             if grid.state[task] == "sent" and grid.where[task] != place:
                 grid.cancel(task)
             if grid.state[task] == "waiting":
-                grid.send(task, place)
+                grid.place(task, place)
             self._estimate[task] = seconds(grid, task, place)
             touched.add(place)
         for place in sorted(touched):

@@ -26,7 +26,8 @@ def play_loaded(
 ) -> Any:
     """Fills *start* and *end*, the last ones of each task, and returns the makespan.
 
-    A task that is lost with its machine fetches its data again, and starts when it is back.
+    A task that is lost with its machine fetches its data again, and starts when it is back. One of
+    no length is in nobody's way.
     """
     makespan = 0.0
     for i in range(len(order)):
@@ -38,9 +39,13 @@ def play_loaded(
         left = numbers.work[task] * numbers.pace[numbers.row[task], place]
         known, lost = 0.0, True
         while lost:
-            begin = max(free[place], arrival(numbers, processor, end, task, known))
+            begin = arrival(numbers, processor, end, task, known)
+            if left > 0.0:
+                begin = max(begin, free[place])
             start[task], stop, lost = run(loads, numbers.node[place], begin, left)
-            known = free[place] = stop
+            known = stop
+            if left > 0.0:
+                free[place] = stop
         end[task] = stop
         makespan = max(makespan, stop)
     return makespan
