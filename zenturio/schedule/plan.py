@@ -62,7 +62,12 @@ def _(plan: Plan) -> Iterator[str]:
         yield f"{len(plan.end)} of {problem.tasks} tasks are planned"
         return
     names = problem.workflow.names
-    slack = SLACK * max(plan.makespan, 1.0)
+    nowhere = _where((plan.processor < 0) | (plan.processor >= problem.processors))
+    for task in nowhere:
+        yield f"{names[task]} runs on processor {plan.processor[task]} of {problem.processors}"
+    if nowhere:
+        return
+    slack = SLACK * plan.makespan if np.isfinite(plan.makespan) else 0.0
     for task in _where(~(np.isfinite(plan.start) & np.isfinite(plan.end))):
         yield f"{names[task]} starts at {plan.start[task]} and ends at {plan.end[task]}"
     for task in _where(plan.start < -slack):

@@ -12,6 +12,9 @@ from zenturio.schedule.platform import Platform
 from zenturio.schedule.transfers import merged
 from zenturio.schedule.workflow import Floats, Indices, Links, Task, Workflow
 
+LONGEST = 1e300
+"""Seconds beyond which sums of times would no longer be numbers."""
+
 
 @dataclass(frozen=True, eq=False)
 class Problem:
@@ -60,10 +63,12 @@ class Problem:
         site = np.array([sites[machine.site] for machine in platform.machines], np.int32)
         group = _groups(flow)
         row, pace = _joined(flow, group, row, np.array(paces))
-        return cls(
+        found = cls(
             flow, platform, work, row, pace[:, node], group, node, site[node],
             platform.latency, 1 / platform.bandwidth,
         )  # fmt: skip
+        _bounded(found)
+        return found
 
     def __repr__(self) -> str:
         return f"<Problem: {self.workflow} on {self.platform}>"
@@ -101,6 +106,21 @@ class Problem:
             return 0.0
         here, there = self.site[a], self.site[b]
         return float(self.latency[here, there] + data * self.slowness[here, there])
+
+
+def _bounded(problem: Problem) -> None:
+    """Refuse times that no number can hold when they are added up."""
+    slowest = np.where(np.isfinite(problem.pace), problem.pace, 0.0).max(axis=1)
+    with np.errstate(over="ignore"):
+        work = problem.work @ slowest[problem.row]
+        data = problem.workflow.data.sum() * problem.slowness.max()
+        total = work + data + problem.latency.max() * len(problem.workflow.data)
+    if not total < LONGEST:
+        part = "work" if not work < LONGEST else "transfers"
+        raise InputError(
+            f"the {part} of {problem.workflow.name} on {problem.platform.name} may take more than "
+            f"{LONGEST:g} s"
+        )
 
 
 def _pace(task: Task, platform: Platform) -> Floats:
