@@ -34,6 +34,10 @@ def measured(body: Passage, start: int) -> Measured:
     formula = None
     if rest.startswith(":="):
         formula, clauses = _formula(body, len(body.text) - len(rest) + 2, complaints)
+    elif rest.startswith("="):
+        sign = len(body.text) - len(rest)
+        message, cure = "what is computed stands behind :=", f"write METRIC {name.text} := ..."
+        raise AnnotationError(message, place=body.place(sign, sign + 1), cure=cure)
     else:
         clauses = Clauses(body, "METRIC", _FOUND, complaints).read(at)
         if not complaints.errors:
