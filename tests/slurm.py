@@ -1,0 +1,239 @@
+"""A Slurm of the tests' own: munge, a controller and three nodes on this host, in a folder in /tmp.
+
+from slurm import cluster   # a fixture, in a conftest.py; `slurm` where commands are to find it
+
+Ports are free ones and the key is its own, so that several may be up at a time. It is tuned to start
+many jobs a second, and to forget and to requeue them within seconds instead of minutes.
+"""
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import pytest
+
+from needs import needs
+
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol", "setpriv")
+NODES = ("n1", "n2", "n3")
+PATIENCE = 30.0
+
+CONFIGURATION = """\
+ClusterName=zen
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={port}
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket,cred_expire=5
+CredType=cred/munge
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool.%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.%n.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SwitchType=switch/none
+MpiDefault=none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+JobCompType=jobcomp/filetxt
+JobCompLoc={folder}/completed
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU_Memory
+DefMemPerCPU=64
+SlurmdParameters=config_overrides
+SchedulerType=sched/backfill
+SchedulerParameters=batch_sched_delay=0,sched_min_interval=1,sched_interval=2,bf_interval=2,default_queue_depth=1000
+PriorityType=priority/basic
+MinJobAge={memory}
+KillWait=2
+ReturnToService=2
+SlurmdTimeout=300
+MaxArraySize={array}
+MaxJobCount=20000
+{nodes}
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+PartitionName=brief Nodes=n3 Default=NO MaxTime=1 OverTimeLimit=0 State=UP
+"""
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listened at a moment ago."""
+    with ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+class Cluster:
+    """Three nodes of two CPUs each; *memory* is for how many seconds ended jobs are known."""
+
+    def __init__(self, memory: int = 300, array: int = 1001) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="zen-slurm-", dir="/tmp"))
+        self.folder.chmod(0o755)
+        self.conf = self.folder / "slurm.conf"
+        self._daemons: dict[str, subprocess.Popen] = {}
+        port, *ports = free_ports(1 + len(NODES))
+        host = socket.gethostname()
+        facts = f"NodeHostname={host} NodeAddr=127.0.0.1 CPUs=16 RealMemory=4096"
+        lines = [f"NodeName={n} Port={p} {facts}" for n, p in zip(NODES, ports, strict=True)]
+        self.conf.write_text(
+            CONFIGURATION.format(
+                host=host, port=port, folder=self.folder, nodes="\n".join(lines),
+                memory=memory, array=array,
+            )
+        )  # fmt: skip
+        (self.folder / "state").mkdir()
+        try:
+            self._start_munge()
+            self.start_controller()
+            for node in NODES:
+                self.start_node(node)
+            self.wait_for_nodes()
+        except BaseException:
+            self.remove()
+            raise
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What Slurm's commands must see."""
+        return os.environ | {"SLURM_CONF": str(self.conf)}
+
+    def run(self, *command: object, check: bool = True) -> str:
+        """What one of Slurm's commands says."""
+        done = subprocess.run(
+            [*map(str, command)], env=self.environment, capture_output=True, text=True,
+            check=False, timeout=60,
+        )  # fmt: skip
+        assert not check or done.returncode == 0, done.stderr + self.log()
+        return done.stdout
+
+    def log(self) -> str:
+        """The end of what the controller wrote."""
+        path = self.folder / "slurmctld.log"
+        return path.read_text()[-4000:] if path.exists() else ""
+
+    def start_controller(self) -> None:
+        self._start("slurmctld", "slurmctld", "-D", "-f", self.conf)
+
+    def stop_controller(self, number: int = signal.SIGKILL) -> None:
+        self._stop("slurmctld", number)
+
+    def start_node(self, node: str) -> None:
+        self._start(node, "slurmd", "-D", "-N", node, "-f", self.conf)
+
+    def stop_node(self, node: str) -> None:
+        """As when its power fails: what ran on it is gone too."""
+        self._stop(node, signal.SIGKILL)
+        for pid in self._steps(node):
+            _kill(pid)
+
+    def wait_for_nodes(self) -> None:
+        """Until every node may be given jobs."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            states = self.run("sinfo", "-h", "-N", "-p", "main", "-o", "%T", check=False).split()
+            if len(states) == len(NODES) and set(states) <= {"idle", "mixed", "allocated"}:
+                return
+            assert time.monotonic() < end, (states, self.log())
+            time.sleep(0.05)
+
+    def clear(self) -> None:
+        """No job is left, whoever left it."""
+        if not self.run("squeue", "-h"):
+            return
+        self.run("scancel", "--signal=KILL", "--full", "-u", "root", check=False)
+        self.run("scancel", "-u", "root", check=False)
+        end = time.monotonic() + PATIENCE
+        while self.run("squeue", "-h") and time.monotonic() < end:
+            time.sleep(0.05)
+
+    def remove(self) -> None:
+        """Ends the daemons and all that ran on the nodes."""
+        for name in [*NODES, "slurmctld", "munge"]:
+            self._stop(name, signal.SIGKILL)
+        for node in NODES:
+            for pid in self._steps(node):
+                _kill(pid)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _start_munge(self) -> None:
+        key = self.folder / "munge.key"
+        key.write_bytes(secrets.token_bytes(1024))
+        key.chmod(0o400)
+        names = ("socket", "pid", "log", "seed")
+        options = ("socket", "pid-file", "log-file", "seed-file")
+        files = [
+            f"--{o}={self.folder}/munge.{n}" for o, n in zip(options, names, strict=True)
+        ]  # fmt: skip
+        self._start("munge", "munged", "-F", "--force", f"--key-file={key}", *files)
+        end = time.monotonic() + PATIENCE
+        while not (self.folder / "munge.socket").exists():
+            assert time.monotonic() < end
+            time.sleep(0.01)
+
+    def _start(self, name: str, *command: object) -> None:
+        """A daemon that ends with this process, however that ends."""
+        words = ["setpriv", "--pdeathsig", "KILL", "--", *map(str, command)]
+        with (self.folder / f"{name}.out").open("ab") as out:
+            self._daemons[name] = subprocess.Popen(
+                words, env=self.environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                start_new_session=True,
+            )  # fmt: skip
+
+    def _stop(self, name: str, number: int) -> None:
+        daemon = self._daemons.pop(name, None)
+        if daemon is not None:
+            daemon.send_signal(number)
+            try:
+                daemon.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
+
+    def _steps(self, node: str) -> list[int]:
+        """The processes of jobs on *node*, told by their environment, and what watches them."""
+        conf, name = f"SLURM_CONF={self.conf}".encode(), f"SLURMD_NODENAME={node}".encode()
+        found = set()
+        for process in Path("/proc").iterdir():
+            with suppress(OSError, ValueError):
+                entries = (process / "environ").read_bytes().split(b"\0")
+                if conf in entries and name in entries:
+                    parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
+                    line = Path("/proc", parent, "cmdline").read_bytes()
+                    found |= {int(process.name), *([int(parent)] if b"slurmstepd" in line else [])}
+        return sorted(found)
+
+
+def _kill(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    """A Slurm for this session."""
+    needs(*PROGRAMS)
+    if os.geteuid() != 0:
+        pytest.skip("needs root, as which the daemons of Slurm run")
+    found = Cluster()
+    yield found
+    found.remove()
+
+
+@pytest.fixture
+def slurm(cluster, monkeypatch):
+    """The same without jobs, where Slurm's commands find it."""
+    monkeypatch.setenv("SLURM_CONF", str(cluster.conf))
+    yield cluster
+    cluster.clear()

@@ -1,0 +1,218 @@
+"""The thread that talks to Slurm: submits, looks at the queue, cancels, and is patient."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from threading import Event, Thread
+from time import monotonic
+
+from zenturio.errors import PlaceError
+from zenturio.execute.slurm.desk import Desk
+from zenturio.execute.slurm.fates import cancelled, fate, lost
+from zenturio.execute.slurm.options import Options
+from zenturio.execute.slurm.queue import Job, Queue, Task, UnansweredError
+from zenturio.execute.slurm.submission import Submission
+from zenturio.execute.slurm.ticket import Ticket
+
+GATHER = 0.05
+"""Seconds that what comes waits for more, to be one job array with it."""
+PAUSE = 0.5
+"""Seconds between two job arrays, at the most: so that they are long ones."""
+SHARE = 10
+"""A look at the queue that took long is followed by so many times as long without one."""
+SOON = 0.2
+"""Seconds after which the queue is looked at again when something is to happen there."""
+AGAIN = 1.0
+"""Seconds after which Slurm is asked again that did not answer."""
+LOSSES = 3
+"""How many jobs of an experiment may be lost before the place is taken for broken."""
+
+
+class Clerk:
+    """Brings the tickets of *desk* into the queue, and learns there what becomes of them."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        submission: Submission,
+        queue: Queue,
+        options: Options,
+        remark: Callable[[str], None],
+    ) -> None:
+        self._desk = desk
+        self._submission = submission
+        self._queue = queue
+        self._options = options
+        self._remark = remark
+        self._losses: Counter[str] = Counter()
+        self._stirred = Event()
+        self._closed_at: float | None = None
+        self._next_look = self._next_array = self._quiet = 0.0
+        self._thread = Thread(target=self._drive, name="zenturio-slurm", daemon=True)
+        self._thread.start()
+
+    def stir(self) -> None:
+        """Something came, or is to be cancelled."""
+        self._stirred.set()
+
+    def look_soon(self) -> None:
+        """What is known of the queue is not enough."""
+        self._next_look = min(self._next_look, monotonic() + min(SOON, self._options.poll))
+        self._stirred.set()
+
+    def close(self, patience: float) -> None:
+        """Until no ticket is left, or *patience* is over."""
+        self._closed_at = monotonic() + patience
+        self._stirred.set()
+        self._thread.join()
+
+    def _drive(self) -> None:
+        try:
+            while not self._over():
+                self._wait()
+                try:
+                    self._step()
+                except UnansweredError as error:
+                    self._quiet = monotonic() + AGAIN
+                    self._remark(f"Slurm does not answer, and is asked again: {error}")
+                except PlaceError as error:
+                    self._fail(error)
+        except BaseException as error:  # whoever waits is not to wait for ever
+            self._fail(PlaceError(f"the thread that talks to Slurm failed: {error!r}"))
+            raise
+
+    def _over(self) -> bool:
+        if self._closed_at is None:
+            return False
+        return not len(self._desk) or monotonic() > self._closed_at
+
+    def _wait(self) -> None:
+        """Until there is something to do."""
+        now = monotonic()
+        due = [now + 60.0] if self._closed_at is None else [now + SOON]
+        if self._desk.queued():
+            due.append(self._next_look)
+        if self._desk.waiting and self._desk.room:
+            due.append(self._next_array)
+        seconds = max(min(due), self._quiet) - now
+        if seconds > 0 and self._stirred.wait(seconds) and self._closed_at is None:
+            self._stirred.clear()
+            if self._desk.waiting and monotonic() >= self._next_array:
+                self._next_array = monotonic() + GATHER
+
+    def _step(self) -> None:
+        now = monotonic()
+        if now < self._quiet:
+            return
+        if self._closed_at is not None:
+            self._cancel_all()
+        self._cancel()
+        if self._desk.waiting and self._desk.room and now >= self._next_array:
+            self._next_array = monotonic() + min(PAUSE, self._options.poll)
+            self._next_look = min(self._next_look, self._next_array)
+            self._submission.submit()
+        if monotonic() >= self._next_look and self._desk.queued():
+            self._look()
+
+    def _cancel_all(self) -> None:
+        for ticket in self._desk.drain():
+            ticket.session.drop(ticket.digest)
+            if ticket.leave():
+                ticket.set_result(cancelled(ticket.digest))
+        for ticket in self._desk.queued():
+            ticket.stopped = True
+
+    def _cancel(self) -> None:
+        """Has Slurm end what is to end; what it knows nothing of yet will do nothing."""
+        known: list[Ticket] = []
+        for ticket in self._desk.queued():
+            if ticket.stopped and not ticket.told:
+                ticket.session.parcel(ticket.digest).unlink(missing_ok=True)
+                if self._submission.jobs(ticket):
+                    known.append(ticket)
+        if known:
+            self._queue.cancel(self._submission.together(known))
+            for ticket in known:
+                ticket.told = True
+            self.look_soon()
+
+    def _look(self) -> None:
+        """One squeue for all."""
+        tickets = self._desk.queued()
+        began = monotonic()
+        shown = self._queue.look({t.task[0] for t in tickets if t.task})
+        took = monotonic() - began
+        self._next_look = monotonic() + max(self._options.poll, SHARE * took)
+        for (name, _), jobs in shown.items():
+            for job in jobs:
+                self._submission.saw(name, job.array)
+        self._submission.resolve()
+        for ticket in tickets:
+            self._judge(ticket, _newest(shown, ticket.task))
+        if any(t.stopped or t.held for t in self._desk.queued()):
+            self.look_soon()
+
+    def _judge(self, ticket: Ticket, job: Job | None) -> None:
+        """What the queue's word means for a ticket."""
+        if ticket.done() or ticket.task is None:
+            return
+        if job is not None and not job.ended:
+            self._lives(ticket, job)
+        elif job is not None or self._submission.knows(ticket.task[0]):
+            self._has_ended(ticket, job)
+
+    def _lives(self, ticket: Ticket, job: Job) -> None:
+        ticket.gone = None
+        ticket.began = ticket.began or job.begun
+        if ticket.held is not None and not job.begun:  # it was requeued, and begins anew
+            ticket.held = None
+            ticket.session.outcome(ticket.digest).unlink(missing_ok=True)
+        if job.held:
+            self._remark(f"jobs of this study are held in the queue: {job.reason}")
+
+    def _has_ended(self, ticket: Ticket, job: Job | None) -> None:
+        if ticket.stopped:
+            self._desk.settle(ticket, ticket.held or cancelled(ticket.digest))
+        elif ticket.held is not None:
+            self._settle(ticket, job)
+        elif ticket.gone is None:
+            ticket.gone = monotonic()
+        elif monotonic() - ticket.gone >= self._options.grace:
+            self._settle(ticket, job)
+
+    def _settle(self, ticket: Ticket, job: Job | None) -> None:
+        """The job is over, and what it left is all that will come."""
+        outcome = fate(ticket.digest, job, ticket.held)
+        if outcome.status != "cancelled":
+            self._desk.settle(ticket, outcome)
+            return
+        assert ticket.task is not None
+        words = f"experiment {ticket.digest[:12]}: {lost(job)}"
+        said = ticket.session.said(ticket.task)
+        self._losses[ticket.digest] += 1
+        if self._losses[ticket.digest] < LOSSES:
+            self._remark(f"{words}; it is begun again")
+            self._desk.settle(ticket, outcome)
+            return
+        where = ticket.session.path
+        error = PlaceError(
+            f"{words}, for the {LOSSES}rd time" + (f"; it said: {said}" if said else ""),
+            cure=f"see whether the nodes see {where} and have the same Python: zen places check",
+        )
+        self._desk.settle(ticket, error)
+
+    def _fail(self, error: PlaceError) -> None:
+        for ticket in self._desk.drain():
+            if ticket.leave():
+                ticket.set_exception(error)
+        for ticket in self._desk.queued():
+            self._desk.settle(ticket, error)
+
+
+def _newest(shown: dict[Task, list[Job]], task: Task | None) -> Job | None:
+    """The job of *task*: one that lives, if there are several."""
+    jobs = shown.get(task, []) if task else []
+    alive = [job for job in jobs if not job.ended]
+    found = alive or jobs
+    return found[-1] if found else None

@@ -1,0 +1,125 @@
+"""The tickets of a place: which wait, which are in the queue, and which have come back."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable
+from threading import Lock
+
+from zenturio.execute.slurm.session import Session
+from zenturio.execute.slurm.ticket import Ticket
+from zenturio.experiment import Outcome
+
+
+class Desk:
+    """For any number of threads; a ticket is settled once. At most *slots* are in the queue."""
+
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._lock = Lock()
+        self._waiting: deque[Ticket] = deque()
+        self._queued: dict[str, Ticket] = {}
+        self._settled: dict[str, Session] = {}
+        self._sharing: Counter[tuple[Session, str]] = Counter()
+        """How many tickets of a job array are in the queue."""
+
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._queued)
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def room(self) -> int:
+        return self._slots - len(self._queued)
+
+    def queued(self) -> list[Ticket]:
+        """Those whose jobs may have been submitted, and are not settled."""
+        with self._lock:
+            return list(self._queued.values())
+
+    def find(self, digest: str) -> Ticket | None:
+        """The ticket of that experiment, if its job may have been submitted."""
+        return self._queued.get(digest)
+
+    def add(self, ticket: Ticket) -> None:
+        """One more waits."""
+        with self._lock:
+            self._waiting.append(ticket)
+
+    def take(self, most: int) -> list[Ticket]:
+        """The first of those that wait, and others that ask for the same; what fits in."""
+        with self._lock:
+            room = min(most, self.room)
+            taken: list[Ticket] = []
+            others: list[Ticket] = []
+            while self._waiting and len(taken) < room:
+                ticket = self._waiting.popleft()
+                if taken and ticket.demand != taken[0].demand:
+                    others.append(ticket)
+                elif ticket.leave():
+                    taken.append(ticket)
+                else:  # it was cancelled
+                    ticket.session.drop(ticket.digest)
+            self._waiting.extendleft(reversed(others))
+            return taken
+
+    def enter(self, tickets: Iterable[Ticket]) -> None:
+        """From now on their jobs may be in the queue."""
+        with self._lock:
+            for ticket in tickets:
+                assert ticket.task is not None
+                self._queued[ticket.digest] = ticket
+                self._sharing[ticket.session, ticket.task[0]] += 1
+
+    def put_back(self, tickets: Iterable[Ticket]) -> None:
+        """Those that were not submitted after all: they wait again, before all others."""
+        with self._lock:
+            for ticket in reversed(list(tickets)):
+                if self._queued.pop(ticket.digest, None) is ticket:
+                    self._release(ticket)
+                    ticket.task = None
+                    self._waiting.appendleft(ticket)
+
+    def settle(self, ticket: Ticket, result: Outcome | Exception) -> None:
+        """It is over. An outcome stays on the disk until it is forgotten."""
+        with self._lock:
+            if self._queued.pop(ticket.digest, None) is not ticket:
+                return
+            if isinstance(result, Outcome) and result.status != "cancelled":
+                self._settled[ticket.digest] = ticket.session
+            else:
+                ticket.session.drop(ticket.digest)
+            self._release(ticket)
+        if isinstance(result, Outcome):
+            ticket.set_result(result)
+        else:
+            ticket.set_exception(result)
+
+    def keep(self, digest: str, session: Session) -> None:
+        """An outcome that was there before its experiment was asked for."""
+        self._settled[digest] = session
+
+    def forget(self, digest: str) -> None:
+        """What is left of an experiment that is settled is not wanted any more."""
+        session = self._settled.pop(digest, None)
+        if session is not None:
+            session.drop(digest)
+
+    def drain(self) -> list[Ticket]:
+        """All that wait, taken off."""
+        with self._lock:
+            waiting = list(self._waiting)
+            self._waiting.clear()
+        return waiting
+
+    def _release(self, ticket: Ticket) -> None:
+        """Its job array has one ticket less; the files of one that has none left go."""
+        assert ticket.task is not None
+        key = (ticket.session, ticket.task[0])
+        self._sharing[key] -= 1
+        if not self._sharing[key]:
+            del self._sharing[key]
+            if not ticket.adopted:
+                ticket.session.forget(ticket.task[0])

@@ -1,0 +1,30 @@
+"""What can be said of a cluster in ``[places.NAME]``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zenturio.search.settings import setting
+
+
+@dataclass(frozen=True)
+class Options:
+    """Where jobs go, what they may use, and how often the queue is looked at."""
+
+    partition: str = setting("", "partition of the jobs; the cluster's default, if none is said")
+    account: str = setting("", "account that pays")
+    qos: str = setting("", "quality of service")
+    constraint: str = setting("", "features that a node must have, as sbatch takes them")
+    time: str = setting("", "time limit where there is no TIMEOUT: 30 (minutes), 4:00:00, 1-00:00")
+    extra: str = setting("", "more options of sbatch, one a line: --gres=gpu:1")
+    setup: str = setting("", "lines of shell before each experiment: module load gcc")
+    python: str = setting("", "Python on the nodes that has zenturio; this one, if none is said")
+    folder: str = setting("", "folder that the nodes see, where they do not see the project's")
+    poll: float = setting(5.0, "seconds between two looks at the queue, at the least", low=0.05)
+    array: int = setting(1000, "experiments in one job array, at the most", low=1)
+    grace: float = setting(
+        30.0, "seconds that an outcome may take to be seen when its job has ended", low=0
+    )
+    patience: float = setting(
+        60.0, "seconds for a command of Slurm to answer, before it is asked again", low=1
+    )

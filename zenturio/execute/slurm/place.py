@@ -1,0 +1,228 @@
+"""A cluster under Slurm."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from threading import Lock
+from types import TracebackType
+from typing import Self
+
+from zenturio.errors import PlaceError
+from zenturio.execute.parcel import pack
+from zenturio.execute.slurm import options as choice
+from zenturio.execute.slurm.clerk import Clerk
+from zenturio.execute.slurm.desk import Desk
+from zenturio.execute.slurm.fates import cancelled, doubtful
+from zenturio.execute.slurm.queue import Queue, UnansweredError
+from zenturio.execute.slurm.reader import Reader
+from zenturio.execute.slurm.script import Demand, Paths, script
+from zenturio.execute.slurm.session import Session
+from zenturio.execute.slurm.submission import Submission
+from zenturio.execute.slurm.ticket import Ticket
+from zenturio.execute.workspace import Keep
+from zenturio.experiment import Experiment, Outcome
+
+JOBS = 500
+"""How many experiments are in the queue at once, if nobody says."""
+SHORT = 5.0
+"""Seconds below which an experiment is not worth a job of its own."""
+MEASURED = 20
+"""So many experiments are measured before anything is said of their duration."""
+CLOSING = 90.0
+"""Seconds that closing waits for Slurm to end what ran."""
+_USUAL = choice.Options()
+_UNFIT = frozenset(("down", "drained", "draining", "fail", "failing", "unknown", "error", "maint"))
+
+
+class Slurm:
+    """Runs experiments as tasks of job arrays, and finds those of a driver that died.
+
+    Every parcel and every outcome lies in a folder that the nodes see: below the project's, or
+    below the one that the options name. What was not forgotten stays there when the place is
+    closed: whoever asks for the same experiment gets it.
+    """
+
+    Options = choice.Options
+
+    def __init__(
+        self,
+        folder: Path = Path(".zenturio"),
+        jobs: int | None = None,
+        *,
+        keep: Keep = "never",
+        pin: bool = False,  # noqa: ARG002 - Slurm itself binds what it starts
+        options: choice.Options = _USUAL,
+    ) -> None:
+        """*jobs* in the queue at once, running or not."""
+        self.slots = jobs or JOBS
+        self.remarks: deque[str] = deque()
+        """What the user should know, each once; whoever shows it takes it off."""
+        self._options = options
+        self._folder = _place(folder, options)
+        self._session = Session.begin(self._folder)
+        self._sessions = [self._session]
+        """Our own, and those that were taken over."""
+        self._said: set[str] = set()
+        self._seconds: list[float] = []
+        self._lock = Lock()
+        self._closed = False
+        queue = Queue(options.patience)
+        paths = _paths(folder, options, self._session.path, keep)
+        self._desk = Desk(self.slots)
+        self._submission = Submission(self._desk, self._session, options, paths, queue)
+        self._clerk = Clerk(self._desk, self._submission, queue, options, self._remark)
+        self._shared = paths.shared
+        self._reader = Reader(
+            self._desk,
+            self._sessions,
+            folder.absolute() / "outputs",
+            options.poll,
+            self._heard,
+            self._clerk.look_soon,
+        )
+
+    def submit(self, experiment: Experiment) -> Ticket:
+        """Takes an experiment, or finds its job, or what that left."""
+        with self._lock:
+            if self._closed:
+                ticket = self._ticket(experiment, self._session)
+                ticket.set_exception(PlaceError("this place is closed"))
+                return ticket
+            self._desk.forget(experiment.digest)
+            return self._found(experiment) or self._new(experiment)
+
+    def forget(self, digest: str) -> None:
+        """The outcome of that experiment is recorded: nobody will ask for it here again."""
+        self._desk.forget(digest)
+
+    def close(self) -> None:
+        """Cancels all that is in the queue, and waits for its end."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        self._clerk.close(CLOSING)
+        self._reader.close()
+        self._reader.read()
+        for ticket in self._desk.queued():  # Slurm did not answer all the time
+            self._desk.settle(ticket, cancelled(ticket.digest))
+        for session in self._sessions:
+            if session.digests():
+                session.leave()
+            else:
+                session.remove()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def check(self) -> Iterator[str]:
+        """What is wrong with the cluster, in words; a probe tells the rest."""
+        try:
+            states = Queue(self._options.patience).partitions(self._options.partition)
+        except (PlaceError, UnansweredError) as error:
+            yield str(error)
+            return
+        if not states:
+            named = f"partition {self._options.partition}" if self._options.partition else "cluster"
+            yield f"the {named} has no node"
+        elif not any(available == "up" for available, _ in states):
+            yield "the partition is not up: " + ", ".join(a for a, _ in states)
+        elif all(state.rstrip("*~#!%$@^-") in _UNFIT for _, state in states):
+            yield "no node can run anything: " + ", ".join(sorted({s for _, s in states}))
+
+    def _new(self, experiment: Experiment) -> Ticket:
+        ticket = self._ticket(experiment, self._session)
+        self._session.put(experiment.digest, pack(experiment, shared=self._shared))
+        self._desk.add(ticket)
+        self._clerk.stir()
+        return ticket
+
+    def _found(self, experiment: Experiment) -> Ticket | None:
+        """What a driver that died had of it."""
+        session = self._holding(experiment.digest)
+        if session is None:
+            return None
+        ticket = self._ticket(experiment, session)
+        ticket.adopted = True
+        ticket.task = session.tasks().get(experiment.digest)
+        if ticket.task is None:
+            return self._left(ticket)
+        ticket.leave()
+        self._submission.adopt(ticket)
+        self._clerk.look_soon()
+        return ticket
+
+    def _holding(self, digest: str) -> Session | None:
+        """The session of a dead driver that has the experiment; it is ours from now on."""
+        for session in self._sessions[1:]:
+            if session.holds(digest):
+                return session
+        known = {session.path for session in self._sessions}
+        for session in Session.all(self._folder):
+            if session.path not in known and session.holds(digest) and session.take():
+                self._sessions.append(session)
+                return session
+        return None
+
+    def _left(self, ticket: Ticket) -> Ticket | None:
+        """An outcome whose job is known no more; none where there is no good one."""
+        session, digest = ticket.session, ticket.digest
+        outcome = self._reader.outcome(session, digest)
+        if outcome is None or doubtful(outcome):
+            session.drop(digest)
+            return None
+        self._desk.keep(digest, session)
+        ticket.leave()
+        ticket.set_result(outcome)
+        return ticket
+
+    def _ticket(self, experiment: Experiment, session: Session) -> Ticket:
+        return Ticket(experiment.digest, Demand.of(experiment), session, self._clerk.stir)
+
+    def _heard(self, outcome: Outcome) -> None:
+        """Says, once, where jobs of their own are too much for short experiments."""
+        if outcome.status != "ok" or len(self._seconds) >= MEASURED:
+            return
+        self._seconds.append(outcome.ended - outcome.started)
+        usual = median(self._seconds)
+        if len(self._seconds) == MEASURED and usual < SHORT:
+            self._remark(
+                f"experiments of {usual:.2g} s are short for jobs of their own: workers that stay"
+                ' run many (in zenturio.toml: kind = "dask", cluster = "slurm")'
+            )
+
+    def _remark(self, words: str) -> None:
+        if words not in self._said:
+            self._said.add(words)
+            self.remarks.append(words)
+
+
+def preview(
+    experiment: Experiment, folder: Path, keep: Keep, count: int, options: choice.Options
+) -> str:
+    """The script that *count* experiments like this one would be submitted with."""
+    session = _place(folder, options) / "session-N"
+    paths = _paths(folder, options, session, keep)
+    many = min(count, options.array)
+    return script("zen-NAME", many, Demand.of(experiment), options, paths)
+
+
+def _place(folder: Path, options: choice.Options) -> Path:
+    base = Path(options.folder) if options.folder else folder
+    return base.absolute() / "places" / "slurm"
+
+
+def _paths(folder: Path, options: choice.Options, session: Path, keep: Keep) -> Paths:
+    base = Path(options.folder) if options.folder else folder
+    return Paths(session, base.absolute(), not options.folder, keep)

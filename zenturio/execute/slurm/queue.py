@@ -1,0 +1,172 @@
+"""Slurm's commands: submit, look, cancel; what they say, and what it means when they do not."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from zenturio.errors import PlaceError
+
+ENDED = frozenset(
+    (
+        "BOOT_FAIL",
+        "CANCELLED",
+        "COMPLETED",
+        "DEADLINE",
+        "FAILED",
+        "NODE_FAIL",
+        "OUT_OF_MEMORY",
+        "PREEMPTED",
+        "REVOKED",
+        "TIMEOUT",
+    )
+)
+"""States from which no job comes back, unless it is requeued; all others are alive."""
+_BEGUN = frozenset(("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT"))
+_FORMAT = "%j|%F|%K|%T|%N|%r"
+_AT_A_TIME = 200
+"""Jobs that one scancel is given."""
+_PASSING = re.compile(
+    "socket timed out|unable to contact|connection refused|connection timed out|temporarily"
+    "|standby|transport endpoint|zero bytes|communication connection|unexpected message"
+    "|submit ?job|submit limit|job limit|try again|munge|authentication",
+    re.IGNORECASE,
+)
+"""What Slurm says when the same command may succeed later."""
+_TOO_LONG = "Invalid job array"
+
+
+class UnansweredError(Exception):
+    """Slurm did not answer, or not now; what was asked may have been done all the same."""
+
+
+class TooLongError(Exception):
+    """The cluster does not take arrays of that length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A task of a job array as the queue shows it."""
+
+    array: str
+    """The number of the job array."""
+    state: str
+    node: str = ""
+    reason: str = ""
+
+    @property
+    def ended(self) -> bool:
+        return self.state in ENDED
+
+    @property
+    def begun(self) -> bool:
+        return self.state in _BEGUN
+
+    @property
+    def held(self) -> bool:
+        """Whether it waits for somebody to let it go."""
+        return self.state == "PENDING" and "held" in self.reason.lower()
+
+
+Task = tuple[str, int]
+"""The name of a job array, and a number in it."""
+
+
+class Queue:
+    """The queue of this user, which may be slow to answer; *patience* in seconds for each call."""
+
+    def __init__(self, patience: float = 60.0) -> None:
+        self._patience = patience
+        self._user = str(os.getuid())
+
+    def submit(self, script: Path) -> str:
+        """The number of the job array that *script* describes.
+
+        PlaceError where Slurm will never take it, UnansweredError where it may have.
+        """
+        return self._said("sbatch", "--parsable", str(script)).strip().partition(";")[0]
+
+    def look(self, names: Iterable[str] | None = None) -> dict[Task, list[Job]]:
+        """The tasks of the arrays of these *names*, or of all, ended ones while they are known.
+
+        A name that was submitted twice has several jobs.
+        """
+        command = ["squeue", "--noheader", "--array", "--states=all", f"--user={self._user}"]
+        if names is not None:
+            command.append(f"--name={','.join(names)}")
+        found: dict[Task, list[Job]] = {}
+        for line in self._said(*command, f"--format={_FORMAT}").splitlines():
+            name, array, number, state, node, reason = line.split("|", 5)
+            if number.isdecimal():
+                found.setdefault((name, int(number)), []).append(Job(array, state, node, reason))
+        return found
+
+    def partitions(self, name: str = "") -> list[tuple[str, str]]:
+        """Availability and state of the nodes of a partition; of all, if none is named."""
+        which = [f"--partition={name}"] if name else []
+        said = self._said("sinfo", "--noheader", *which, "--format=%a|%T")
+        return [(a, s) for a, _, s in (line.strip().partition("|") for line in said.splitlines())]
+
+    def cancel(self, jobs: Iterable[str]) -> None:
+        """Ends *jobs* (``12_3``); those that have ended already are no error."""
+        waiting = list(jobs)
+        while waiting:
+            some, waiting = waiting[:_AT_A_TIME], waiting[_AT_A_TIME:]
+            self._said("scancel", "--quiet", *some, refused=False)
+
+    def cancel_named(self, name: str) -> None:
+        """Ends whatever was submitted under *name*."""
+        self._said("scancel", "--quiet", f"--name={name}", f"--user={self._user}", refused=False)
+
+    def _said(self, *command: str, refused: bool = True) -> str:
+        """What *command* printed; *refused*: whether its refusal is an error."""
+        try:
+            done = subprocess.run(
+                command,
+                env=_environment(os.environ),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                timeout=self._patience,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise UnansweredError(
+                f"{command[0]} did not answer for {self._patience:g} s"
+            ) from error
+        except FileNotFoundError as error:
+            raise PlaceError(
+                f"there is no {command[0]} on this machine",
+                cure="run zen where Slurm's commands are, such as on the login node",
+            ) from error
+        except OSError as error:
+            raise UnansweredError(f"{command[0]}: {error.strerror}") from error
+        words = done.stderr.strip()
+        if done.returncode == 0 or (not refused and not _PASSING.search(words)):
+            return done.stdout
+        raise _fault(command[0], words or f"it ended with {done.returncode}")
+
+
+def _fault(command: str, words: str) -> Exception:
+    if _TOO_LONG in words:
+        return TooLongError(words)
+    if _PASSING.search(words):
+        return UnansweredError(f"{command}: {words}")
+    lines = [line.partition("error: ")[2] or line for line in words.splitlines()]
+    return PlaceError(
+        f"{command}: {'; '.join(lines)}", cure="see [places.NAME] in zenturio.toml, and sinfo"
+    )
+
+
+def _environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Without what an enclosing job says of itself, which would be taken for options."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if not name.startswith("SLURM_") or name in ("SLURM_CONF", "SLURM_TIME_FORMAT")
+    }

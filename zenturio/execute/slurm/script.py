@@ -1,0 +1,120 @@
+"""The script of a job array, and what its tasks ask for."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from zenturio.execute.slurm.options import Options
+from zenturio.execute.workspace import Keep
+from zenturio.experiment import Experiment, Step
+
+WORKER = 128 * 2**20
+"""Bytes that a job needs beside its experiment: Python, a launcher, what they hold of output."""
+LATE = 90.0
+"""Seconds that a job may take beyond the TIMEOUTs: to start, to kill, to write what came out."""
+_MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a job asks for; experiments that ask for the same go into one array."""
+
+    cpus: int = 1
+    memory: int | None = None
+    """Bytes of the experiment itself."""
+    seconds: float | None = None
+    """All TIMEOUTs together; none where a step has none."""
+
+    @staticmethod
+    def of(experiment: Experiment) -> Demand:
+        """What *experiment* needs, its build included, for it may have to be made."""
+        build = experiment.build.steps if experiment.build else ()
+        steps = (*build, *experiment.steps)
+        memory = max((step.memory or 0 for step in steps), default=0)
+        return Demand(max((s.cpus for s in steps), default=1), memory or None, _seconds(steps))
+
+
+def _seconds(steps: Iterable[Step]) -> float | None:
+    total = 0.0
+    for step in steps:
+        if step.timeout is None:
+            return None
+        total += step.timeout
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """Where a job finds what it needs, as the nodes see it."""
+
+    session: Path
+    """With ``parcels``, ``outcomes``, ``batches`` and ``logs``."""
+    work: Path
+    """Below which experiments run."""
+    shared: bool
+    """Whether that is the project's own folder."""
+    keep: Keep = "never"
+
+
+def script(name: str, count: int, demand: Demand, options: Options, paths: Paths) -> str:
+    """What sbatch is given for the array *name* of *count* experiments.
+
+    The first task that starts says for which job the array's name stands. So of two jobs that
+    were submitted under one name, only one does anything; and none, once the driver said that
+    it has given the array up.
+    """
+    head = "\n".join(f"#SBATCH {each}" for each in _asked(name, count, demand, options, paths))
+    setup = "".join(f"{line}\n" for line in _lines(options.setup))
+    return f"""\
+#!/bin/sh
+{head}
+cd {shlex.quote(str(paths.session))} || exit 78
+ln -s "$SLURM_ARRAY_JOB_ID" batches/{name}.job 2>/dev/null
+test "$(readlink batches/{name}.job)" = "$SLURM_ARRAY_JOB_ID" || exit 0
+digest=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" batches/{name}.list)
+test -f "parcels/$digest" || exit 0
+{setup}exec {" ".join(_worker(options, paths))}
+"""
+
+
+def _asked(name: str, count: int, demand: Demand, options: Options, paths: Paths) -> Iterator[str]:
+    yield f"--job-name={name}"
+    yield f"--array=0-{count - 1}"
+    yield f"--output={paths.session}/logs/{name}-%a"
+    yield "--open-mode=append"
+    yield "--nodes=1"
+    yield "--ntasks=1"
+    yield f"--cpus-per-task={demand.cpus}"
+    if demand.memory is not None:
+        yield f"--mem={math.ceil((demand.memory + WORKER) / _MIB)}M"
+    if demand.seconds is not None:
+        yield f"--time={math.ceil((demand.seconds + LATE) / 60)}"
+    elif options.time:
+        yield f"--time={options.time}"
+    for option in ("partition", "account", "qos", "constraint"):
+        value = getattr(options, option)
+        if value:
+            yield f"--{option}={value}"
+    for line in _lines(options.extra):
+        yield line.removeprefix("#SBATCH").strip()
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _worker(options: Options, paths: Paths) -> Iterator[str]:
+    """The command that runs one parcel."""
+    yield shlex.quote(options.python or sys.executable)
+    yield "-P -m zenturio.execute.worker"  # nothing is imported from where it stands
+    yield '"parcels/$digest" "outcomes/$digest"'
+    yield f"--folder {shlex.quote(str(paths.work))}"
+    yield f"--session {paths.session.name}"
+    yield f"--keep {paths.keep}"
+    if paths.shared:
+        yield "--shared"

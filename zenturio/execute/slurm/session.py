@@ -1,0 +1,173 @@
+"""
+What a driver has at a cluster, in a folder that nodes see: ``places/NAME/session-PID-HEX``.
+
+    parcels/DIGEST    what is to be run; without it a job does nothing
+    outcomes/DIGEST   what came out, written by the job
+    batches/X.sh      the script of the job array X, X.list the digests of its tasks in their order
+    batches/X.job     a link to the number of the job that X is; made by the first task that starts,
+                      or by the driver that gives X up: then no task of it does anything
+    logs/X-N          what the job of task N said, if it had to say something
+
+A session is held by a lock that ends with its driver. When that is dead, another driver that is
+asked for an experiment of it takes the whole session over.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from zenturio.execute.filing import disk, remove
+from zenturio.execute.slurm.queue import Task
+from zenturio.execute.worker import write_whole
+
+_PREFIX = "session-"
+_FOLDERS = ("parcels", "outcomes", "batches", "logs")
+_GIVEN_UP = "given-up"
+
+
+class Session:
+    """The folder of one driver at one place, living or dead."""
+
+    def __init__(self, path: Path, lock: int | None = None) -> None:
+        self.path = path
+        self._lock = lock
+
+    @staticmethod
+    def begin(place: Path) -> Session:
+        """A new one, held by this process."""
+        path = place / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
+        with disk(path):
+            for each in _FOLDERS:
+                (path / each).mkdir(parents=True)
+            lock = _locked(path, create=True)
+            if lock is None:
+                raise BlockingIOError(f"{path}: its lock is held")
+            return Session(path, lock)
+
+    @staticmethod
+    def all(place: Path) -> list[Session]:
+        """Every one that is there, by name; not held."""
+        return [Session(path) for path in sorted(place.glob(f"{_PREFIX}*")) if path.is_dir()]
+
+    def take(self) -> bool:
+        """Hold it, if nobody does; false where its driver lives."""
+        if self._lock is None:
+            self._lock = _locked(self.path, create=False)
+        return self._lock is not None
+
+    def leave(self) -> None:
+        """Hold it no longer: another driver may take it."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def remove(self) -> None:
+        """Takes it away."""
+        remove(str(self.path))
+        self.leave()
+
+    # Experiments
+
+    def put(self, digest: str, parcel: bytes) -> None:
+        """What is to be run; an outcome of an earlier try is forgotten."""
+        with disk(self.path):
+            self.outcome(digest).unlink(missing_ok=True)
+            self.parcel(digest).write_bytes(parcel)
+
+    def drop(self, digest: str) -> None:
+        """An experiment that is settled, or is not to begin."""
+        self.parcel(digest).unlink(missing_ok=True)
+        self.outcome(digest).unlink(missing_ok=True)
+
+    def holds(self, digest: str) -> bool:
+        """Whether it was handed over here, and is not settled."""
+        return self.parcel(digest).exists()
+
+    def parcel(self, digest: str) -> Path:
+        return self.path / "parcels" / digest
+
+    def outcome(self, digest: str) -> Path:
+        return self.path / "outcomes" / digest
+
+    def ended(self) -> list[str]:
+        """The digests that have an outcome."""
+        with suppress(OSError):
+            names = os.listdir(self.path / "outcomes")  # noqa: PTH208 - often, and many
+            return [name for name in names if not name.startswith(".")]
+        return []
+
+    def digests(self) -> list[str]:
+        """All that are not settled."""
+        with suppress(OSError):
+            names = os.listdir(self.path / "parcels")  # noqa: PTH208
+            return sorted(name for name in names if not name.startswith("."))
+        return []
+
+    # Job arrays
+
+    def write(self, name: str, script: str, digests: Iterable[str]) -> Path:
+        """The array *name*, before Slurm hears of it."""
+        with disk(self.path):
+            path = self.path / "batches" / f"{name}.sh"
+            path.write_text(script, "utf-8")
+            listed = "".join(f"{digest}\n" for digest in digests)
+            write_whole(path.with_suffix(".list"), listed.encode())
+            return path
+
+    def batches(self) -> Iterator[tuple[str, list[str]]]:
+        """Each array that may have been submitted, and the digests of its tasks."""
+        for path in sorted((self.path / "batches").glob("*.list")):
+            with suppress(OSError):
+                yield path.stem, path.read_text("utf-8").split()
+
+    def tasks(self) -> dict[str, Task]:
+        """Which task each digest is; the newest, where it was submitted again."""
+        live = [(name, digests) for name, digests in self.batches() if self.job(name) != _GIVEN_UP]
+        return {d: (name, i) for name, digests in live for i, d in enumerate(digests)}
+
+    def job(self, name: str) -> str:
+        """The job that the array *name* is, once its first task has started; else nothing."""
+        with suppress(OSError):
+            return os.readlink(self.path / "batches" / f"{name}.job")  # noqa: PTH115 - the text
+        return ""
+
+    def give_up(self, name: str) -> bool:
+        """From now on no task of *name* begins; false if one has begun already."""
+        with suppress(FileExistsError):
+            os.symlink(_GIVEN_UP, self.path / "batches" / f"{name}.job")  # noqa: PTH211
+        return self.job(name) == _GIVEN_UP
+
+    def forget(self, name: str) -> None:
+        """An array all of whose tasks are settled."""
+        for suffix in (".list", ".sh", ".job"):
+            (self.path / "batches" / f"{name}{suffix}").unlink(missing_ok=True)
+        for log in (self.path / "logs").glob(f"{name}-*"):
+            log.unlink(missing_ok=True)
+
+    def said(self, task: Task, most: int = 2000) -> str:
+        """The end of what the job of *task* said."""
+        name, number = task
+        with suppress(OSError):
+            content = (self.path / "logs" / f"{name}-{number}").read_bytes()
+            return content[-most:].decode("utf-8", "replace").strip()
+        return ""
+
+
+def _locked(path: Path, *, create: bool) -> int | None:
+    """The lock on the session, if nobody has it."""
+    flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+    try:
+        lock = os.open(path / "lock", flags, 0o600)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        return None
+    return lock
