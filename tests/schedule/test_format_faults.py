@@ -118,7 +118,7 @@ JSON = {
     ),
     "machines that share a name": (
         '{"tasks": [{"name": "a"}], "platform": {"machines": [{"name": "m"}, {"name": "m"}]}}',
-        "f.json:1:40: platform 'f': 2 machines are named 'm'",
+        "f.json:1:78: two machines are named 'm'",
     ),
     "an old WfFormat": (
         '{"schemaVersion": "1.3", "workflow": {"tasks": []}}',
@@ -148,14 +148,20 @@ STG = {
     "a wrong number": ("1\n5 0 0\n", "f.stg:2:1: task 5 stands where 0 should"),
     "a time that is none": ("1\n0 x 0\n", "f.stg:2:1: 'x' is no time"),
     "one that waits for nobody": ("1\n0 0 0\n1 1 1 9\n", "f.stg:3:1: task 1 cannot wait for 9"),
-    "a negative time": ("1\n0 -4 0\n", "has work -4.0"),
+    "a negative time": ("1\n0 -4 0\n", "f.stg:2:1: '-4' is no time"),
+    "NaN": ("1\n0 0 0\n1 nan 1 0\n", "f.stg:3:1: 'nan' is no time"),
+    "a time without end": ("1\n0 0 0\n1 1e999 1 0\n", "f.stg:3:1: '1e999' is no time"),
 }
 
 DOT = {
     "an undirected graph": ("graph g {}", "f.dot:1:1: a graph without directions"),
     "no graph": ("digraf g {}", "f.dot:1:1: 'digraf' stands where 'digraph' should"),
     "an open brace": ("digraph {\n a", "f.dot:2:3: 'the end of the file' stands where '}'"),
-    "HTML": ("digraph { a [label=<b>] }", "f.dot:1:20: '<' is nothing of DOT"),
+    "HTML without an end": ("digraph { a [label=<b>x] <b }", "f.dot:1:26: '<' is never closed"),
+    "a second graph": ("digraph { a }\ndigraph { b }", "f.dot:2:1: a file has one graph"),
+    "half a core": ("digraph { a\n [cores=2.5] }", "f.dot:1:11: task 'a': cores is 2.5; it has"),
+    "many cores": ("digraph { a [cores=1e30] }", "f.dot:1:11: task 'a': cores is 1e+30; it has"),
+    "a unit that is none": ('digraph { a [memory="4 GX"] }', "memory is '4 GX', no number"),
     "a word for a number": ("digraph {\n a [work=much]; }", "f.dot:2:2: task 'a': work is 'much'"),
     "NaN": ("digraph {\n a [work=nan]; }", "f.dot:2:2: task 'a': work is nan"),
     "a loop of one": ("digraph {\n a -> a }", "f.dot:2:2: task 'a' waits for itself"),
@@ -192,7 +198,15 @@ TOML = {
     ),
     "a site that is not there": (
         "[[machine]]\nname='a'\nsite='wien'\n[[link]]\nbetween=['wien', 'linz']\n",
-        "no machine is at site 'linz'",
+        "f.toml:5:1: no machine is at site 'linz'",
+    ),
+    "two machines of a name": (
+        "[[machine]]\nname='a'\ncount=2\n[[machine]]\nname='a2'\n",
+        "f.toml:5:1: two machines are named 'a2'",
+    ),
+    "a log that is not there": (
+        "[[machine]]\nname='a'\nload='no.swf'\n",
+        "f.toml:3:1: ",
     ),
     "a link between three": (
         "[[machine]]\nname='a'\n[[link]]\nbetween=['a','b','c']\n",
@@ -220,7 +234,7 @@ def test_a_bad_workflow_is_told_with_its_place(tmp_path, case):
     name = f"f.{ending[1]}" if ending else ("f.dot" if "digraph" in text else "f.stg")
     said = told(read_workflow, tmp_path / name, text)
     assert message in said, said
-    assert str(tmp_path) in said or "work -4" in said
+    assert str(tmp_path) in said
 
 
 @pytest.mark.parametrize("case", TOML.values(), ids=TOML.keys())

@@ -273,6 +273,52 @@ def test_dot_knows_chains_groups_subgraphs_and_common_attributes(tmp_path):
     ]  # fmt: skip
 
 
+def read(path, text):
+    path.write_text(text, encoding="utf-8")
+    return read_workflow(path)
+
+
+def test_what_is_said_of_all_edges_or_in_a_group_holds_there_in_dot(tmp_path):
+    text = "digraph { node [work=3] edge [bytes=5] { node [work=7] a } b a -> b -> c [bytes=1] }"
+    flow = read(tmp_path / "f.dot", text)
+    assert dict(zip(flow.names, flow.work, strict=True)) == {"a": 7, "b": 3, "c": 3}
+    assert list(flow.edges) == [("a", "b", 1), ("b", "c", 1)]
+    assert list(read(tmp_path / "f.dot", "digraph {edge [bytes=5] a -> b}").data) == [5]
+
+
+def test_texts_of_dot_are_joined_marked_up_and_escaped(tmp_path):
+    text = (
+        r"""digraph { "a" + "b" -> "a\nb" -> "a\"b"; "x\\" [label=<<b>x</b> y>, memory="4GB"] }"""
+    )
+    flow = read(tmp_path / "f.dot", text)
+    assert list(flow.names) == ["ab", r"a\nb", 'a"b', "x\\"]
+    assert flow.task(3).memory == 4e9
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("f.dot", "digraph { a -> b [bytes=5]; a -> b [bytes=7]; }"),
+        ("f.json", '{"tasks": [{"name": "a"}, {"name": "b"}], "edges": [["a","b",5],["a","b",7]]}'),
+        (
+            "f.json",
+            """{"tasks": {"name": ["a", "b"], "work": [1, 1]},
+            "edges": {"from": [0, 0], "to": [1, 1], "bytes": [5, 7]}}""",
+        ),
+    ],
+)
+def test_edges_between_the_same_tasks_are_one_with_the_bytes_of_all(tmp_path, name, text):
+    flow = read(tmp_path / name, text)
+    assert list(flow.edges) == [("a", "b", 12)]
+    for form in ("f.dot", "f.json"):
+        write_workflow(flow, tmp_path / form)
+        assert list(read_workflow(tmp_path / form).edges) == [("a", "b", 12)]
+    write_workflow(flow, tmp_path / "g.json", form="wfformat")
+    assert list(read_workflow(tmp_path / "g.json").edges) == [("a", "b", 12)]
+    strict = read(tmp_path / "f.dot", "strict digraph { a -> b [bytes=5]; a -> b [bytes=7]; }")
+    assert list(strict.data) == [7]
+
+
 def test_a_file_without_an_ending_is_known_by_what_it_begins_with(tmp_path):
     for text, tasks in (
         (SWEEP.replace("1kB", "1"), 7),

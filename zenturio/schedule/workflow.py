@@ -97,13 +97,16 @@ class Workflow:
         given = list(edges)
         ends = [(_number(number, a), _number(number, b)) for a, b, *_ in given]
         programs = {each: i for i, each in enumerate(dict.fromkeys(t.program for t in tasks))}
+        columns = (
+            np.array([a for a, _ in ends], np.int32),
+            np.array([b for _, b in ends], np.int32),
+            np.array([edge[2] if len(edge) > 2 else 0.0 for edge in given], np.float64),
+        )
         flow = cls(
             name,
             tuple(number),
             np.array([task.work for task in tasks], np.float64),
-            np.array([a for a, _ in ends], np.int32),
-            np.array([b for _, b in ends], np.int32),
-            np.array([edge[2] if len(edge) > 2 else 0.0 for edge in given], np.float64),
+            *once_each(*columns),
             {i: task for i, task in enumerate(tasks) if task != _plain(task)},
             np.array([programs[task.program] for task in tasks], np.int32),
             tuple(programs),
@@ -208,6 +211,19 @@ class Workflow:
             above = self.before.of(at)
             at = int(above[left[above]][0])
         return [self.names[i] for i in [*way[way.index(at) :], at][::-1]]
+
+
+def once_each(sources: Indices, targets: Indices, data: Floats) -> tuple[Indices, Indices, Floats]:
+    """Edges of which no two join the same tasks: of such, the first, with the bytes of all."""
+    ends = sources.astype(np.int64) << 32 | targets
+    _, first, which = np.unique(ends, return_index=True, return_inverse=True)
+    if len(first) == len(ends):
+        return sources, targets, data
+    total = np.zeros(len(first))
+    np.add.at(total, which.reshape(-1), data)
+    order = np.argsort(first)
+    kept = first[order]
+    return sources[kept], targets[kept], total[order]
 
 
 def _plain(task: Task) -> Task:

@@ -17,10 +17,14 @@ from zenturio.schedule.workflow import Workflow
 _TOKEN = re.compile(
     r"""\s+ | //[^\n]* | /\*.*?\*/ | ^\#[^\n]*
     | (?P<text>"(?:[^"\\]|\\.)*")
+    | (?P<markup><)
     | (?P<word>[^\W\d]\w* | -?(?:\.\d+|\d+(?:\.\d*)?)(?:[eE][+-]?\d+)?)
-    | (?P<sign>->|--|[{}\[\]=;,:])""",
+    | (?P<sign>->|--|[{}\[\]=;,:+])""",
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
+_ESCAPED = re.compile(r"\\([\\\"\n]|\r\n)")
+"""What a backslash changes in a quoted text: \\n and \\l are for those who draw it."""
+_BRACKET = re.compile("[<>]")
 _DEEPEST = 50
 _KEYWORDS = {"graph", "digraph", "strict", "subgraph", "node", "edge"}
 
@@ -35,8 +39,11 @@ class _Reader:
         self.tokens = self._tokens()
         self.at, self.sign, self.value = 0, "", ""
         self.nodes: dict[str, Known] = {}
-        self.edges: dict[tuple[str, str], Known] = {}
-        self.common: Known = {}
+        self.edges: dict[tuple[str, str], float] = {}
+        """The bytes of each: of several between the same nodes, of all of them."""
+        self.usual: dict[str, Known] = {"graph": {}, "node": {}, "edge": {}}
+        """Attributes that are set for all that follow."""
+        self.strict = False
         self.step()
 
     def _tokens(self) -> Iterator[tuple[int, str, str]]:
@@ -47,7 +54,12 @@ class _Reader:
                 self.at = at
                 self.wrong(f"{self.text[at]!r} is nothing of DOT")
             if found["text"]:
-                yield at, "name", re.sub(r"\\(.)", r"\1", found["text"][1:-1])
+                yield at, "name", _ESCAPED.sub(_letter, found["text"][1:-1])
+            elif found["markup"]:
+                end = self._end_of_markup(at)
+                yield at, "name", self.text[at:end]
+                at = end
+                continue
             elif found["word"]:
                 word = found["word"]
                 yield at, word if word in _KEYWORDS else "name", word
@@ -56,6 +68,18 @@ class _Reader:
             at = found.end()
         while True:
             yield at, "end", "the end of the file"
+
+    def _end_of_markup(self, at: int) -> int:
+        """Where the text ends that is written as HTML, from the < at *at* on."""
+        depth, end = 1, at + 1
+        while depth:
+            found = _BRACKET.search(self.text, end)
+            if not found:
+                self.at = at
+                self.wrong("'<' is never closed")
+            depth += 1 if found[0] == "<" else -1
+            end = found.end()
+        return end
 
     def wrong(self, message: str, cure: str = "") -> NoReturn:
         raise InputError(message, place=place(self.path, self.text, self.at), cure=cure)
@@ -71,9 +95,18 @@ class _Reader:
             self.wrong(f"{self.value!r:.60} stands where {sign!r} should")
         return self.step()
 
+    def name(self) -> str:
+        """A name, or several joined by +."""
+        found = self.take("name")
+        while self.sign == "+":
+            self.step()
+            found += self.take("name")
+        return found
+
     def graph(self) -> str:
         """The whole file: its name."""
         if self.sign == "strict":
+            self.strict = True
             self.step()
         if self.sign == "graph":
             self.wrong("a graph without directions is no workflow", "write digraph, and ->")
@@ -82,6 +115,8 @@ class _Reader:
         self.take("{")
         self.statements(0)
         self.take("}")
+        if self.sign != "end":
+            self.wrong("a file has one graph")
         return name
 
     def statements(self, depth: int) -> list[str]:
@@ -100,7 +135,7 @@ class _Reader:
         if self.sign in {"graph", "node", "edge"}:
             which = self.step()
             known = self.attributes()
-            self.common |= known if which == "node" else {}
+            self.usual[which] |= known
             return []
         at, before = self.at, len(self.nodes)
         ends = [self.group(depth)]
@@ -124,7 +159,7 @@ class _Reader:
         if new:
             self.nodes.popitem()
         self.take("=")
-        self.take("name")
+        self.name()
         return []
 
     def keep(self, ends: list[list[str]], known: Known) -> None:
@@ -139,8 +174,8 @@ class _Reader:
             for a, b in itertools.product(before, after):
                 if a == b:
                     raise InputError(f"task {a!r} waits for itself")
-                self.edges[a, b] = self.edges.get((a, b), {}) | known
-                moved((a, b), known)
+                before_it = 0.0 if self.strict else self.edges.get((a, b), 0.0)
+                self.edges[a, b] = before_it + moved((a, b), self.usual["edge"] | known)
 
     def group(self, depth: int) -> list[str]:
         """A node, or the nodes in braces."""
@@ -150,14 +185,16 @@ class _Reader:
                 self.step()
         if self.sign == "{":
             self.step()
+            around = {which: dict(known) for which, known in self.usual.items()}
             found = list(dict.fromkeys(self.statements(depth + 1)))
+            self.usual = around
             self.take("}")
             return found
-        name = self.take("name")
+        name = self.name()
         while self.sign == ":":
             self.step()
             self.take("name")
-        self.nodes.setdefault(name, dict(self.common))
+        self.nodes.setdefault(name, dict(self.usual["node"]))
         if len(self.nodes) > MOST_TASKS:
             self.wrong(f"more than {MOST_TASKS:,} nodes")
         return [name]
@@ -167,15 +204,19 @@ class _Reader:
         while self.sign == "[":
             self.step()
             while self.sign != "]":
-                key = self.take("name")
+                key = self.name()
                 found[key] = "true"
                 if self.sign == "=":
                     self.step()
-                    found[key] = self.take("name")
+                    found[key] = self.name()
                 if self.sign in {";", ","}:
                     self.step()
             self.step()
         return found
+
+
+def _letter(found: re.Match[str]) -> str:
+    return found[1] if found[1] in {"\\", '"'} else ""
 
 
 def read(path: Path, text: str) -> Workflow:
@@ -183,7 +224,7 @@ def read(path: Path, text: str) -> Workflow:
     reader = _Reader(path, text)
     name = reader.graph()
     tasks = [task(node, known) for node, known in reader.nodes.items()]
-    edges = [(*ends, moved(ends, known)) for ends, known in reader.edges.items()]
+    edges = [(*ends, bytes_) for ends, bytes_ in reader.edges.items()]
     if not tasks:
         reader.wrong("a graph without nodes is no workflow")
     return Workflow.of(name or path.stem, tasks, edges)

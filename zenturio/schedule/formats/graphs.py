@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from zenturio.errors import InputError
+from zenturio.expression import parse
+from zenturio.schedule.formats.document import MOST_TASKS
 from zenturio.schedule.workflow import Task, Workflow
 
 _WORK = ("work", "weight", "runtime", "size", "cost")
@@ -39,7 +41,7 @@ def task(name: str, known: Mapping[str, Any]) -> Task:
     return Task(
         name,
         _number(f"task {name!r}", known, _WORK),
-        cores=max(int(_number(f"task {name!r}", known, ("cores",), 1.0)), 1),
+        cores=_cores(name, known),
         memory=_number(f"task {name!r}", known, ("memory",)),
         **texts,  # type: ignore[arg-type]
     )
@@ -55,14 +57,35 @@ def _number(
 ) -> float:
     for key in keys:
         if known.get(key) is not None:
-            try:
-                found = float(known[key])
-            except (TypeError, ValueError):
-                raise InputError(f"{what}: {key} is {known[key]!r:.60}, no number") from None
+            found = _value(known[key])
+            if found is None:
+                raise InputError(f"{what}: {key} is {known[key]!r:.60}, no number")
             if not 0 <= found < float("inf"):
                 raise InputError(f"{what}: {key} is {found:g}; it has to be 0 or more")
             return found
     return default
+
+
+def _value(given: Any) -> float | None:
+    """*given* as a number: also from a text such as 4GB."""
+    try:
+        return float(given)
+    except (TypeError, ValueError):
+        pass
+    try:
+        found = parse(str(given)).value({})
+    except InputError:
+        return None
+    return float(found) if isinstance(found, int | float) else None
+
+
+def _cores(name: str, known: Mapping[str, Any]) -> int:
+    found = _number(f"task {name!r}", known, ("cores",), 1.0)
+    if not found.is_integer() or not 1 <= found <= MOST_TASKS:
+        raise InputError(
+            f"task {name!r}: cores is {found:g}; it has to be a whole number from 1 on"
+        )
+    return int(found)
 
 
 def to_networkx(flow: Workflow) -> Any:

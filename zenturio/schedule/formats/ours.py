@@ -19,7 +19,7 @@ from zenturio.schedule.formats.instance import Instance
 from zenturio.schedule.formats.sweeps import Edges, Sweeps
 from zenturio.schedule.formats.tasks import Tasks, from_columns, from_rows, row
 from zenturio.schedule.platform import Platform
-from zenturio.schedule.workflow import Indices, Workflow
+from zenturio.schedule.workflow import Indices, Workflow, once_each
 
 FORMAT = "zenturio-workflow"
 MANY = 10_000
@@ -44,7 +44,7 @@ def read(document: Document) -> Instance:
         document.wrong(("notes",), "notes is no object")
     flow = Workflow(
         document.words(value.get("name", Path(document.file).stem), ("name",)),
-        tuple(tasks.names), tasks.work, ends.sources, ends.targets, ends.data,
+        tuple(tasks.names), tasks.work, *once_each(ends.sources, ends.targets, ends.data),
         tasks.more, tasks.program, tuple(tasks.programs), notes,
     )  # fmt: skip
     flow.check()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from zenturio.errors import InputError
+from zenturio.errors import InputError, did_you_mean
 from zenturio.schedule.formats.document import Document, Way
 from zenturio.schedule.formats.swf import load_of
 from zenturio.schedule.platform import Link, Machine, Platform, Step
@@ -30,6 +31,14 @@ def read(document: Document, value: Any, way: Way, name: str) -> Platform:
         _link(document, each, (*way, link, i))
         for i, each in enumerate(document.items(value.get(link, []), (*way, link)))
     ]
+    _distinct(document, machines, value.get(machine, []), (*way, machine))
+    sites = {each.site for each in machines}
+    for i, each in enumerate(links):
+        for site in (each.one, each.other):
+            if site not in sites:
+                cure = did_you_mean(site, sites)
+                at = (*way, link, i, "between")
+                document.wrong(at, f"no machine is at site {site!r}", cure)
     default = value.get("default", {})
     document.keys(default, _LINK[1:], (*way, "default"))
     try:
@@ -39,7 +48,6 @@ def read(document: Document, value: Any, way: Way, name: str) -> Platform:
             tuple(links),
             Link("", "", *_speeds(document, default, (*way, "default"))),
         )
-        _ = found.latency  # looks up the sites that the links name
     except InputError as error:
         if error.complaints[0].place:
             raise
@@ -75,10 +83,26 @@ def _machines(document: Document, given: Any, way: Way, before: int) -> list[Mac
     ]
 
 
+def _distinct(document: Document, machines: list[Machine], rows: list[Any], way: Way) -> None:
+    """Refuse the row that names a machine again."""
+    names = iter(machine.name for machine in machines)
+    seen: set[str] = set()
+    for i, row in enumerate(rows):
+        for name in islice(names, row.get("count", 1)):
+            if name in seen:
+                document.wrong((*way, i, "name"), f"two machines are named {name!r}")
+            seen.add(name)
+
+
 def _load(document: Document, value: Any, way: Way) -> tuple[Step, ...]:
     """Pairs of a time and the share of the speed from then on, or the name of an SWF log."""
     if isinstance(value, str):
-        return load_of(Path(document.file).parent / value)
+        try:
+            return load_of(Path(document.file).parent / value)
+        except InputError as error:
+            if error.complaints[0].place:
+                raise
+            document.wrong(way, error.complaints[0].message)
     steps = []
     for i, each in enumerate(document.items(value, way)):
         if not isinstance(each, list) or len(each) != 2:

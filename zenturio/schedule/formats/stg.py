@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
@@ -11,7 +12,7 @@ import numpy as np
 from zenturio.errors import InputError
 from zenturio.schedule.formats.document import MOST_TASKS, place
 from zenturio.schedule.formats.wfformat import lost_of_tasks
-from zenturio.schedule.workflow import Workflow
+from zenturio.schedule.workflow import Workflow, once_each
 
 
 class _Lines:
@@ -55,9 +56,9 @@ def read(path: Path, text: str) -> Workflow:
         path.stem,
         tuple(map(str, range(len(work)))),
         np.array(work, np.float64),
-        np.array(sources, np.int32),
-        np.array(targets, np.int32),
-        np.zeros(len(sources)),
+        *once_each(
+            np.array(sources, np.int32), np.array(targets, np.int32), np.zeros(len(sources))
+        ),
     )
     flow.check()
     return flow
@@ -89,9 +90,12 @@ def _before(lines: _Lines, words: list[str], task: int, most: int) -> list[int]:
 
 def _time(lines: _Lines, word: str) -> float:
     try:
-        return float(word)
+        time = float(word)
     except ValueError:
-        lines.wrong(f"{word!r} is no time")
+        time = math.nan
+    if not 0 <= time < math.inf:
+        lines.wrong(f"{word!r:.60} is no time", "a number from 0 on")
+    return time
 
 
 def write(flow: Workflow) -> Iterator[str]:
