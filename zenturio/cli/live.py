@@ -26,6 +26,8 @@ class Live:
         self._shown = False
 
     def __call__(self, progress: Progress) -> None:
+        for remark in progress.remarks:
+            self._remark(remark)
         if monotonic() < self._next:
             return
         self._next = monotonic() + (OFTEN if self._moves else SELDOM)
@@ -38,6 +40,12 @@ class Live:
             self._stream.write(words + "\n")
         self._stream.flush()
         self._shown = True
+
+    def _remark(self, words: str) -> None:
+        """A line that stays, whatever moves."""
+        self.close()
+        self._stream.write(words + "\n")
+        self._stream.flush()
 
     def close(self) -> None:
         """Take the moving line away; what comes next begins on a clean one."""

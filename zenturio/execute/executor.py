@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from concurrent.futures import Future
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from zenturio.experiment import Experiment, Outcome
 
@@ -23,3 +24,23 @@ class Executor(Protocol):
     def close(self) -> None:
         """Kills what runs, cancels what waits, and leaves no process and no file behind."""
         ...
+
+
+@runtime_checkable
+class Lasting(Executor, Protocol):
+    """A place whose experiments outlive their driver: the next one that submits them finds them.
+
+    What came out is kept, beyond ``close``, until it is forgotten.
+    """
+
+    def forget(self, digest: str) -> None:
+        """The outcome of that experiment is recorded: nobody will ask for it again."""
+        ...
+
+
+@runtime_checkable
+class Talking(Executor, Protocol):
+    """A place that has something to say to its user while it works."""
+
+    remarks: deque[str]
+    """Each once; whoever shows them takes them off."""

@@ -10,6 +10,7 @@ from time import monotonic
 
 from zenturio.errors import PlaceError
 from zenturio.execute import Executor
+from zenturio.execute.executor import Lasting, Talking
 from zenturio.experiment import Outcome
 from zenturio.failpoints import Failpoint
 from zenturio.study.supply import Ready
@@ -23,6 +24,8 @@ class Flight:
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
+        self._lasting = executor if isinstance(executor, Lasting) else None
+        self._talking = executor if isinstance(executor, Talking) else None
         self._away: dict[str, Future[Outcome]] = {}
         self._back: SimpleQueue[tuple[Ready, Future[Outcome]] | None] = SimpleQueue()
 
@@ -71,6 +74,16 @@ class Flight:
                 yield from self.hear(end - monotonic())
             except PlaceError:
                 continue  # the first of its sort has ended the run already
+
+    def forget(self, digest: str) -> None:
+        """What became of the experiment is recorded: its place need not keep it any longer."""
+        if self._lasting is not None:
+            self._lasting.forget(digest)
+
+    def remarks(self) -> tuple[str, ...]:
+        """What the place has to say; each is handed over once."""
+        said = self._talking.remarks if self._talking is not None else ()
+        return tuple(said.popleft() for _ in range(len(said))) if said else ()
 
     def _landed(self, ready: Ready, future: Future[Outcome]) -> tuple[Ready, Outcome | None]:
         self._away.pop(ready.experiment.digest, None)

@@ -47,6 +47,8 @@ class Progress:
     goal: str = ""
     last: Value = None
     best: Found | None = None
+    remarks: tuple[str, ...] = ()
+    """What the place has to say, each once."""
 
     @property
     def done(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 
 from zenturio.annotate import Goal
@@ -18,7 +18,7 @@ from zenturio.study.journal import GROUP, WAIT, Journal
 from zenturio.study.progress import Progress, Summary
 from zenturio.study.signals import stopping
 from zenturio.study.source import Source
-from zenturio.study.supply import BATCH, Only, Supply
+from zenturio.study.supply import BATCH, Only, Ready, Supply
 from zenturio.study.tally import Tally
 
 AHEAD = 0.25
@@ -79,8 +79,8 @@ class Run:
             settings.retry,
             settings.fail_fast,
             self._accepted,
-            self._supply.leave_to_others,
-            self._supply.retry,
+            self._refused,
+            self._again,
         )
         self._stops = 0
         self._failed_fast = False
@@ -182,6 +182,7 @@ class Run:
                 self._journal.commit(retry=False)
 
     def _accepted(self, experiment: Experiment, outcome: Outcome) -> None:
+        self._flight.forget(experiment.digest)
         self._supply.release(experiment)
         self._tally.ended(experiment, outcome)
         self._source.land(experiment, outcome)
@@ -189,11 +190,22 @@ class Run:
             self._failed_fast = True
             self.stop()
 
+    def _refused(self, experiment: Experiment) -> None:
+        self._flight.forget(experiment.digest)
+        self._supply.leave_to_others(experiment)
+
+    def _again(self, tried: list[Ready]) -> None:
+        for ready in tried:
+            self._flight.forget(ready.experiment.digest)
+        self._supply.retry(tried)
+
     def _tell(self) -> None:
         try:
             # What waits for a slot does not run yet.
             running, skipped = min(len(self._flight), self._slots), self._supply.skipped
-            self._listener(self._tally.progress(self._source.total, running, skipped))
+            progress = self._tally.progress(self._source.total, running, skipped)
+            remarks = self._flight.remarks()
+            self._listener(replace(progress, remarks=remarks) if remarks else progress)
         except OSError:
             # Who looked on has gone, with their terminal or their pipe; the study goes on.
             self._listener = lambda _progress: None
