@@ -1,0 +1,1 @@
+"""Machines that one reaches over SSH, as a place: unequal, loaded, and gone at times."""

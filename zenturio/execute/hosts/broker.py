@@ -1,0 +1,211 @@
+"""Who goes where: jobs that wait, hosts that have room, and jobs that would be better elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from threading import RLock
+
+from zenturio.errors import ExpressionError, PlaceError
+from zenturio.execute.hosts.choosing import best, explain, worth_moving
+from zenturio.execute.hosts.host import Host
+from zenturio.execute.hosts.job import Job
+from zenturio.execute.hosts.machine import KNOWN, Ways
+
+_CHANGING = frozenset(("load", "free_memory", "disk", "free"))
+"""What may be otherwise in a moment: a requirement of these is waited for."""
+_MOVE = 1.0
+"""Seconds that a move is thought to cost before one has been seen."""
+
+
+class Broker:
+    """Gives waiting jobs to hosts, in the order in which they came as far as there is room.
+
+    A job that has to wait for hosts of a certain sort does not keep others from theirs.
+    """
+
+    def __init__(self, ways: Ways, limit: int | None, start: Callable[[Job, Host], None]) -> None:
+        """*start* begins an attempt; at most *limit* run at a time."""
+        self._ways = ways
+        self._limit = limit
+        self._start = start
+        self._hosts: dict[str, Host] = {}
+        self._waiting: list[Job] = []
+        self._running: dict[Job, Host] = {}
+        self._turn = RLock()
+        self._move = _MOVE
+        self._closed = False
+
+    @property
+    def hosts(self) -> list[Host]:
+        return list(self._hosts.values())
+
+    def host(self, name: str) -> Host | None:
+        return self._hosts.get(name)
+
+    def add(self, host: Host) -> None:
+        self._hosts[host.name] = host
+
+    def refusal(self, job: Job) -> PlaceError | ExpressionError | None:
+        """Why no host will ever do for *job*; none as long as one may."""
+        hosts = [host for host in self.hosts if not host.leaving]
+        if not all(host.slots for host in hosts):
+            return None  # one that nobody has seen yet may do
+        memory = max((h.facts.get("memory") or float("inf") for h in hosts), default=0.0)
+        if job.memory > memory:
+            return PlaceError(
+                f"an experiment needs {job.memory} B of memory; no host has more than {memory} B",
+                cure="a smaller MEMORY, or another host",
+            )
+        asked = {name for each in job.wants.requires for name in each.host_names}
+        facts = {host.name: host.values() for host in hosts}
+        try:
+            if best(job.wants, list(facts.values()), self._names()) is not None:
+                return None
+            if asked & _CHANGING or asked - set(self._names()):
+                return self._unknown(job)
+            return PlaceError(
+                "no host is as REQUIRE wants it",
+                cure=explain(job.wants, facts, self._names()),
+            )
+        except ExpressionError as error:
+            return error
+
+    def put(self, job: Job, *, first: bool = False) -> None:
+        """*job* waits from now on."""
+        with self._turn:
+            if job not in self._waiting:
+                self._waiting.insert(0 if first else len(self._waiting), job)
+        self.assign()
+
+    def adopt(self, job: Job, host: Host) -> None:
+        """*job* runs at *host* already, whether there is room or not."""
+        with self._turn:
+            self._take(job, host)
+        self._start(job, host)
+
+    def left(self, job: Job) -> None:
+        """*job* is not at its host any more."""
+        with self._turn:
+            host = self._running.pop(job, None)
+            if host is not None:
+                host.take(-job.cpus, -job.memory)
+
+    def changed(self) -> None:
+        """A host came, went, or was looked at."""
+        self.assign()
+        self._improve()
+
+    def assign(self) -> None:
+        """Gives out all that can be given."""
+        started = []
+        with self._turn:
+            for job in list(self._waiting):
+                if self._closed or not self._is_room():
+                    break
+                if not job.running() and not job.set_running_or_notify_cancel():
+                    self._waiting.remove(job)
+                    continue
+                host = self._best(job)
+                if host is not None:
+                    self._waiting.remove(job)
+                    self._take(job, host)
+                    started.append((job, host))
+        for job, host in started:
+            self._start(job, host)
+
+    def better(self, job: Job, host: Host) -> Host | None:
+        """Where *job*, which breaks its contract, is better off now."""
+        with self._turn:
+            found = self._best(job, without=host)
+            return found if found and self._gains(job, host, found, gain=0.0) else None
+
+    def others(self, job: Job, host: Host) -> bool:
+        """Whether any other host would do, room or not."""
+        with self._turn:
+            return self._best(job, without=host, room=False) is not None
+
+    def suits(self, job: Job, host: Host) -> bool:
+        """Whether *host* is as *job* wants it now."""
+        return best(job.wants, [host.values()], self._names()) is not None
+
+    def moved(self, seconds: float) -> None:
+        """A move cost so much: the next one will do so too."""
+        self._move = 0.5 * self._move + 0.5 * seconds
+
+    def close(self) -> tuple[list[Job], list[Job]]:
+        """Gives out nothing more; who waits in vain, and who runs."""
+        with self._turn:
+            self._closed = True
+            return list(self._waiting), list(self._running)
+
+    def drop(self, job: Job) -> bool:
+        """Takes *job* off, if it waits."""
+        with self._turn:
+            if job not in self._waiting:
+                return False
+            self._waiting.remove(job)
+            return True
+
+    def _is_room(self) -> bool:
+        if self._limit is not None and len(self._running) >= self._limit:
+            return False
+        return any(host.fits(1, 0) for host in self._hosts.values())
+
+    def _best(self, job: Job, *, without: Host | None = None, room: bool = True) -> Host | None:
+        hosts = [host for host in self._hosts.values() if host is not without]
+        fit: Iterable[Host] = (
+            host
+            for host in hosts
+            if not job.avoids(host.name)
+            and (host.fits(self._cpus(job, host), job.memory) if room else host.up)
+        )
+        candidates = list(fit)
+        try:
+            at = best(job.wants, [host.values() for host in candidates], self._names())
+        except ExpressionError:
+            return None  # it could be computed when the job came: it will be again
+        return None if at is None else candidates[at]
+
+    def _cpus(self, job: Job, host: Host) -> int:
+        return min(job.cpus, host.slots)
+
+    def _take(self, job: Job, host: Host) -> None:
+        self._running[job] = host
+        host.take(job.cpus, job.memory)
+
+    def _gains(self, job: Job, here: Host, there: Host, gain: float) -> bool:
+        names = self._names()
+        return worth_moving(
+            job.profile,
+            job.wants.score(here.values(), names),
+            job.wants.score(there.values(), names),
+            move=self._move,
+            gain=gain,
+            anew=not self._ways.restart,
+        )
+
+    def _improve(self) -> None:
+        """Tells jobs that run of better hosts, one for each that has room."""
+        if not self._ways.gain:
+            return
+        with self._turn:
+            for job, here in list(self._running.items()):
+                if job.moves >= self._ways.migrations or not here.up:
+                    continue
+                there = self._best(job, without=here)
+                if there is not None and self._gains(job, here, there, self._ways.gain):
+                    job.hear("better", {"host": there.name})
+                    return
+
+    def _names(self) -> set[str]:
+        return {*KNOWN, *(name for host in self._hosts.values() for name in host.facts)}
+
+    def _unknown(self, job: Job) -> ExpressionError | None:
+        """The error of a requirement that asks for what no host knows."""
+        for each in job.wants.requires:
+            if each.host_names - self._names():
+                try:
+                    each.value(job.wants.values, host=dict.fromkeys(self._names()))
+                except ExpressionError as error:
+                    return error
+        return None

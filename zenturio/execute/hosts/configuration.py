@@ -1,0 +1,180 @@
+"""
+hosts.toml: which machines there are, and how jobs are treated.
+
+    [options]
+    contract = 0.5
+
+    [hosts.pegasus]
+    address = "pegasus.example.org"
+    memory = "1GB"
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+from zenturio.errors import InputError, Passage, PlaceError, did_you_mean
+from zenturio.execute.hosts.machine import FOLDER, KNOWN, Machine, Ways
+from zenturio.expression import Expression, Value, parse
+from zenturio.schedule.formats.document import Document, Way, read_text, read_toml
+
+_REACHED = ("address", "port", "user", "via", "slots", "folder", "python", "ssh", "probe")
+_DECLARED = ("cores", "memory", "arch", "speed", "mhz", "load", "cost", "tags", "facts")
+_MOST_SLOTS = 10**5
+_DISCOVERY = 60.0
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """What such a file says."""
+
+    file: str
+    machines: tuple[Machine, ...]
+    ways: Ways
+
+    def discovered(self) -> tuple[Machine, ...]:
+        """The machines of the file, and those that its command names now."""
+        if not self.ways.discover:
+            return self.machines
+        known = {machine.name for machine in self.machines}
+        found = [each for each in _discovered(self) if each.name not in known]
+        return (*self.machines, *found)
+
+
+def read_configuration(path: Path) -> Configuration:
+    """The file at *path*, or InputError with the place of what is wrong."""
+    document = read_toml(path, read_text(path))
+    value = document.value
+    document.keys(value, ("hosts", "options"), ())
+    ways = _ways(document, value.get("options", {}))
+    machines = _machines(document, value.get("hosts", {}), ("hosts",))
+    if not machines and not ways.discover:
+        raise InputError(f"{path} names no host", cure='write [hosts.NAME] and address = "..."')
+    return Configuration(str(path), machines, ways)
+
+
+def _machines(document: Document, value: Any, way: Way) -> tuple[Machine, ...]:
+    if not isinstance(value, dict) or not all(isinstance(each, dict) for each in value.values()):
+        document.wrong(way, "hosts are tables", "write [hosts.NAME]")
+    return tuple(_machine(document, name, each, (*way, name)) for name, each in value.items())
+
+
+def _machine(document: Document, name: str, value: dict[str, Any], way: Way) -> Machine:
+    document.keys(value, (*_REACHED, *_DECLARED), way)
+    via = value.get("via", "ssh")
+    if via not in ("ssh", "sh"):
+        document.wrong((*way, "via"), f"via = {via!r}", did_you_mean(str(via), ("ssh", "sh")))
+    address = _text(document, value, "address", way, name)
+    if address.startswith("-"):
+        document.wrong((*way, "address"), f"{address!r} is no address")
+    port, slots = value.get("port"), value.get("slots")
+    return Machine(
+        name,
+        address,
+        None if port is None else document.whole(port, (*way, "port"), 1, 65535),
+        _text(document, value, "user", way),
+        via,
+        None if slots is None else document.whole(slots, (*way, "slots"), 1, _MOST_SLOTS),
+        _text(document, value, "folder", way, FOLDER),
+        _text(document, value, "python", way, "python3"),
+        _texts(document, value.get("ssh", []), (*way, "ssh")),
+        _text(document, value, "probe", way),
+        _facts(document, value, way),
+    )
+
+
+def _facts(document: Document, value: dict[str, Any], way: Way) -> dict[str, Value]:
+    """What is declared of a machine, and what is added to it in a table of its own."""
+    found: dict[str, Value] = {}
+    if "cores" in value:
+        found["cores"] = document.whole(value["cores"], (*way, "cores"), 1, _MOST_SLOTS)
+    for name in ("memory", "speed", "mhz", "load", "cost"):
+        if name in value:
+            number = document.number(value[name], (*way, name))
+            found[name] = int(number) if name == "memory" else number
+    if "arch" in value:
+        found["arch"] = document.words(value["arch"], (*way, "arch"))
+    if "tags" in value:
+        found["tags"] = ",".join(_texts(document, value["tags"], (*way, "tags")))
+    more = value.get("facts", {})
+    if not isinstance(more, dict):
+        document.wrong((*way, "facts"), "facts is no table", 'facts = { gpus = 2, site = "UCM" }')
+    for name, each in more.items():
+        if not isinstance(each, bool | int | float | str):
+            document.wrong((*way, "facts", name), f"{name} is no number and no text")
+        if name in KNOWN:
+            document.wrong((*way, "facts", name), f"{name} is known of every host already")
+        found[name] = each
+    return found
+
+
+def _text(document: Document, value: dict[str, Any], key: str, way: Way, usual: str = "") -> str:
+    return document.words(value.get(key, usual), (*way, key))
+
+
+def _texts(document: Document, value: Any, way: Way) -> tuple[str, ...]:
+    items = document.items(value, way)
+    document.texts(items, lambda i: (*way, i))
+    return tuple(items)
+
+
+def _ways(document: Document, value: Any) -> Ways:
+    """The table ``[options]``: fields of Ways, each of its type."""
+    hints = get_type_hints(Ways)
+    document.keys(value, tuple(field.name for field in fields(Ways)), ("options",))
+    return Ways(**{n: _option(document, n, hints[n], each) for n, each in value.items()})
+
+
+def _option(document: Document, name: str, hint: Any, value: Any) -> Any:
+    way = ("options", name)
+    if hint is float:
+        return document.number(value, way)
+    if hint is int:
+        return document.whole(value, way, 0, 1000)
+    if hint is str:
+        return document.words(value, way)
+    if hint == tuple[str, ...]:
+        return _texts(document, value, way)
+    if Expression in get_args(hint):
+        return _expression(document, document.words(value, way), way)
+    if value not in get_args(hint):
+        document.wrong(way, f"{name} = {value!r}", did_you_mean(str(value), get_args(hint)))
+    return value
+
+
+def _expression(document: Document, text: str, way: Way) -> Expression:
+    try:
+        return parse(Passage.of(text, document.file))
+    except InputError as error:
+        complaint = error.complaints[0]
+        document.wrong(way, complaint.message, complaint.cure)
+
+
+def _discovered(configuration: Configuration) -> tuple[Machine, ...]:
+    command = configuration.ways.discover
+    try:
+        done = subprocess.run(
+            ["/bin/sh", "-c", command],
+            cwd=Path(configuration.file).absolute().parent,
+            capture_output=True,
+            timeout=_DISCOVERY,
+            check=True,
+        )
+        value = json.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        raise PlaceError(f"discover = {command!r}: {error}", cure="it prints JSON") from error
+    text = done.stdout.decode("utf-8", "replace")
+    return _machines(Document(f"what {command!r} prints", text, value), value, ())
+
+
+def values_of(facts: Mapping[str, Any]) -> dict[str, Value]:
+    """Facts as expressions may ask for them: numbers, texts, or NULL."""
+    return {
+        name: each if isinstance(each, bool | int | float | str) else None
+        for name, each in facts.items()
+    }

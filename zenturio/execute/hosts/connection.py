@@ -1,0 +1,232 @@
+"""
+One connection to a host, which carries everything: OpenSSH's client, and at its other end an agent.
+
+What OpenSSH is configured to do holds here too (jump hosts, keys, user names). Beyond that: host
+keys are checked, nothing is asked for, nothing is forwarded, and a peer that is silent is given up.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as Late
+from contextlib import suppress
+from itertools import count
+from threading import Lock, Thread
+from typing import Any
+
+from zenturio.errors import PlaceError
+from zenturio.execute import wire
+from zenturio.execute.hosts.bundle import WANTED, boot, packed
+
+GREETING = b"zenturio agent\n"
+ASKED = 60.0
+"""Seconds that an answer may take."""
+_NOISE = 65536
+"""Bytes that a login may print before the agent greets."""
+_WAYS = (
+    "BatchMode=yes",
+    "StrictHostKeyChecking=yes",
+    "UpdateHostKeys=no",
+    "ForwardAgent=no",
+    "ForwardX11=no",
+    "ClearAllForwardings=yes",
+    "PermitLocalCommand=no",
+    "RemoteCommand=none",
+    "ControlMaster=no",
+    "ControlPath=none",
+    "LogLevel=ERROR",
+)
+_CURES = (
+    ("host key", "compare its key once by hand: log in with ssh, as the same user"),
+    ("permission denied", "let this key in there (ssh-copy-id); no password is asked for"),
+    ("resolve", "is the address right?"),
+    ("refused", "does sshd run there, at this port?"),
+    ("timed out", "is it switched on, and may one reach it from here?"),
+    ("python", 'name another one: python = "/opt/python3/bin/python3"'),
+)
+Answer = tuple[dict[str, Any], list[bytes]]
+
+
+class DroppedError(Exception):
+    """The connection ended; what was asked may have been done, or not."""
+
+
+class RefusedError(Exception):
+    """The host could not do what was asked, and says why."""
+
+
+def ssh(
+    address: str, *, port: int | None, user: str, options: Sequence[str], patience: float
+) -> list[str]:
+    """The words before the command that a host is to run."""
+    alive = max(int(patience / 3), 1)
+    ways = [*_WAYS, f"ConnectTimeout={max(int(patience), 1)}"]
+    ways += [f"ServerAliveInterval={alive}", "ServerAliveCountMax=3"]
+    words = ["ssh", "-T", *options]
+    words += [word for way in ways for word in ("-o", way)]
+    words += ["-p", str(port)] if port else []
+    words += ["-l", user] if user else []
+    return [*words, "--", address]
+
+
+class Connection:
+    """Asks from any thread; events are heard in a thread of the connection's own."""
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        python: str,
+        folder: str,
+        owner: str,
+        *,
+        patience: float,
+        hear: Callable[[dict[str, Any]], None],
+        dropped: Callable[[Connection], None],
+    ) -> None:
+        """Opens it, or raises PlaceError with what ssh says; *words* come before the command."""
+        self._numbers = count(1)
+        self._waiting: dict[int, Future[Answer]] = {}
+        self._writing = Lock()
+        self._hear = hear
+        self._dropped = dropped
+        self._open = True
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the connection
+        try:
+            self._process = subprocess.Popen(
+                [*words, boot(python, folder, owner)],
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._said,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise PlaceError(f"{words[0]}: {error.strerror}", cure="is OpenSSH there?") from error
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
+        try:
+            self._greet(patience)
+        except BaseException:
+            self._end()
+            self._process.stdout.close()
+            raise
+        self._thread = Thread(target=self._listen, name="zenturio-host", daemon=True)
+        self._thread.start()
+
+    def ask(self, do: str, *blobs: bytes, seconds: float = ASKED, **what: Any) -> Answer:
+        """The host's answer: a message, and bytes with it."""
+        number = next(self._numbers)
+        future: Future[Answer] = Future()
+        self._waiting[number] = future
+        try:
+            with self._writing:
+                if not self._open:
+                    raise DroppedError
+                message = {**what, "do": do, "id": number, "lengths": list(map(len, blobs))}
+                wire.send(self._to, message, *blobs)
+            answer, parts = future.result(seconds)
+        except Late:
+            self._process.kill()  # it hangs: who listens will see the end
+            raise DroppedError from None
+        except OSError:
+            raise DroppedError from None
+        finally:
+            self._waiting.pop(number, None)
+        if "error" in answer:
+            raise RefusedError(answer["error"])
+        return answer, parts
+
+    def close(self) -> None:
+        """Lets go; what runs there runs on."""
+        self._dropped = lambda _connection: None
+        self._end()
+        self._thread.join()
+
+    def _greet(self, patience: float) -> None:
+        """Until the agent greets; ships it if it is wanted."""
+        end = time.monotonic() + 2 * patience
+        heard = b""
+        while True:
+            heard += self._line(end)
+            if heard.endswith(GREETING):
+                return
+            if heard.endswith(WANTED):
+                self._ship()
+            elif len(heard) > _NOISE:
+                raise PlaceError("its login prints without end", cure="look at its .bashrc")
+
+    def _line(self, end: float) -> bytes:
+        """What is said next, up to a line's end; PlaceError where nothing more will be."""
+        line = b""
+        while not line.endswith(b"\n"):
+            ready, _, _ = select.select([self._from], [], [], max(end - time.monotonic(), 0))
+            piece = os.read(self._from, 1) if ready else b""
+            if not piece:
+                if not ready:
+                    self._process.kill()
+                raise self._failure(line, late=not ready)
+            line += piece
+        return line
+
+    def _ship(self) -> None:
+        content = memoryview(packed())
+        try:
+            while content:
+                content = content[os.write(self._to, content[:65536]) :]
+        except OSError:
+            raise self._failure(b"", late=False) from None
+
+    def _failure(self, line: bytes, *, late: bool) -> PlaceError:
+        """What ssh, or the login, said last."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(1.0)
+        self._said.seek(0)
+        told = [*self._said.read(_NOISE).decode("utf-8", "replace").splitlines(), line.decode()]
+        words = next((each.strip() for each in reversed(told) if each.strip()), "")
+        why = words or ("it timed out" if late else f"ssh ended with {self._process.returncode}")
+        known = (cure for word, cure in _CURES if word in why.lower())
+        return PlaceError(why, cure=next(known, ""))
+
+    def _listen(self) -> None:
+        try:
+            while (message := wire.receive(self._from)) is not None:
+                parts = [wire.read_exactly(self._from, n) for n in message.get("lengths", ())]
+                if None in parts:
+                    break
+                if "id" not in message:
+                    self._hear(message)
+                    continue
+                future = self._waiting.pop(message["id"], None)
+                if future is not None:
+                    future.set_result((message, [part or b"" for part in parts]))
+        except (OSError, ValueError):
+            pass  # it is over, however it ended
+        self._end()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        self._dropped(self)
+
+    def _end(self) -> None:
+        """Ends the client; whoever waits hears that the connection is gone."""
+        self._open = False
+        process = self._process
+        with self._writing, suppress(OSError):
+            if process.stdin is not None:
+                process.stdin.close()
+        try:
+            process.wait(2.0)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        for future in list(self._waiting.values()):
+            if not future.done():
+                future.set_exception(DroppedError())
+        with suppress(OSError):
+            self._said.close()

@@ -1,0 +1,82 @@
+"""The life of jobs, as it is recorded: one line of JSON for each event, in a file that grows."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any, Literal
+
+from zenturio.errors import NotFoundError
+
+FILE = "events.jsonl"
+Kind = Literal[
+    "submitted", "prolog", "started", "adopted", "progress", "moving", "epilog", "ended", "failed",
+    "dropped", "attached", "requires", "retry", "up", "down",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened, to a job or (without a digest) to a host."""
+
+    time: float
+    """Seconds since 1970, UTC."""
+    kind: Kind
+    digest: str = ""
+    host: str = ""
+    why: str = ""
+    iteration: int | None = None
+    """How far the job's own profile says that it is."""
+
+
+class Events:
+    """Writes events, and keeps them for who asks."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE
+        self._turn = Lock()
+        self.seen: list[Event] = []
+
+    def note(
+        self,
+        kind: Kind,
+        digest: str = "",
+        host: str = "",
+        why: str = "",
+        iteration: int | None = None,
+    ) -> None:
+        """Records it; a disk that is full is no reason to stop."""
+        event = Event(time.time(), kind, digest, host, why, iteration)
+        told = {n: v for n, v in _told(event).items() if v not in ("", None)}
+        with self._turn:
+            self.seen.append(event)
+            with suppress(OSError), self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(told, ensure_ascii=False) + "\n")
+
+
+def _told(event: Event) -> dict[str, Any]:
+    return {name: getattr(event, name) for name in Event.__slots__}
+
+
+def read_events(folder: Path, digests: Iterable[str] = ()) -> list[Event]:
+    """What was recorded below the project's *folder*, of all jobs or of those that begin so."""
+    path = folder / "places" / "hosts" / FILE
+    wanted = tuple(digests)
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        raise NotFoundError(
+            f"{path} is not there", cure="nothing has run on hosts yet: zen run --on hosts.toml"
+        ) from None
+    found = []
+    for line in lines:
+        with suppress(ValueError, TypeError):  # the last line of a driver that was killed
+            event = Event(**json.loads(line))
+            if not wanted or event.digest.startswith(wanted):
+                found.append(event)
+    return found

@@ -1,0 +1,254 @@
+"""One host while a driver lives: its connection, what is known of it, and its room."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from threading import Condition, Event, Lock, Thread
+from typing import Any
+
+from zenturio.errors import PlaceError
+from zenturio.execute.hosts.configuration import values_of
+from zenturio.execute.hosts.connection import Answer, Connection, DroppedError, RefusedError
+from zenturio.execute.hosts.machine import Machine, Ways
+from zenturio.expression import Value
+
+_LEAST, _MOST = 0.5, 30.0
+"""Seconds between two attempts to connect: doubled up to the most."""
+_TIDY = 0.2
+"""Seconds between two looks at a job that is to go away."""
+Hear = Callable[[str, dict[str, Any]], None]
+
+
+class Host:
+    """Connected as long as it can be; a thread of its own sees to that, and looks how it is."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        ways: Ways,
+        owner: str,
+        known: Mapping[str, Any],
+        wanted: Callable[[str], bool],
+        changed: Callable[[Host], None],
+    ) -> None:
+        """*known*: facts of an earlier time; *wanted*: whether a job that is there counts.
+
+        *changed* hears, in the host's own thread, when it comes, goes, or is looked at.
+        """
+        self.machine = machine
+        self.name = machine.name
+        self.facts: dict[str, Any] = {**known, **machine.facts}
+        self.up = False
+        self.why = "not reached yet"
+        self.leaving = False
+        """Whether it is no longer among the hosts: it gets nothing new."""
+        self.announced: bool | None = None
+        """What was last said of whether it is up."""
+        self.first = Event()
+        """Set when the first attempt to connect is over."""
+        self.cpus = 0
+        self.memory = 0
+        """What jobs of this driver hold."""
+        self.making: dict[str, Future[Any]] = {}
+        """Files and builds that somebody puts there: others wait for it."""
+        self.turn = Lock()
+        self._ways = ways
+        self._owner = owner
+        self._wanted = wanted
+        self._changed = changed
+        self._ears: dict[str, Callable[[str, dict[str, Any]], None]] = {}
+        self._connection: Connection | None = None
+        self._leftovers: set[str] = set()
+        self._stir = Condition()
+        self._closed = False
+        self._looked = 0.0
+        self._seen = 0.0
+        self._thread = Thread(target=self._keep, name=f"zenturio-{self.name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def slots(self) -> int:
+        """How many experiments of one CPU it takes at a time; 0 if that is not known yet."""
+        return self.machine.slots or int(self.facts.get("cores") or 0)
+
+    @property
+    def free(self) -> int:
+        return self.slots - self.cpus
+
+    def values(self) -> dict[str, Value]:
+        """What expressions may ask of it."""
+        own: dict[str, Value] = {
+            "name": self.name,
+            "address": self.machine.address,
+            "slots": self.slots,
+            "free": self.free,
+        }
+        usual: dict[str, Value] = {"tags": "", "cost": 0.0, "speed": None, "load": None}
+        return {**usual, **values_of(self.facts), **own}
+
+    def fits(self, cpus: int, memory: int) -> bool:
+        """Whether there is room now."""
+        limit = self.facts.get("memory")
+        enough = limit is None or memory + self.memory <= limit
+        return self.up and not self.leaving and cpus <= self.free and enough
+
+    def take(self, cpus: int, memory: int) -> None:
+        self.cpus += cpus
+        self.memory += memory
+
+    def ask(self, do: str, *blobs: bytes, **what: Any) -> Answer:
+        """The host's answer; DroppedError while there is no connection."""
+        connection = self._connection
+        if connection is None:
+            raise DroppedError
+        return connection.ask(do, *blobs, **what)
+
+    def listen(self, token: str, hear: Hear) -> None:
+        """*hear* is told what happens to the job *token*, and to the connection."""
+        self._ears[token] = hear
+
+    def silence(self, token: str) -> None:
+        self._ears.pop(token, None)
+
+    def discard(self, token: str) -> None:
+        """Ends the job *token* and takes it away, as soon as that can be done."""
+        self.silence(token)
+        with self._stir:
+            self._leftovers.add(token)
+            self._stir.notify()
+
+    def tidy(self, seconds: float) -> None:
+        """Waits until everything that was discarded is gone, if the host is there."""
+        end = time.monotonic() + seconds
+        with self._stir:
+            while self._leftovers and self.up and time.monotonic() < end:
+                self._stir.wait(_TIDY)
+
+    def close(self) -> None:
+        """Lets go."""
+        with self._stir:
+            self._closed = True
+            self._stir.notify_all()
+        connection = self._connection
+        if connection is not None:
+            connection.close()
+        self._thread.join()
+
+    # What its own thread does.
+
+    def _keep(self) -> None:
+        pause = _LEAST
+        while not self._closed:
+            if self._connection is None and not self._connect():
+                self.first.set()
+                self._rest(pause)
+                pause = min(pause * 2, _MOST)
+                continue
+            pause = _LEAST
+            self.first.set()
+            if time.monotonic() >= self._looked + self._ways.status:
+                self._look(whole=time.monotonic() >= self._seen + self._ways.exists)
+            self._tidy_up()
+            left = self._looked + self._ways.status - time.monotonic()
+            self._rest(_TIDY if self._leftovers else max(left, 0.0))
+
+    def _rest(self, seconds: float) -> None:
+        with self._stir:
+            if not self._closed and not (self._leftovers and seconds > _TIDY and self.up):
+                self._stir.wait(seconds)
+
+    def _connect(self) -> bool:
+        machine = self.machine
+        try:
+            connection = Connection(
+                machine.words(self._ways.connect),
+                machine.python,
+                machine.folder,
+                self._owner,
+                patience=self._ways.connect,
+                hear=self._heard,
+                dropped=self._lost,
+            )
+        except PlaceError as error:
+            self._tell_why(error)
+            return False
+        self._connection = connection
+        if self._closed:
+            connection.close()
+            return True
+        with suppress(DroppedError, RefusedError):
+            told, _ = connection.ask("hello")
+            self._look(whole=True)
+            self.up, self.why = True, ""
+            self._changed(self)
+            self._sort(told["jobs"])
+        return True
+
+    def _tell_why(self, error: PlaceError) -> None:
+        complaint = error.complaints[0]
+        why = f"{complaint.message} ({complaint.cure})" if complaint.cure else complaint.message
+        if why != self.why:
+            self.why = why
+            self._changed(self)
+
+    def _sort(self, jobs: dict[str, str]) -> None:
+        """Who waits for a job hears how it stands; what nobody wants is ended."""
+        for token, hear in list(self._ears.items()):
+            hear("back", {"state": jobs.get(token, "unknown")})
+        with self._stir:
+            for token in jobs:
+                if token not in self._ears and not self._wanted(token):
+                    self._leftovers.add(token)
+
+    def _look(self, *, whole: bool) -> None:
+        """How it is; and with *whole* what it is, and once how fast."""
+        self._looked = time.monotonic()
+        self._seen = self._looked if whole else self._seen
+        calibrate = whole and self.facts.get("speed") is None
+        told: dict[str, Any] = {}
+        try:
+            told, _ = self.ask("facts", whole=whole, calibrate=calibrate, probe=self.machine.probe)
+        except RefusedError as error:
+            self.why = str(error)  # its probe fails: the rest is known
+            with suppress(DroppedError, RefusedError):
+                told, _ = self.ask("facts", whole=whole, calibrate=calibrate, probe="")
+        except DroppedError:
+            return
+        self.facts = {**self.facts, **told.get("facts", {}), **self.machine.facts}
+        if self.up:
+            self._changed(self)
+
+    def _tidy_up(self) -> None:
+        for token in list(self._leftovers):
+            try:
+                gone = self.ask("remove", token=token)[0]["gone"]
+            except DroppedError:
+                return
+            except RefusedError:
+                gone = True
+            if gone:
+                with self._stir:
+                    self._leftovers.discard(token)
+                    self._stir.notify_all()
+
+    # What the connection's thread does.
+
+    def _heard(self, event: dict[str, Any]) -> None:
+        hear = self._ears.get(event["token"])
+        if hear is not None:
+            hear(event["event"], event)
+
+    def _lost(self, connection: Connection) -> None:
+        if self._connection is not connection:
+            return
+        self._connection = None
+        self.up = False
+        self.why = "the connection was lost"
+        for hear in list(self._ears.values()):
+            hear("dropped", {})
+        self._changed(self)
+        with self._stir:
+            self._stir.notify()

@@ -1,0 +1,58 @@
+"""An experiment on its way through hosts."""
+
+from __future__ import annotations
+
+import time
+from queue import SimpleQueue
+from typing import Any
+
+from zenturio.execute.hosts.choosing import Wants
+from zenturio.execute.hosts.profile import Profile
+from zenturio.execute.task import Task
+from zenturio.experiment import Experiment
+
+
+class Job(Task):
+    """The future of an experiment, what it wants, and what has become of it so far."""
+
+    def __init__(self, experiment: Experiment, slots: int, wants: Wants) -> None:
+        super().__init__(experiment, max(slots, 1))
+        self.wants = wants
+        self.profile = Profile()
+        """Of the attempt that runs."""
+        self.news: SimpleQueue[tuple[str, dict[str, Any]]] = SimpleQueue()
+        self.moves = 0
+        """How often it moved because that was better."""
+        self.began = time.time()
+        self.host = ""
+        """Where it is, or was last."""
+        self._avoided: dict[str, float] = {}
+        self.left_at = 0.0
+        """Since when it is on its way to another host; 0 where it is not."""
+        self.kill = self.stop
+
+    @property
+    def digest(self) -> str:
+        return self.experiment.digest
+
+    def stop(self) -> None:
+        """Tells whoever sees to it that it is to end."""
+        self.news.put(("cancel", {}))
+
+    def cancel_waiting(self) -> bool:
+        """Cancels it if it was never begun."""
+        if self.running() or self.done():
+            return self.done()
+        self.cancel()
+        return self.set_running_or_notify_cancel() is False
+
+    def hear(self, kind: str, event: dict[str, Any]) -> None:
+        """From any thread: something happened to it, or to its host."""
+        self.news.put((kind, event))
+
+    def avoid(self, host: str, seconds: float) -> None:
+        """It is not to go back to *host* for a while."""
+        self._avoided[host] = time.monotonic() + seconds
+
+    def avoids(self, host: str) -> bool:
+        return self._avoided.get(host, 0.0) > time.monotonic()

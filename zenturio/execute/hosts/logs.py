@@ -1,0 +1,29 @@
+"""Streams as they come from a host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from zenturio.experiment import Log
+
+KEPT = 2**16
+"""Of each stream, so many bytes at its beginning and at its end are recorded."""
+
+
+def logs_of(sizes: Sequence[int], blobs: Sequence[bytes]) -> tuple[Log, Log]:
+    """Both streams, from the sizes and the four parts of a reply."""
+    out_head, out_tail, err_head, err_tail = blobs
+    return _log(out_head, out_tail, sizes[0]), _log(err_head, err_tail, sizes[1])
+
+
+def trimmed(log: Log) -> Log:
+    """As much of a stream as is recorded."""
+    if not log.tail and len(log.head) <= 2 * KEPT:
+        return log
+    return Log(log.head[:KEPT], (log.tail or log.head)[-KEPT:], log.size)
+
+
+def _log(head: bytes, tail: bytes, size: int) -> Log:
+    if tail and len(head) + len(tail) == size:
+        return Log(head + tail, b"", size)
+    return Log(head, tail, size)

@@ -1,0 +1,121 @@
+"""Files on their way: shared ones to a host, once; those of an attempt back to here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, wait
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+from zenturio.errors import PlaceError
+from zenturio.execute.filing import checked
+from zenturio.execute.hosts.connection import RefusedError
+from zenturio.execute.hosts.host import Host
+from zenturio.execute.hosts.site import Site
+from zenturio.experiment import Filed
+from zenturio.experiment.identity import content_digest
+
+_PIECE = 2**20
+"""Bytes that go at a time: others use the connection between two pieces."""
+_MOST = 64 * 2**20
+"""Bytes of a file that is wanted whole in memory."""
+_LOOK = 0.2
+"""Seconds between two looks at whether one is to stop waiting."""
+T = TypeVar("T")
+Stopped = Callable[[], None]
+"""Raises what is to end the waiting."""
+
+
+def stage(host: Host, filed: Filed, content: bytes | None, stopped: Stopped) -> str:
+    """The name under which a shared file is at the host; brought there if it is not."""
+    digest = filed.digest if content is None else content_digest(content).hex()
+    name = digest + ("x" if filed.mode & 0o111 else "")
+    once(host, name, lambda: _ship(host, name, filed, content), stopped)
+    return name
+
+
+def once(host: Host, name: str, make: Callable[[], T], stopped: Stopped) -> T:
+    """What *make* makes at the host, once for all; who comes later waits for it.
+
+    Where it could not be made the next one tries again.
+    """
+    while True:
+        with host.turn:
+            known = host.making.get(name)
+            future: Future[T] = known or Future()
+            host.making[name] = future
+        if known is None:
+            return _made(host, name, make, future)
+        while not known.done():
+            stopped()
+            wait((known,), _LOOK)
+        if known.exception() is None:
+            return future.result()
+
+
+def _made(host: Host, name: str, make: Callable[[], T], future: Future[T]) -> T:
+    try:
+        found = make()
+    except BaseException as error:
+        with host.turn:
+            del host.making[name]
+        future.set_exception(error)
+        raise
+    future.set_result(found)
+    return found
+
+
+def _ship(host: Host, name: str, filed: Filed, content: bytes | None) -> None:
+    told, _ = host.ask("missing", digests=[name])
+    if not told["missing"]:
+        return
+    if content is None:
+        assert filed.original is not None
+        content = filed.original.read_bytes()
+        if content_digest(content).hex() != filed.digest:
+            raise PlaceError(
+                f"{filed.original} is not what it was when the study began",
+                cure="run the study again: it is another experiment now",
+            )
+    for offset in range(0, max(len(content), 1), _PIECE):
+        piece = content[offset : offset + _PIECE]
+        last = offset + _PIECE >= len(content)
+        host.ask("put", piece, digest=name, offset=offset, mode=filed.mode, last=last)
+
+
+def fetch(site: Site, path: str, size: int = _MOST) -> bytes:
+    """The bytes of a file of the attempt; none where it is not there, or no plain file."""
+    parts = []
+    offset = 0
+    with suppress(RefusedError):
+        while offset < size:
+            _, (piece,) = site.ask(
+                "read", path=path, offset=offset, length=min(_PIECE, size - offset)
+            )
+            if not piece:
+                break
+            parts.append(piece)
+            offset += len(piece)
+    return b"".join(parts)
+
+
+def fetch_all(site: Site, patterns: Iterable[str], target: Path) -> list[str]:
+    """Brings the files that match *patterns* to below *target*; their paths."""
+    wanted = list(patterns)
+    if not wanted:
+        return []
+    told, _ = site.ask("found", patterns=wanted)
+    for path, size, mode in told["files"]:
+        place = target / checked(path)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        draft = place.with_name(f".{place.name}.draft")
+        with draft.open("wb") as file:
+            for offset in range(0, size, _PIECE):
+                length = min(_PIECE, size - offset)
+                _, (piece,) = site.ask("read", path=path, offset=offset, length=length)
+                file.write(piece)
+        draft.chmod(mode | 0o600)
+        os.replace(draft, place)  # noqa: PTH105
+    return [path for path, _, _ in told["files"]]

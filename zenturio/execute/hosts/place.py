@@ -1,0 +1,257 @@
+"""
+Machines that one reaches over SSH, as a place for experiments.
+
+What runs there outlives the connection, and the driver: a study that is resumed finds its
+experiments again, by their digests, wherever they run or have ended.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Event, Lock, Thread, current_thread
+from time import monotonic
+from types import TracebackType
+from typing import Any, Self
+
+from zenturio.errors import PlaceError
+from zenturio.execute.filing import disk
+from zenturio.execute.hosts.agent import Agent, Desk
+from zenturio.execute.hosts.broker import Broker
+from zenturio.execute.hosts.choosing import Wants
+from zenturio.execute.hosts.configuration import Configuration, read_configuration
+from zenturio.execute.hosts.events import Events
+from zenturio.execute.hosts.host import Host
+from zenturio.execute.hosts.job import Job
+from zenturio.execute.hosts.journal import Journal
+from zenturio.execute.hosts.judging import Judge
+from zenturio.execute.hosts.machine import Machine
+from zenturio.execute.hosts.stages import Stages
+from zenturio.execute.workspace import Keep
+from zenturio.experiment import Experiment, Outcome
+from zenturio.search.settings import setting
+
+_CLOSING = 20.0
+"""Seconds within which what runs is ended, at the most."""
+
+
+@dataclass(frozen=True)
+class HostsSettings:
+    """What can be set in zenturio.toml; all else stands in the file of hosts."""
+
+    file: str = setting("hosts.toml", "the file that tells which hosts there are")
+
+
+_USUAL = HostsSettings()
+
+
+class Hosts:
+    """Runs experiments on the hosts of a file; in the project, *folder* remembers where."""
+
+    Options = HostsSettings
+
+    def __init__(
+        self,
+        folder: Path = Path(".zenturio"),
+        jobs: int | None = None,
+        *,
+        keep: Keep = "never",  # noqa: ARG002 - folders at hosts never stay
+        pin: bool = False,  # noqa: ARG002 - hosts pin nothing
+        options: HostsSettings = _USUAL,
+        configuration: Configuration | None = None,
+        stages: Stages | None = None,
+    ) -> None:
+        """*jobs* at once, at all hosts together: as many as they have slots, if none is said."""
+        self._configuration = configuration or read_configuration(Path(options.file))
+        self.ways = self._configuration.ways
+        self._folder = folder.absolute()
+        self._journal = Journal(folder)
+        self.events = Events(self._journal.folder)
+        self._broker = Broker(self.ways, jobs, self._begin)
+        self._agents: set[Thread] = set()
+        self._turn = Lock()
+        self._closed = Event()
+        self._known = _read_facts(self._journal.folder)
+        self._desk = Desk(
+            self.ways,
+            stages or Stages.of(self.ways),
+            self._journal,
+            self.events,
+            Judge(self._folder / "outputs"),
+            self._broker,
+        )
+        self._meet(self._configuration.discovered())
+        if self.ways.discover:
+            Thread(target=self._discover, name="zenturio-discovery", daemon=True).start()
+        try:
+            self.slots = self._slots(jobs)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def hosts(self) -> list[Host]:
+        """All hosts, with what is known of them."""
+        return self._broker.hosts
+
+    def submit(self, experiment: Experiment) -> Future[Outcome]:
+        """Takes an experiment; one that an earlier driver began goes on, or has ended already."""
+        wants = Wants.of(experiment, self.ways.require, self.ways.rank)
+        job = Job(experiment, max(host.slots for host in self.hosts), wants)
+        if self._closed.is_set():
+            job.set_exception(PlaceError("this place is closed"))
+            return job
+        refusal = self._broker.refusal(job)
+        if refusal is not None:
+            job.set_exception(refusal)
+        elif not self._adopted(job):
+            self.events.note("submitted", job.digest)
+            self._broker.put(job)
+        return job
+
+    def close(self) -> None:
+        """Kills what runs, cancels what waits, and lets go of the hosts."""
+        self._close(forget=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Outcomes that may not have been recorded are kept: the next driver finds them."""
+        self._close(forget=kind is None)
+
+    def check(self) -> Iterable[str]:
+        """What is wrong with hosts, in words."""
+        for host in self.hosts:
+            if not host.up or host.why:
+                yield f"{host.name}: {host.why}"
+
+    def suspend(self, digest: str, *, resume: bool = False) -> bool:
+        """Stops the processes of a running experiment, or lets them go on; whether it runs."""
+        attempt = self._journal.attempt(digest)
+        host = self._broker.host(attempt.host) if attempt else None
+        if attempt is None or host is None:
+            return False
+        host.ask("signal", token=attempt.token, signal="CONT" if resume else "STOP")
+        return True
+
+    def _meet(self, machines: Iterable[Machine]) -> None:
+        """New machines become hosts; those that are gone get nothing more."""
+        named = {machine.name: machine for machine in machines}
+        for host in self.hosts:
+            host.leaving = host.name not in named
+        for name in named.keys() - {host.name for host in self.hosts}:
+            machine = named[name]
+            known = self._known.get(name, {})
+            known = known if known.get("address") == machine.address else {}
+            self._broker.add(
+                Host(
+                    machine, self.ways, self._journal.owner, known, self._journal.counts,
+                    self._changed,
+                )
+            )  # fmt: skip
+
+    def _slots(self, jobs: int | None) -> int:
+        """How many at once; PlaceError where no host can be reached."""
+        end = monotonic() + 3 * self.ways.connect
+        for host in self.hosts:
+            host.first.wait(max(end - monotonic(), 0.0))
+        if not any(host.up for host in self.hosts):
+            why = "\n".join(f"{host.name}: {host.why}" for host in self.hosts)
+            raise PlaceError("no host can be reached", cure=why)
+        slots = sum(host.slots for host in self.hosts)
+        return max(min(slots, jobs or slots), 1)
+
+    def _adopted(self, job: Job) -> bool:
+        """Whether an earlier driver has begun it: then it goes on from there."""
+        outcome = self._journal.outcome(job.digest)
+        if outcome is not None:
+            job.set_running_or_notify_cancel()
+            self.events.note("adopted", job.digest, outcome.host, "ended")
+            job.set_result(replace(outcome, attempt=1))
+            return True
+        attempt = self._journal.attempt(job.digest)
+        host = self._broker.host(attempt.host) if attempt else None
+        if host is None:
+            self._journal.forget(job.digest)
+            return False
+        job.set_running_or_notify_cancel()
+        self._broker.adopt(job, host)
+        return True
+
+    def _begin(self, job: Job, host: Host) -> None:
+        """An agent for an attempt, in a thread of its own."""
+        agent = Agent(self._desk, job, host)
+        thread = Thread(target=self._run, args=(agent,), name="zenturio-agent", daemon=True)
+        with self._turn:
+            self._agents.add(thread)
+            thread.start()
+
+    def _run(self, agent: Agent) -> None:
+        try:
+            agent.run()
+        finally:
+            with self._turn:
+                self._agents.discard(current_thread())
+
+    def _changed(self, host: Host) -> None:
+        """Heard in the host's thread."""
+        if host.announced != host.up:
+            host.announced = host.up
+            self.events.note("up" if host.up else "down", host=host.name, why=host.why)
+        self._broker.changed()
+
+    def _discover(self) -> None:
+        while not self._closed.wait(self.ways.exists):
+            with suppress(PlaceError):  # as it was, then
+                self._meet(self._configuration.discovered())
+                self._broker.changed()
+
+    def _close(self, *, forget: bool) -> None:
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        waiting, running = self._broker.close()
+        for job in waiting:
+            self._desk.take_off(job)
+        for job in running:
+            job.cancel()
+        end = monotonic() + _CLOSING
+        for thread in list(self._agents):
+            thread.join(max(end - monotonic(), 0.0))
+        for host in self.hosts:
+            host.tidy(max(end - monotonic(), 0.0))
+        with suppress(OSError):
+            _write_facts(self._journal.folder, self.hosts)
+        for host in self.hosts:
+            host.close()
+        if forget:
+            self._journal.forget_delivered()
+
+
+def _read_facts(folder: Path) -> dict[str, Any]:
+    """What was known of hosts when a driver was there before."""
+    try:
+        found = json.loads((folder / "facts.json").read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _write_facts(folder: Path, hosts: Iterable[Host]) -> None:
+    with disk(folder):
+        known = _read_facts(folder)
+        for host in hosts:
+            known[host.name] = {**host.facts, "address": host.machine.address}
+        draft = folder / ".facts.json"
+        draft.write_text(json.dumps(known))
+        draft.replace(folder / "facts.json")

@@ -1,0 +1,59 @@
+"""An attempt's folder at its host, filled in one message; what is large was brought before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from zenturio.execute.filing import checked
+from zenturio.execute.hosts.moving import stage
+from zenturio.execute.hosts.site import Site, asks, filled
+from zenturio.experiment import Filed
+
+LARGE = 2**20
+"""Files beyond so many bytes are staged once for each host, and shared."""
+
+
+def prepare(site: Site, files: Iterable[Filed], build: str | None) -> None:
+    """Fills the attempt's folder with *files*, those of a build, and those to go on from."""
+    small: dict[str, tuple[int, bytes]] = {}
+    shared: list[list[Any]] = []
+    for filed in files:
+        path = checked(filed.path)
+        content, original = filed.content, filed.original
+        if content is None and original is not None and not filed.digest:
+            content = original.read_bytes()
+        if content is not None and len(content) <= LARGE:
+            small[path] = (filed.mode, content)
+        else:
+            shared.append([path, filed.mode, stage(site.host, filed, content, site.stopped)])
+    again = _files(site.restart)
+    for path in again:
+        source = site.restart / path
+        small[path] = (source.stat().st_mode & 0o777, source.read_bytes())
+    site.ask(
+        "prepare",
+        *[content for _, content in small.values()],
+        files=[[path, mode] for path, (mode, _) in small.items()],
+        shared=[each for each in shared if each[0] not in small],
+        build=build,
+        over=again,
+    )
+
+
+def suits(path: str, site: Site) -> bool:
+    """Whether a file is for this host: of the variants of a file, only its own."""
+    facts = site.host.values()
+    for variant in site.ways.variants:
+        if fnmatchcase(path, asks(variant)):
+            return fnmatchcase(path, filled(variant, facts))
+    return True
+
+
+def _files(folder: Path) -> list[str]:
+    if not folder.is_dir():
+        return []
+    found = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    return sorted(path.relative_to(folder).as_posix() for path in found)

@@ -1,0 +1,72 @@
+"""
+What a program says of its own progress, and whether it keeps its performance contract.
+
+A line of JSON in ``$ZEN_PROFILE`` for each iteration::
+
+    {"iteration": 3, "seconds": 0.8, "of": 40}
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+_USUAL = 3
+"""Iterations whose median is what one takes, once there are so many."""
+
+
+@dataclass
+class Profile:
+    """The iterations of one attempt."""
+
+    seconds: list[float] = field(default_factory=list)
+    iteration: int = 0
+    of: int | None = None
+    told: int = 0
+    """Bytes that were heard, so that an attachment goes on behind them."""
+
+    def hear(self, text: str, told: int) -> None:
+        """Lines as they come; what is no line of a profile says nothing."""
+        self.told = told
+        for line in text.splitlines():
+            try:
+                said = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(said, dict):
+                self._take(said)
+
+    def _take(self, said: dict[str, Any]) -> None:
+        seconds, iteration, of = said.get("seconds"), said.get("iteration"), said.get("of")
+        if isinstance(seconds, int | float) and seconds >= 0:
+            self.seconds.append(float(seconds))
+        self.iteration = iteration if isinstance(iteration, int) else self.iteration + 1
+        self.of = of if isinstance(of, int) and of > 0 else self.of
+
+    @property
+    def usual(self) -> float | None:
+        """What an iteration takes here as long as nothing disturbs it."""
+        before = self.seconds[:-1]
+        return median(before[:_USUAL]) if before else None
+
+    @property
+    def now(self) -> float | None:
+        """What the last iteration took."""
+        return self.seconds[-1] if self.seconds else None
+
+    @property
+    def left(self) -> int | None:
+        """How many iterations are to come, if that is known."""
+        return None if self.of is None else max(self.of - self.iteration, 0)
+
+    def broken(self, contract: float) -> bool:
+        """Whether the last iteration took longer by more than that part than is usual."""
+        usual, now = self.usual, self.now
+        return (
+            bool(contract)
+            and usual is not None
+            and now is not None
+            and now > usual * (1 + contract)
+        )

@@ -1,0 +1,244 @@
+"""
+The host's end of a connection: does what is asked, and tells what happens.
+
+Requests and replies carry a number; events carry none. When the input ends, so does this process,
+and nothing else: jobs have keepers of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from zenturio.execute import tree, wire
+from zenturio.execute.hosts.remote import facts, keeper
+from zenturio.execute.hosts.remote.store import Store, remove
+from zenturio.execute.hosts.remote.watching import Watched
+from zenturio.execute.matching import found
+from zenturio.experiment.inside import OutsideError, open_inside
+
+GREETING = b"zenturio agent\n"
+_TICK = 0.1
+"""Seconds between two looks at what jobs write, while any runs."""
+_PATIENCE = 10.0
+"""Seconds that a command may take which is run for its answer."""
+Answer = tuple[dict[str, Any], list[bytes]]
+
+
+class Serve:
+    """Serves one driver through a pair of descriptors."""
+
+    def __init__(self, folder: Path, owner: str, requests: int = 0, replies: int = 1) -> None:
+        self._store = Store(folder, owner)
+        self._folder = folder
+        self._requests = requests
+        self._replies = replies
+        self._watched: dict[str, Watched] = {}
+        self._poll = select.poll()
+        self._poll.register(requests, select.POLLIN)
+        self._ways: dict[str, Callable[[dict[str, Any], list[bytes]], Answer]] = {
+            "hello": self._hello, "facts": self._facts, "command": self._command,
+            "missing": self._missing, "put": self._put, "prepare": self._prepare,
+            "start": self._start, "watch": self._watch, "state": self._state,
+            "cancel": self._cancel, "signal": self._signal, "reply": self._reply,
+            "found": self._found, "read": self._read, "built": self._built,
+            "remove": self._remove,
+        }  # fmt: skip
+
+    def serve(self) -> None:
+        """Until the driver goes."""
+        while True:
+            ready = {descriptor for descriptor, _ in self._poll.poll(self._wait())}
+            if self._requests in ready:
+                request = wire.receive(self._requests)
+                if request is None:
+                    return
+                self._do(request)
+            self._look(ready)
+
+    def _wait(self) -> float | None:
+        return _TICK * 1000 if self._watched else None
+
+    def _look(self, ready: set[int]) -> None:
+        """Tells what jobs have written, and which have ended."""
+        for watched in list(self._watched.values()):
+            state = ""
+            if watched.descriptor in ready or watched.descriptor < 0 or not ready:
+                state = watched.over()
+            if not ready or state:
+                for event in watched.news():
+                    wire.send(self._replies, event)
+            if state:
+                self._unwatch(watched)
+                wire.send(self._replies, {"event": "over", "token": watched.token, "state": state})
+
+    def _do(self, request: dict[str, Any]) -> None:
+        lengths = request.get("lengths", [])
+        blobs = [wire.read_exactly(self._requests, length) or b"" for length in lengths]
+        try:
+            answer, parts = self._ways[request["do"]](request, blobs)
+        except (OSError, ValueError, OutsideError, subprocess.SubprocessError) as error:
+            answer, parts = {"error": str(error) or type(error).__name__}, []
+        answer = {**answer, "id": request["id"], "lengths": list(map(len, parts))}
+        wire.send(self._replies, answer, *parts)
+
+    def _hello(self, _request: dict[str, Any], _blobs: list[bytes]) -> Answer:
+        """Where the folder is, and which jobs there are."""
+        jobs = {token: self._store.job(token).state() for token in self._store.tokens()}
+        return {"folder": str(self._folder), "jobs": jobs}, []
+
+    def _facts(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
+        told: dict[str, Any] = facts.how_is(str(self._folder))
+        if request["whole"]:
+            told.update(facts.what_is())
+        if request["calibrate"]:
+            told["speed"] = facts.speed()
+        if request["probe"]:
+            told.update(self._probed(request["probe"]))
+        return {"facts": told}, []
+
+    def _probed(self, command: str) -> dict[str, Any]:
+        """What a command of the host's owner says of it: a JSON object."""
+        said = json.loads(self._said(command).stdout or b"{}")
+        if not isinstance(said, dict):
+            raise ValueError(  # noqa: TRY004 - what a command says is a value
+                f"the probe {command!r} says no JSON object"
+            )
+        return said
+
+    def _said(self, command: str) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            ["/bin/sh", "-c", command],
+            cwd=self._folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PATIENCE,
+            check=False,
+        )
+
+    def _command(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
+        done = self._said(request["command"])
+        return {"status": done.returncode}, [done.stdout, done.stderr]
+
+    def _missing(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
+        """Which of the shared files are not here."""
+        absent = [each for each in request["digests"] if not self._store.staged(each).exists()]
+        return {"missing": absent}, []
+
+    def _put(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
+        digest, offset, mode = request["digest"], request["offset"], request["mode"]
+        self._store.put(digest, offset, blobs[0], mode, last=request["last"])
+        return {}, []
+
+    def _prepare(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
+        """A folder for a job; told where it is."""
+        job = self._store.job(request["token"])
+        if job.held():
+            raise ValueError(f"{request['token']} runs")
+        self._store.prepare(job, request, blobs)
+        return {"folder": str(job.folder)}, []
+
+    def _start(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
+        """Starts a job; one that runs or has ended already is only watched: asked twice is once."""
+        job = self._store.job(request["token"])
+        state = job.state()
+        if state == "unknown":
+            raise ValueError(f"{request['token']} is not prepared")
+        if state == "prepared":
+            keeper.start(job, request["request"])
+        return self._watch(request, [])
+
+    def _watch(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
+        token = request["token"]
+        self._unwatch(self._watched.get(token))
+        watched = Watched(token, self._store.job(token), request.get("told", 0))
+        self._watched[token] = watched
+        if watched.descriptor >= 0:
+            self._poll.register(watched.descriptor, select.POLLIN)
+        return {"state": watched.job.state()}, []
+
+    def _unwatch(self, watched: Watched | None) -> None:
+        if watched is None:
+            return
+        del self._watched[watched.token]
+        if watched.descriptor >= 0:
+            self._poll.unregister(watched.descriptor)
+        watched.close()
+
+    def _state(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
+        return {"state": self._store.job(request["token"]).state()}, []
+
+    def _cancel(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
+        keeper.cancel(self._store.job(request["token"]))
+        return {}, []
+
+    def _signal(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
+        """STOP or CONT for all that a job runs."""
+        job = self._store.job(request["token"])
+        number = {"STOP": signal.SIGSTOP, "CONT": signal.SIGCONT}[request["signal"]]
+        if job.held():
+            tree.send(tree.below(int(job.lock.read_text())), number)
+        return {}, []
+
+    def _reply(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
+        """How a job ended, as its keeper saw it; and shared files that it wrote to."""
+        job = self._store.job(request["token"])
+        with job.reply.open("rb") as file:
+            told = wire.receive(file.fileno())
+            lengths = told["lengths"] if told else []
+            blobs = [wire.read_exactly(file.fileno(), length) or b"" for length in lengths]
+        return {"reply": told, "spoilt": bool(job.spoilt())}, blobs
+
+    def _found(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
+        """The plain files of a job's folder that match patterns: path, size and mode."""
+        folder = self._store.job(request["token"]).folder
+        files = []
+        for path in found(str(folder), request["patterns"]):
+            with suppress(OSError):
+                look = (folder / path).lstat()
+                files.append([path, look.st_size, look.st_mode & 0o777])
+        return {"files": files}, []
+
+    def _read(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
+        """A piece of a file of a job's folder, to which no link leads."""
+        folder = self._store.job(request["token"]).folder
+        descriptor = open_inside(folder, request["path"])
+        with os.fdopen(descriptor, "rb") as file:
+            file.seek(request["offset"])
+            return {}, [file.read(request["length"])]
+
+    def _built(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
+        """Whether a build is here; with a token, what that job left is the build."""
+        if "token" in request:
+            self._store.keep_build(self._store.job(request["token"]), request["digest"])
+        return {"built": self._store.is_built(request["digest"])}, []
+
+    def _remove(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
+        """Ends a job, and takes all of it away; told whether it is gone."""
+        job = self._store.job(request["token"])
+        self._unwatch(self._watched.get(request["token"]))
+        if job.held():
+            keeper.cancel(job)
+            return {"gone": False}, []
+        keeper_lost = job.lock.exists() and not job.reply.exists()
+        if keeper_lost:
+            keeper.clear(job)
+        remove(job.path)
+        return {"gone": True}, []
+
+
+def main() -> None:
+    """``serve FOLDER OWNER``: through standard input and output."""
+    folder = Path(sys.argv[1]).expanduser().absolute()
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    os.write(1, GREETING)
+    with suppress(BrokenPipeError):
+        Serve(folder, sys.argv[2]).serve()

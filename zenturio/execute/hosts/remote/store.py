@@ -1,0 +1,237 @@
+"""
+Where things are on a host::
+
+    FOLDER/files/DIGEST               a shared file, staged once, read-only
+    FOLDER/builds/DIGEST/             what a build left
+    FOLDER/jobs/OWNER/TOKEN/folder/   where a job runs
+                            lock      held by its keeper while it lives
+                            control   a pipe through which it is cancelled
+                            reply     how it ended: there when it has
+
+A file is copied into a folder, or cloned where the file system can; a large one that cannot be
+cloned is linked, and looked at behind the run, for root may write to what is read-only.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+SMALL = 2**20
+"""Files up to so many bytes are copied."""
+_FICLONE = 0x40049409
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+Look = tuple[str, int, int, int]
+"""A path that is shared, and the inode, size and time of change that it had."""
+
+
+class Job:
+    """The folder of one attempt, which its token names."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.folder = path / "folder"
+        self.lock = path / "lock"
+        self.control = path / "control"
+        self.reply = path / "reply"
+        self.shared = path / "shared.json"
+
+    def state(self) -> str:
+        """``ended``, ``running``, ``lost`` (its keeper died), ``prepared``, or ``unknown``."""
+        if self.reply.exists():
+            return "ended"
+        if self.held():
+            return "running"
+        if self.lock.exists():
+            return "ended" if self.reply.exists() else "lost"  # it may have ended meanwhile
+        return "prepared" if self.folder.is_dir() else "unknown"
+
+    def held(self) -> bool:
+        """Whether a keeper lives."""
+        try:
+            lock = os.open(self.lock, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(lock)
+        return False
+
+    def spoilt(self) -> list[str]:
+        """Shared files that this job wrote to; they are taken away."""
+        try:
+            looks: list[Look] = [tuple(each) for each in json.loads(self.shared.read_bytes())]
+        except (OSError, ValueError):
+            return []
+        found = [path for path, *look in looks if _look(path) != tuple(look)]
+        for path in found:
+            _forget(Path(path))
+        return found
+
+
+class Store:
+    """The folder of all of this on a host."""
+
+    def __init__(self, folder: Path, owner: str) -> None:
+        self.folder = folder
+        self._files = folder / "files"
+        self._builds = folder / "builds"
+        self._jobs = folder / "jobs" / owner
+        for each in (self._files, self._builds, self._jobs):
+            each.mkdir(parents=True, exist_ok=True)
+
+    def job(self, token: str) -> Job:
+        return Job(self._jobs / _name(token))
+
+    def tokens(self) -> list[str]:
+        return sorted(path.name for path in self._jobs.iterdir())
+
+    def staged(self, digest: str) -> Path:
+        return self._files / _name(digest)
+
+    def put(self, digest: str, offset: int, content: bytes, mode: int, *, last: bool) -> None:
+        """A piece of a shared file, which is there when its *last* piece is."""
+        draft = self._files / f".{_name(digest)}.{os.getpid()}"
+        with draft.open("r+b" if offset else "wb") as file:
+            file.seek(offset)
+            file.write(content)
+        if last:
+            draft.chmod(0o555 if mode & 0o111 else 0o444)
+            draft.replace(self.staged(digest))
+
+    def is_built(self, digest: str) -> bool:
+        return (self._builds / _name(digest)).is_dir()
+
+    def keep_build(self, job: Job, digest: str) -> None:
+        """What *job* left in its folder is the build, if nobody else was faster."""
+        for name in job.folder.glob(".zen-*"):
+            name.unlink()
+        for path in _plain(job.folder):
+            path.chmod(path.stat().st_mode & 0o555)
+        with suppress(OSError):  # it is there already
+            job.folder.rename(self._builds / _name(digest))
+
+    def prepare(self, job: Job, message: dict[str, Any], blobs: list[bytes]) -> None:
+        """A folder with all files of the job; one that stands there already is made anew."""
+        remove(job.path)
+        job.folder.mkdir(parents=True)
+        looks: list[Look] = []
+        given = {path for path, _ in message["files"]} | {path for path, *_ in message["shared"]}
+        if message["build"]:
+            made = self._builds / _name(message["build"])
+            given -= set(self._put_build(made, job.folder, looks)) - set(message["over"])
+        for (path, mode), content in zip(message["files"], blobs):  # noqa: B905 - Python 3.9
+            if path in given:
+                _write(_target(job.folder, path), content, mode)
+        for path, mode, digest in message["shared"]:
+            if path in given:
+                _share(self.staged(digest), _target(job.folder, path), mode, looks)
+        if looks:
+            job.shared.write_text(json.dumps(looks))
+
+    def _put_build(self, made: Path, folder: Path, looks: list[Look]) -> Iterator[str]:
+        """The files of a build; their names, which are the build's from now on."""
+        for root, folders, names in os.walk(made):
+            for name in [*names, *(each for each in folders if Path(root, each).is_symlink())]:
+                source = Path(root, name)
+                path = source.relative_to(made).as_posix()
+                target = _target(folder, path)
+                if source.is_symlink():
+                    target.symlink_to(os.readlink(source))  # noqa: PTH115 - the text itself
+                else:
+                    _share(source, target, source.stat().st_mode | 0o200, looks)
+                yield path
+
+
+def remove(folder: Path) -> None:
+    """Takes a folder away with all that is in it, whatever its mode; links are not followed."""
+    for path, folders, _ in os.walk(folder, followlinks=False):
+        for each in folders:
+            inside = Path(path, each)
+            with suppress(OSError):
+                if not stat.S_ISLNK(inside.lstat().st_mode):
+                    inside.chmod(0o700)
+    with suppress(OSError):
+        folder.chmod(0o700)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _name(text: str) -> str:
+    """*text* if it can be the name of a file, and of nothing else."""
+    if not text or text.startswith(".") or not text.replace("-", "").isalnum():
+        raise ValueError(f"{text!r} is no name")
+    return text
+
+
+def _target(folder: Path, path: str) -> Path:
+    """Where *path* goes, inside *folder*; the folders above it are there."""
+    if not path or path.startswith("/") or ".." in path.split("/"):
+        raise ValueError(f"{path!r} leads out of the experiment's folder")
+    target = folder / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return target
+
+
+def _write(target: Path, content: bytes, mode: int) -> None:
+    with suppress(FileNotFoundError):
+        target.unlink()
+    with os.fdopen(os.open(target, _NEW, mode & 0o777), "wb") as file:
+        file.write(content)
+        os.fchmod(file.fileno(), mode & 0o777)
+
+
+def _share(source: Path, target: Path, mode: int, looks: list[Look]) -> None:
+    if source.stat().st_size <= SMALL:
+        _write(target, source.read_bytes(), mode)
+    elif not _clone(source, target, mode):
+        target.symlink_to(source)
+        looks.append((str(source), *_look(source)))
+
+
+def _clone(source: Path, target: Path, mode: int) -> bool:
+    """A copy on write (btrfs, XFS, bcachefs); false where there is no such thing."""
+    with source.open("rb") as file:
+        descriptor = os.open(target, _NEW, mode & 0o777)
+        try:
+            fcntl.ioctl(descriptor, _FICLONE, file.fileno())
+        except OSError:
+            target.unlink()
+            return False
+        finally:
+            os.close(descriptor)
+    return True
+
+
+def _look(path: str | Path) -> tuple[int, int, int]:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - a text as often as a path
+    except OSError:
+        return (0, 0, 0)
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _forget(path: Path) -> None:
+    """A shared file, or the build in which it is."""
+    for above in path.parents:
+        if above.parent.name == "builds":
+            remove(above)
+            return
+    path.unlink(missing_ok=True)
+
+
+def _plain(folder: Path) -> Iterator[Path]:
+    for root, _, names in os.walk(folder):
+        for name in names:
+            path = Path(root, name)
+            if path.is_file() and not path.is_symlink():
+                yield path

@@ -1,0 +1,65 @@
+"""What is seen of a job while it runs: that it ended, how far it is, what it asks for."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import Any
+
+from zenturio.execute.hosts.remote import keeper
+from zenturio.execute.hosts.remote.store import Job
+
+_MOST = 1 << 16
+"""Bytes of a profile that are told at a time."""
+
+
+class Watched:
+    """One job that somebody wants to hear of."""
+
+    def __init__(self, token: str, job: Job, told: int = 0) -> None:
+        """*told*: bytes of the profile that are known already."""
+        self.token = token
+        self.job = job
+        self.descriptor = -1
+        self._profile = job.folder / keeper.FILES[keeper.PROFILE]
+        self._demands = job.folder / keeper.FILES[keeper.DEMANDS]
+        self._told = told
+        self._asked: tuple[int, int] | None = None
+        with suppress(OSError, ValueError, AttributeError):
+            self.descriptor = os.pidfd_open(int(job.lock.read_text()))
+
+    def news(self) -> list[dict[str, Any]]:
+        """New lines of the profile, and requirements that were written anew."""
+        found: list[dict[str, Any]] = []
+        with suppress(OSError):
+            if self._profile.stat().st_size > self._told:
+                found += self._progress()
+        with suppress(OSError):
+            look = self._demands.stat()
+            if (look.st_mtime_ns, look.st_size) != self._asked:
+                self._asked = (look.st_mtime_ns, look.st_size)
+                text = self._demands.read_text("utf-8", "replace")[:_MOST]
+                found.append({"event": "demands", "token": self.token, "text": text})
+        return found
+
+    def _progress(self) -> list[dict[str, Any]]:
+        with self._profile.open("rb") as file:
+            file.seek(self._told)
+            lines, end, _ = file.read(_MOST).rpartition(b"\n")
+        if not end:
+            return []  # the line is not whole yet
+        self._told += len(lines) + 1
+        text = lines.decode("utf-8", "replace")
+        return [{"event": "profile", "token": self.token, "text": text, "told": self._told}]
+
+    def over(self) -> str:
+        """``ended`` or ``lost``; empty while it runs."""
+        state = self.job.state()
+        if state == "lost":
+            keeper.clear(self.job)
+        return state if state in ("ended", "lost") else ""
+
+    def close(self) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1

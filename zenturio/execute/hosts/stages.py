@@ -1,0 +1,101 @@
+"""
+The three stages of an attempt: prolog, wrapper, epilog.
+
+Each is a class without arguments, found by its name in the group ``zenturio.stages``: hosts.toml
+says which. What a stage cannot do it raises: DroppedError where the connection is gone (it will be
+called again), anything else of RefusedError, OSError and ZenError where it has failed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from zenturio import plugins
+from zenturio.execute.filing import remove
+from zenturio.execute.hosts.building import built
+from zenturio.execute.hosts.logs import logs_of
+from zenturio.execute.hosts.machine import Ways
+from zenturio.execute.hosts.moving import fetch, fetch_all
+from zenturio.execute.hosts.preparing import prepare, suits
+from zenturio.execute.hosts.site import Site
+from zenturio.execute.workspace import REPORT
+from zenturio.experiment import Log
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What an attempt left: how it ended, what it said, and its files, in a folder here."""
+
+    facts: dict[str, Any]
+    stdout: Log
+    stderr: Log
+    folder: Path
+    reported: bytes
+    spoilt: bool
+
+
+class Prolog(Protocol):
+    """Prepares the host: the folder and all files of the experiment."""
+
+    def __call__(self, site: Site) -> None: ...
+
+
+class Wrapper(Protocol):
+    """Starts the experiment; it is called again where nobody knows whether it did."""
+
+    def __call__(self, site: Site) -> None: ...
+
+
+class Epilog(Protocol):
+    """Brings home what the experiment left; the host is cleaned behind it."""
+
+    def __call__(self, site: Site) -> Finished: ...
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The stages of a place."""
+
+    prolog: Prolog
+    wrapper: Wrapper
+    epilog: Epilog
+
+    @staticmethod
+    def of(ways: Ways) -> Stages:
+        """Those that *ways* name."""
+        found = [
+            plugins.load("stages", name)() for name in (ways.prolog, ways.wrapper, ways.epilog)
+        ]
+        return Stages(*found)
+
+
+class Staging:
+    """The usual prolog: shared files once for each host, all others with the experiment."""
+
+    def __call__(self, site: Site) -> None:
+        experiment = site.experiment
+        wanted = [f for f in experiment.files if suits(f.path, site)]
+        prepare(site, wanted, built(site))
+
+
+class Starting:
+    """The usual wrapper: the experiment's commands, in its environment."""
+
+    def __call__(self, site: Site) -> None:
+        experiment = site.experiment
+        site.ask("start", request=site.request(experiment.steps, experiment.environment))
+
+
+class Returning:
+    """The usual epilog: streams, metrics, and the files that OUTPUT names."""
+
+    def __call__(self, site: Site) -> Finished:
+        told, blobs = site.ask("reply")
+        remove(str(site.scratch))
+        site.scratch.mkdir(parents=True)
+        fetch_all(site, site.experiment.recipe.outputs, site.scratch)
+        logs = logs_of(told["reply"]["sizes"], blobs)
+        reported = fetch(site, REPORT)
+        return Finished(told["reply"], *logs, site.scratch, reported, told["spoilt"])
