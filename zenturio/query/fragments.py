@@ -70,6 +70,11 @@ def sql(template: str, *inner: Fragment, type: Type | None = None) -> Fragment: 
     return Fragment(tuple(part for part in parts if part != ""), type)
 
 
+def verbatim(text: str) -> Fragment:
+    """SQL as it stands: braces in it belong to somebody's names."""
+    return Fragment((text,))
+
+
 def joined(separator: str, fragments: Iterable[Fragment]) -> Fragment:
     """All *fragments* with *separator* between them."""
     found = list(fragments)

@@ -21,6 +21,9 @@ _BEGIN: dict[Dialect, str] = {
     "postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
 }
 
+_FETCHED = 5000
+"""Rows that are taken from the database at a time."""
+
 
 class Reader:
     """Answers questions, all about the same moment."""
@@ -37,14 +40,27 @@ class Reader:
 
     def fetch(self, text: str, values: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
         """What *text* answers, with *values* at its marks."""
-        try:
+        with self._explaining():
             self._cursor.execute(text, *([values] if values else []))
             found: list[tuple[Any, ...]] = self._cursor.fetchall()
+        return found
+
+    def each(self, statement: Fragment) -> Iterator[tuple[Any, ...]]:
+        """What *statement* answers, row by row: not all of it is held at once."""
+        text, values = statement.bound(self.dialect)
+        with self._explaining():
+            self._cursor.execute(text, *([values] if values else []))
+            while rows := self._cursor.fetchmany(_FETCHED):
+                yield from rows
+
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        try:
+            yield
         except Exception as error:
             if not isinstance(error, _driver_errors()):
                 raise
             raise RecordError(f"{self._place}: {_said(error)}") from error
-        return found
 
 
 @contextmanager

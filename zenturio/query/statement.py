@@ -10,7 +10,7 @@ from typing import Any
 from zenturio.errors import InputError
 from zenturio.expression import Expression
 from zenturio.query.catalog import ROW, Catalog, Column
-from zenturio.query.fragments import Dialect, Fragment, joined, name, sql
+from zenturio.query.fragments import Dialect, Fragment, joined, name, sql, verbatim
 from zenturio.query.sql import condition
 from zenturio.record.codec import load
 
@@ -36,6 +36,9 @@ class Head:
         return Head(column.name, plain, column.unit, column.value, fact, column.wide)
 
 
+NOTHING = Fragment(())
+
+
 class Statement:
     """Rows of a study that succeeded and meet a condition, to be asked in several ways."""
 
@@ -46,12 +49,15 @@ class Statement:
         where: Expression | None,
         *,
         every_status: bool = False,
+        also: Fragment = NOTHING,
     ) -> None:
         self.dialect = dialect
         self._every_status = every_status
         self.known = known
         self._names = where.names if where else frozenset()
-        self._where = self._condition(where) if where else None
+        given = [self._condition(where)] if where else []
+        self.condition = joined(" AND ", [*given, *([also] if also.parts else [])])
+        """What rows must meet, *also* included; no parts where all do."""
 
     def _condition(self, where: Expression) -> Fragment:
         columns = self.known.columns
@@ -77,13 +83,13 @@ class Statement:
 
         *facts*: what every study has is needed, even if no head says so.
         """
-        listed = joined(", ", (sql(f"{{}} AS {name(h.name)}", h.fragment) for h in heads))
+        listed = joined(", ", (sql("{} AS {}", h.fragment, verbatim(name(h.name))) for h in heads))
         larger = facts or any(h.fact for h in (*heads, *(h for h, _ in order)))
         clauses = [sql("SELECT {}", listed), self._from(larger=larger)]
         if group:
             clauses.append(sql("GROUP BY {}", joined(", ", (h.fragment for h in heads[:group]))))
         if order:
-            clauses.append(sql("ORDER BY {}", joined(", ", self._orders(order))))
+            clauses.append(sql("ORDER BY {}", joined(", ", self.orders(order))))
         return joined(" ", clauses)
 
     def count(self) -> Fragment:
@@ -98,18 +104,19 @@ class Statement:
         known = self.known
         facts = {fact.name for fact in known.facts.values()}
         larger = larger or self._every_status or bool(facts & self._names)
-        source = f"FROM {name(known.view_all if larger else known.view)} AS {ROW}"
+        view = known.view_all if larger else known.view
+        source = verbatim(f"FROM {name(view)} AS {ROW}")
         status = known.facts["status"]
         conditions = []
         if larger and not self._every_status and status.name not in self._names:
             conditions.append(Fragment((f"{status.sql()} = 'ok'",)))
-        if self._where:
-            conditions.append(self._where)
+        if self.condition.parts:
+            conditions.append(self.condition)
         if not conditions:
-            return Fragment((source,))
-        return sql(f"{source} WHERE {{}}", joined(" AND ", conditions))
+            return source
+        return sql("{} WHERE {}", source, joined(" AND ", conditions))
 
-    def _orders(self, order: Iterable[tuple[Head, bool]]) -> Iterable[Fragment]:
+    def orders(self, order: Iterable[tuple[Head, bool]]) -> Iterable[Fragment]:
         """NULL and NaN come last; texts are ordered by their characters' numbers."""
         for head, falling in order:
             by = head.fragment

@@ -9,7 +9,17 @@ from sqlalchemy import Engine
 
 from zenturio.errors import Complaint
 from zenturio.experiment.experiment import Artifact, Experiment, Outcome
-from zenturio.record import answers, events, leases, naming, recording, removal, rows, studies
+from zenturio.record import (
+    answers,
+    events,
+    leases,
+    naming,
+    recording,
+    removal,
+    rows,
+    studies,
+    views,
+)
 from zenturio.record.database import Database, Transaction
 from zenturio.record.driver import Driver
 from zenturio.record.facts import (
@@ -50,6 +60,11 @@ class Sql:
     def engine(self) -> Engine:
         """Connections for those who read the views; begin transactions yourself."""
         return self._database.engine
+
+    def keyed(self, study: str, keys: tuple[str, str, str], *, facts: bool) -> str:
+        """What the larger view of *study* selects, with what orders it: see ``views.keyed``."""
+        flavour = self._database.flavour
+        return self._read(study, lambda d: views.keyed(flavour, d.layout, keys, facts=facts))
 
     def close(self) -> None:
         self._database.close()

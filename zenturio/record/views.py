@@ -37,31 +37,57 @@ def drop(transaction: Transaction, study: Study) -> None:
 
 def statements(flavour: Flavour, study: Study, layout: Layout) -> list[str]:
     """The SQL that takes the old views away and makes the new ones."""
+    facts, fields = _columns(flavour, layout)
+    own = ", ".join(fields) or "v.experiment AS experiment"
+    # Names are quoted, and no literal of a user's is in it that is not.
+    select = f"SELECT {own} FROM {_source(layout)} WHERE e.state = 'ok'"  # noqa: S608
+    select_all = f"SELECT {', '.join(facts + fields)} FROM {_source(layout)} {_HOSTS}"  # noqa: S608
+    view, view_all = _quoted(study.view), _quoted(study.view_all)
+    return [
+        f"DROP VIEW IF EXISTS {view}",
+        f"DROP VIEW IF EXISTS {view_all}",
+        f"CREATE VIEW {view} AS {select}",
+        f"CREATE VIEW {view_all} AS {select_all}",
+    ]
+
+
+def keyed(flavour: Flavour, layout: Layout, keys: tuple[str, str, str], *, facts: bool) -> str:
+    """What the larger view selects, and under the names *keys* what it is ordered by.
+
+    These are the position, the repeat and the experiment's number, in the order of an index. With
+    *facts* false it lacks what every study has, and costs no join.
+    """
+    known, fields = _columns(flavour, layout)
+    order = ("v.position", "v.repeat", "v.experiment")
+    keyed = [f"{sql} AS {_quoted(key)}" for sql, key in zip(order, keys, strict=True)]
+    if not facts:
+        return f"SELECT {', '.join(keyed + fields)} FROM {layout.table} v"  # noqa: S608
+    return f"SELECT {', '.join(keyed + known + fields)} FROM {_source(layout)} {_HOSTS}"  # noqa: S608
+
+
+def _columns(flavour: Flavour, layout: Layout) -> tuple[list[str], list[str]]:
+    """What every study has, and what this one has, as columns with the names that views have."""
     slots = layout.slots[:MOST_COLUMNS]
     own, built_in = naming.columns([slot.field.name for slot in slots])
-    fields = [
-        f"{_value(flavour, slot)} AS {_quoted(column)}"
-        for slot, column in zip(slots, own.values(), strict=True)
-    ]
     facts = {
         "digest": flavour.hex_sql("e.digest"),
         "index": flavour.index_sql("v.position"),
         **_FACTS,
     }
-    known = [f"{sql} AS {_quoted(built_in[name])}" for name, sql in facts.items()]
-    source = f"{layout.table} v JOIN experiments e ON e.id = v.experiment"
-    hosts = "LEFT JOIN hosts h ON h.id = e.host"
-    chosen = ", ".join(fields) or "v.experiment AS experiment"
-    # Names are quoted, and no literal of a user's is in it that is not.
-    select, where = f"SELECT {chosen} FROM {source}", "WHERE e.state = 'ok'"  # noqa: S608
-    select_all = f"SELECT {', '.join(known + fields)} FROM {source} {hosts}"  # noqa: S608
-    view, view_all = _quoted(study.view), _quoted(study.view_all)
-    return [
-        f"DROP VIEW IF EXISTS {view}",
-        f"DROP VIEW IF EXISTS {view_all}",
-        f"CREATE VIEW {view} AS {select} {where}",
-        f"CREATE VIEW {view_all} AS {select_all}",
-    ]
+    return (
+        [f"{sql} AS {_quoted(built_in[name])}" for name, sql in facts.items()],
+        [
+            f"{_value(flavour, slot)} AS {_quoted(column)}"
+            for slot, column in zip(slots, own.values(), strict=True)
+        ],
+    )
+
+
+_HOSTS = "LEFT JOIN hosts h ON h.id = e.host"
+
+
+def _source(layout: Layout) -> str:
+    return f"{layout.table} v JOIN experiments e ON e.id = v.experiment"
 
 
 def _value(flavour: Flavour, slot: Slot) -> str:

@@ -1,0 +1,179 @@
+"""Pages of a study are what its whole table is, cut."""
+
+import math
+from itertools import pairwise
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from query.conftest import METRICS, PARAMETERS, fill, matmul
+from zenturio.errors import InputError, NotFoundError
+from zenturio.experiment import Missing
+from zenturio.expression import parse
+from zenturio.query import raw
+from zenturio.query.listing import Wanted, listed
+
+WISHES = [
+    Wanted("matmul"),
+    Wanted("matmul", parse("n >= 256 and solver == 'cg'")),
+    Wanted("matmul", states=("failed",)),
+    Wanted("matmul", states=("waiting",)),
+    Wanted("matmul", sort=("-gflops", "threads")),
+    Wanted("matmul", parse("status != 'failed'"), sort=("solver", "-wtime")),
+    Wanted("matmul", sort=("-status",), columns=("n", "gflops")),
+]
+
+
+def _twin(wanted):
+    """The rows in Python: what is wanted, chosen and sorted one by one."""
+    rows = [dict(row) for row in matmul()]
+    for row in rows:
+        row.setdefault("status", "ok")
+        row["gflops"] = row.get("gflops")
+    rows.sort(key=lambda row: (row["index"], row["repeat"]))
+    if wanted.where:
+        rows = [row for row in rows if wanted.where.value(row) is True]
+    if wanted.states:
+        rows = [row for row in rows if row["status"] in wanted.states]
+    for each in reversed(wanted.sort):
+        key = each.removeprefix("-")
+        rows.sort(key=lambda row: (row[key] is not None, row[key] or 0) if each[0] == "-"
+                  else (row[key] is None, row[key] or 0), reverse=each[0] == "-")  # fmt: skip
+    names = wanted.columns or (*PARAMETERS, *METRICS)
+    return [(row["status"], *(row[name] for name in names)) for row in rows]
+
+
+def _shown(rows):
+    return [(row.status, *row.cells) for row in rows]
+
+
+@pytest.mark.parametrize("wanted", WISHES, ids=str)
+def test_all_numbers_cut_into_pages_are_the_whole_table(repository, wanted):
+    fill(repository, "matmul", PARAMETERS, METRICS, matmul())
+
+    def cut(listing):
+        numbers = listing.numbers()
+        parts = [numbers[start : start + 5] for start in range(0, len(numbers), 5)]
+        return [row for part in parts for row in listing.those(part)]
+
+    assert _shown(listed(repository, wanted, cut)) == _twin(wanted)
+    first = listed(repository, wanted, lambda listing: listing.first(7))
+    assert _shown(first) == _twin(wanted)[:7]
+
+
+def test_an_index_leads_forwards_and_backwards_through_the_space(repository):
+    fill(repository, "matmul", PARAMETERS, METRICS, matmul())
+    wanted = Wanted("matmul")
+    whole = _twin(wanted)
+
+    def walk(listing):
+        pages = [listing.first(5)]
+        while page := listing.behind(pages[-1][-1].number, 5):
+            assert listing.rank(page[0].number) == sum(map(len, pages))
+            pages.append(page)
+        assert listing.before(None, 5) == [row for page in pages for row in page][-5:]
+        for left, right in pairwise(pages):
+            assert listing.before(right[0].number, 5) == left
+        assert listing.before(pages[0][0].number, 5) == []
+        return [row for page in pages for row in page]
+
+    assert _shown(listed(repository, wanted, walk)) == whole
+
+
+@pytest.mark.parametrize("wanted", WISHES, ids=str)
+def test_the_sql_that_is_told_answers_the_same(repository, wanted):
+    fill(repository, "matmul", PARAMETERS, METRICS, matmul())
+    told = raw(repository, listed(repository, wanted, lambda listing: listing.sql(1000)))
+    assert [row[1:] for row in told.rows] == _twin(wanted)
+
+
+def test_a_metric_says_why_it_is_missing_and_which_number_it_is_not(repository):
+    rows = [
+        {"n": 1, "wtime": math.nan, "gflops": Missing("no line matches")},
+        {"n": 2, "wtime": math.inf, "gflops": 2.0},
+        {"n": 3},
+    ]
+    fill(repository, "odd", {"n": "int"}, METRICS, rows)
+    found = listed(repository, Wanted("odd"), lambda listing: listing.first(10))
+    (_, nan, why), (_, inf, two), (_, *nothing) = (row.cells for row in found)
+    assert math.isnan(nan)
+    assert why == Missing("no line matches")
+    assert (inf, two, nothing) == (math.inf, 2.0, [None, None])
+
+
+@pytest.mark.parametrize("name", ["zen:position", "zen:number", "a{}b", "%s", 'say "it"', "x" * 90])
+def test_names_are_data(repository, name):
+    fill(repository, name, {name: "int"}, {"m": "real"}, [{name: i, "m": 1.0 - i} for i in (1, 2)])
+    quoted = parse("`" + name + "` > 0")
+    wanted = Wanted(name, quoted, sort=(f"-{name}",))
+    found = listed(repository, wanted, lambda listing: listing.those(listing.numbers()))
+    assert [row.cells for row in found] == [(2, -1.0), (1, 0.0)]
+    plain = listed(repository, Wanted(name), lambda listing: listing.behind(found[1].number, 9))
+    assert [row.number for row in plain] == [found[0].number]
+
+
+def test_positions_beyond_63_bits_keep_their_order(repository):
+    indices = [5, 2**63 - 1, 2**63, 10**40, 10**40 + 1]
+    rows = [{"n": n, "index": index} for n, index in enumerate(indices)]
+    fill(repository, "vast", {"n": "int"}, {"m": "real"}, rows)
+
+    def walk(listing):
+        found = listing.first(1)
+        while more := listing.behind(found[-1].number, 1):
+            found += more
+        return found
+
+    walked = listed(repository, Wanted("vast"), walk)
+    assert [row.cells[0] for row in walked] == [0, 1, 2, 3, 4]
+
+
+def test_what_is_not_there_is_named(sqlite):
+    fill(sqlite, "matmul", PARAMETERS, METRICS, matmul())
+    with pytest.raises(NotFoundError, match="no study"):
+        listed(sqlite, Wanted("matmull"), lambda listing: listing.first(1))
+    with pytest.raises(NotFoundError, match="did you mean 'threads'"):
+        listed(sqlite, Wanted("matmul", sort=("-thread",)), lambda listing: listing.first(1))
+    with pytest.raises(InputError, match="gflop"):
+        listed(sqlite, Wanted("matmul", parse("gflop > 1")), lambda listing: listing.first(1))
+
+
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(sort=st.lists(st.sampled_from(["n", "-threads", "solver", "-wtime"]), max_size=3))
+def test_every_order_holds_each_experiment_once(sqlite, sort):
+    if not sqlite.studies():
+        fill(sqlite, "matmul", PARAMETERS, METRICS, matmul())
+    wanted = Wanted("matmul", sort=tuple(sort))
+    numbers = listed(sqlite, wanted, lambda listing: listing.numbers().tolist())
+    assert sorted(numbers) == list(range(1, 37))
+
+
+def test_causes_are_counted_and_shown_by_an_example(repository):
+    rows = matmul()
+    rows[9]["status"] = rows[20]["status"] = rows[21]["status"] = "timeout"
+    fill(repository, "matmul", PARAMETERS, METRICS, rows)
+    wanted = Wanted("matmul")
+    found = listed(repository, wanted, lambda listing: listing.causes(9))
+    assert [(each.status, each.cause, each.count) for each in found] == [
+        ("timeout", "exit 3", 3),
+        ("failed", "exit 3", 1),
+    ]
+    assert [each.example.number for each in found] == [10, 5]
+    assert len(listed(repository, wanted, lambda listing: listing.causes(1))) == 1
+
+
+def test_a_study_tells_what_each_parameter_took(repository):
+    rows = [{"n": n % 3, "x": n / 8, "s": None if n == 5 else f"s{n}"} for n in range(12)]
+    fill(repository, "all", {"n": "int", "x": "real", "s": "str"}, {}, rows)
+
+    def taken(listing):
+        return [listing.taken(column, 10) for column in listing.known.parameters]
+
+    n, x, s = listed(repository, Wanted("all"), taken)
+    assert n.values == (0, 1, 2)
+    assert (x.values, x.low, x.high) == (None, 0.0, 11 / 8)
+    assert (s.values, s.low) == (None, None)
+    few = listed(repository, Wanted("all"), lambda listing: listing.taken(s.column, 12))
+    assert few.values == (*sorted(f"s{n}" for n in range(12) if n != 5), None)

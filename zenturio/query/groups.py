@@ -1,0 +1,168 @@
+"""Groups of experiments as a chart needs them, counted and aggregated by the database."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from zenturio.errors import InputError, Passage
+from zenturio.expression import Expression, parse
+from zenturio.query.aggregates import Aggregate, aggregate
+from zenturio.query.catalog import Catalog, Column, catalog
+from zenturio.query.dialects import WORDS
+from zenturio.query.fragments import Fragment, sql, verbatim
+from zenturio.query.frames import series
+from zenturio.query.reading import Reader, reading
+from zenturio.query.statement import NOTHING, Head, Statement
+from zenturio.record import Repository
+
+GREATEST = "1.7976931348623157e308"
+"""Of finite numbers: what is beyond it has no place on an axis."""
+MOST = 20_000
+"""Groups that are drawn at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """What stands beside the groups of a frame, in its ``attrs["grouped"]``."""
+
+    value: str
+    """The column with the aggregate."""
+    rows: str
+    """The column that counts the experiments of each group."""
+    deviation: str
+    """The column with the sample's standard deviation; empty, if nobody asked."""
+    hidden: tuple[str, ...]
+    """Parameters that vary inside of groups."""
+
+
+def groups(
+    repository: Repository,
+    study: str,
+    by: Sequence[str],
+    metric: str,
+    kind: Aggregate = "mean",
+    *,
+    where: str | Passage | Expression | None = None,
+    finite: Collection[str] = (),
+    deviation: bool = False,
+) -> pd.DataFrame:
+    """The aggregate of *metric* over the experiments that succeeded, for each combination of *by*.
+
+    What counts are rows in which *metric*, and all of *finite* that are numbers, have a finite
+    value. Groups come in the order of their first experiments. ``attrs`` are those of `frame`,
+    ``grouped`` (a `Grouping`) and ``sql``, what was asked.
+    """
+    condition = parse(where) if isinstance(where, str | Passage) else where
+    with reading(repository) as reader:
+        known = catalog(reader, study)
+        keys = [known.column(each) for each in dict.fromkeys(by)]
+        column = known.column(metric)
+        _check(column, kind)
+        also = _counted(reader, known, [column, *map(known.column, finite)])
+        statement = Statement(reader.dialect, known, condition, also=also)
+        heads = _heads(reader, known, keys, column, kind, deviation=deviation)
+        asked = statement.select(heads, group=len(keys), facts=True)
+        rows = reader.rows(sql(f"{{}} LIMIT {MOST + 1}", asked))
+        hidden = [c.name for c in known.parameters if c not in keys and _varies(reader, statement, c)]
+        text = asked.plain(reader.dialect)
+    if len(rows) > MOST:
+        raise InputError(
+            f"{' and '.join(by)} have more than {MOST:,} combinations",
+            cure="draw the experiments themselves (scatter), or choose some by a condition",
+        )
+    rows.sort(key=lambda row: (len(str(row[-1])), str(row[-1])))
+    table = _table(heads, keys, rows)
+    table.attrs = {
+        "study": study,
+        "units": {each.name: each.unit for each in known.columns.values() if each.unit},
+        "parameters": [each.name for each in known.parameters],
+        "metrics": [each.name for each in known.metrics],
+        "of": known.total,
+        "sql": text,
+        "grouped": _grouping(list(table.columns), len(keys), tuple(hidden), deviation=deviation),
+    }
+    return table
+
+
+def varying(repository: Repository, study: str, where: Expression | None = None) -> list[str]:
+    """The parameters that have several values among the experiments that succeeded."""
+    with reading(repository) as reader:
+        known = catalog(reader, study)
+        statement = Statement(reader.dialect, known, where)
+        return [c.name for c in known.parameters if _varies(reader, statement, c)]
+
+
+def _check(column: Column, kind: Aggregate) -> None:
+    if not column.number and kind != "count":
+        raise InputError(f"{column.name!r} holds text; what is drawn must be numbers")
+
+
+def _counted(reader: Reader, known: Catalog, columns: Sequence[Column]) -> Fragment:
+    """The condition that rows have a number wherever a place on an axis needs one."""
+    found = NOTHING
+    for column in dict.fromkeys(columns):
+        value = column.fragment(reader.dialect)
+        whole = column.type == "int" and not column.wide
+        test = f"abs({{}}) <= {GREATEST}" if column.number and not whole else "{} IS NOT NULL"
+        each = sql(test, value)
+        found = sql("{} AND {}", found, each) if found.parts else each
+    return found
+
+
+def _heads(
+    reader: Reader,
+    known: Catalog,
+    keys: Sequence[Column],
+    metric: Column,
+    kind: Aggregate,
+    *,
+    deviation: bool,
+) -> list[Head]:
+    """Keys, the aggregate, how many rows, how far apart they are, and where they begin."""
+    count = Head("count(*)", Fragment(("count(*)",), "int"))
+    value = count if kind == "count" else aggregate(kind, metric, reader.dialect)
+    index = sql("min({})", verbatim(known.facts["index"].sql()))
+    heads = [*map(Head.of, keys), value, count]
+    if deviation:
+        heads.append(aggregate("std", metric, reader.dialect))
+    return [*heads, Head("first", index)]
+
+
+def _varies(reader: Reader, statement: Statement, column: Column) -> bool:
+    """Whether some row differs from the first: the database stops at that one."""
+    differs = {"sqlite": "IS NOT", "postgresql": "IS DISTINCT FROM"}[reader.dialect]
+    values = statement.select([Head("value", Head.of(column).fragment)])
+    ((found,),) = reader.rows(
+        sql(f"SELECT EXISTS (SELECT 1 FROM ({{}}) AS t WHERE value {differs} ({{}} LIMIT 1))",
+            values, values)
+    )  # fmt: skip
+    return bool(found)
+
+
+def _table(heads: Sequence[Head], keys: Sequence[Column], rows: Sequence[tuple]) -> pd.DataFrame:
+    """Keys as a frame of experiments has them; the rest as plain numbers."""
+    columns = list(zip(*rows, strict=True)) if rows else [() for _ in heads]
+    table = {
+        column.name: series(column, [column.value(value) for value in values])
+        for column, values in zip(keys, columns, strict=False)
+    }
+    names = [_unused(name, table) for name in ("value", "rows", "deviation")]
+    for name, values in zip(names, columns[len(keys) : -1], strict=False):
+        kind = "int64" if name == names[1] else "float64"
+        table[name] = pd.Series(list(values), dtype=object).astype(float).astype(kind)
+    return pd.DataFrame(table)
+
+
+def _unused(name: str, taken: Collection[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _grouping(
+    names: Sequence[str], keys: int, hidden: tuple[str, ...], *, deviation: bool
+) -> Grouping:
+    return Grouping(names[keys], names[keys + 1], names[keys + 2] if deviation else "", hidden)

@@ -1,0 +1,295 @@
+"""The experiments of a study page by page: a page of a million costs what one of ten does.
+
+In the order of the space an index leads to any page. Any other order, and any condition, is found
+out once for the whole study, as the numbers of its experiments: pages are cut from those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from zenturio.experiment import Missing
+from zenturio.expression import Expression
+from zenturio.query.catalog import ROW, Catalog, Column, catalog
+from zenturio.query.fragments import Bind, Fragment, joined, name, sql, verbatim
+from zenturio.query.reading import Reader, reading
+from zenturio.query.statement import NOTHING, Head, Statement
+from zenturio.record import Repository, State
+from zenturio.record.codec import load, unescape
+
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
+"""Experiments, by the number of their row."""
+Answer = TypeVar("Answer")
+FAILED: tuple[State, ...] = ("failed", "timeout", "cancelled")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which experiments of a study, in which order, and what of them."""
+
+    study: str
+    where: Expression | None = None
+    states: tuple[State, ...] = ()
+    """All, if none are named."""
+    sort: tuple[str, ...] = ()
+    """Columns; with ``-`` before it, the greatest first. Else the order of the space."""
+    columns: tuple[str, ...] = ()
+    """All parameters and metrics, if none are named."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is all experiments in the order of the space: an index leads everywhere."""
+        return self.where is None and not self.states and not self.sort
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One experiment of a page."""
+
+    number: int
+    digest: str
+    status: State
+    cells: tuple[Any, ...]
+    """By column; a metric that was not measured is `Missing`, and says why where that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Experiments that did not succeed for the same cause."""
+
+    status: State
+    cause: str
+    count: int
+    example: Row
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a column took."""
+
+    column: Column
+    values: tuple[Any, ...] | None = None
+    """None where there are too many to be shown."""
+    low: Any = None
+    """Of many numbers, the least and the greatest."""
+    high: Any = None
+
+
+def listed(repository: Repository, wanted: Wanted, question: Callable[[Listing], Answer]) -> Answer:
+    """What *question* finds in the listing of what is wanted, all of one moment."""
+    with reading(repository) as reader:
+        known = catalog(reader, wanted.study)
+        keys = _keys(known)
+
+        def source(*, facts: bool) -> str:
+            found: str = repository.keyed(wanted.study, keys, facts=facts)  # type: ignore[attr-defined] # a database has it
+            return found
+
+        return question(Listing(reader, known, wanted, keys, source))
+
+
+class Listing:
+    """What is wanted of a study, as of one moment."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        known: Catalog,
+        wanted: Wanted,
+        keys: tuple[str, str, str],
+        source: Callable[..., str],
+    ) -> None:
+        self._reader = reader
+        self._source = source
+        self._names = keys
+        self.wanted = wanted
+        self.known = known
+        self.columns = _columns(known, wanted)
+        self._order = [
+            (Head.of(known.column(each.removeprefix("-"))), each.startswith("-"))
+            for each in wanted.sort
+        ]
+        also = _of_states(known, wanted)
+        self._told = Statement(reader.dialect, known, wanted.where, every_status=True, also=also)
+
+    @property
+    def empty(self) -> bool:
+        """Whether the study has none in these states: nothing needs to be looked for."""
+        states = self.wanted.states
+        return bool(states) and not any(self.known.counts[state] for state in states)
+
+    def first(self, count: int) -> list[Row]:
+        """The first rows."""
+        return self.those(self.numbers(count))
+
+    def behind(self, number: int, count: int) -> list[Row]:
+        """Those behind an experiment, in the order of the space."""
+        return self._rows(self._beyond(">", number), self._keys, count)
+
+    def before(self, number: int | None, count: int) -> list[Row]:
+        """Those before an experiment, in the order of the space; with none the last of all."""
+        condition = NOTHING if number is None else self._beyond("<", number)
+        return self._rows(condition, [sql("{} DESC", key) for key in self._keys], count)[::-1]
+
+    def rank(self, number: int) -> int:
+        """How many stand before an experiment, in the order of the space."""
+        before = self._beyond("<", number)
+        ((found,),) = self._reader.rows(sql("SELECT count(*) {} WHERE {}", self._from(), before))
+        return int(found)
+
+    def those(self, numbers: Iterable[int]) -> list[Row]:
+        """The experiments of these numbers, in their order."""
+        wanted = list(map(int, numbers))
+        marks = joined(", ", (Fragment((Bind(number),)) for number in wanted))
+        among = sql("{} IN ({})", self._keys[2], marks)
+        found = {row.number: row for row in self._rows(among, [], len(wanted))} if wanted else {}
+        return [found[number] for number in wanted if number in found]
+
+    def numbers(self, count: int | None = None) -> Numbers:
+        """All that are wanted, or the first *count*, in their order."""
+        if self.empty:
+            return np.empty(0, dtype=np.int64)
+        order = [*self._told.orders(self._order), *self._keys]
+        statement = sql(
+            "SELECT {} {}{} ORDER BY {}",
+            self._keys[2],
+            self._from(facts=self._looks_at_facts()),
+            _where(self._told.condition),
+            joined(", ", order),
+        )
+        statement = statement if count is None else sql(f"{{}} LIMIT {count}", statement)
+        return np.fromiter((row[0] for row in self._reader.each(statement)), dtype=np.int64)
+
+    def causes(self, most: int) -> list[Cause]:
+        """Why experiments did not succeed: the frequent causes first, up to *most* of them."""
+        if not any(self.known.counts[state] for state in FAILED):
+            return []
+        facts = {fact: verbatim(column.sql()) for fact, column in self.known.facts.items()}
+        states = joined(", ", (Fragment((Bind(state),)) for state in FAILED))
+        statement = sql(
+            f"SELECT {{}}, {{}}, count(*), min({{}}) {{}} WHERE {{}} IN ({{}})"
+            f" GROUP BY 1, 2 ORDER BY 3 DESC, 4 LIMIT {most}",
+            facts["status"],
+            facts["cause"],
+            self._keys[2],
+            self._from(facts=True),
+            facts["status"],
+            states,
+        )
+        found = self._reader.rows(statement)
+        shown = {row.number: row for row in self.those(number for *_, number in found)}
+        return [
+            Cause(status, unescape(cause or ""), int(count), shown[number])
+            for status, cause, count, number in found
+        ]
+
+    def taken(self, column: Column, most: int) -> Taken:
+        """What a column took; its values themselves where there are up to *most* of them."""
+        values, source = verbatim(column.sql()), self._from()
+        some = self._reader.rows(sql(f"SELECT DISTINCT {{}} {{}} LIMIT {most + 1}", values, source))
+        found = [column.value(value) for (value,) in some]
+        if len(found) <= most:
+            return Taken(column, tuple(sorted(found, key=_ranked)))
+        if not column.number:
+            return Taken(column)
+        ((low, high),) = self._reader.rows(
+            sql("SELECT min({}), max({}) {}", values, values, source)
+        )
+        return Taken(column, None, column.value(low), column.value(high))
+
+    def sql(self, count: int | None = None) -> str:
+        """The question as somebody asks it of the study's view."""
+        facts = self.known.facts
+        order = [*self._order, *((Head.of(facts[fact]), False) for fact in ("index", "repeat"))]
+        columns = (facts["digest"], facts["status"], *self.columns)
+        found = self._told.select([Head.of(column) for column in columns], order=order)
+        text = found.plain(self._reader.dialect)
+        return text if count is None else f"{text} LIMIT {count}"
+
+    def _looks_at_facts(self) -> bool:
+        facts = {fact.name for fact in self.known.facts.values()}
+        used = set(self.wanted.where.names) if self.wanted.where else set()
+        used |= {each.removeprefix("-") for each in self.wanted.sort}
+        return bool(self.wanted.states) or bool(used & facts)
+
+    @property
+    def _keys(self) -> list[Fragment]:
+        """Position, repeat and number."""
+        return [verbatim(f"{ROW}.{name(each)}") for each in self._names]
+
+    def _beyond(self, sign: str, number: int) -> Fragment:
+        """Whether a row stands behind or before an experiment, in the order of the space."""
+        anchor = sql(
+            "SELECT {} {} WHERE {} = {}",
+            joined(", ", self._keys),
+            self._from(),
+            self._keys[2],
+            Fragment((Bind(number),)),
+        )
+        return sql(f"({{}}) {sign} ({{}})", joined(", ", self._keys), anchor)
+
+    def _from(self, *, facts: bool = False) -> Fragment:
+        return verbatim(f"FROM ({self._source(facts=facts)}) AS {ROW}")
+
+    def _rows(self, condition: Fragment, order: Iterable[Fragment], count: int) -> list[Row]:
+        facts = (self.known.facts[fact] for fact in ("digest", "status", "remarks"))
+        heads = [self._keys[2], *(verbatim(each.sql()) for each in (*facts, *self.columns))]
+        by = joined(", ", order)
+        statement = sql(
+            f"SELECT {{}} {{}}{{}}{{}} LIMIT {count}",
+            joined(", ", heads),
+            self._from(facts=True),
+            _where(condition),
+            sql(" ORDER BY {}", by) if by.parts else by,
+        )
+        return [self._row(*row) for row in self._reader.rows(statement)]
+
+    def _row(
+        self, number: int, digest: str, status: State, remarks: str | None, *cells: object
+    ) -> Row:
+        noted = load(remarks)
+        pairs = zip(self.columns, cells, strict=True)
+        return Row(number, digest, status, tuple(_cell(c, cell, noted) for c, cell in pairs))
+
+
+def _keys(known: Catalog) -> tuple[str, str, str]:
+    """What position, repeat and number are called: as no column of the study is."""
+    mark = "zen:"
+    while any(column.view.startswith(mark) for column in known.columns.values()):
+        mark += ":"
+    return f"{mark}position", f"{mark}repeat", f"{mark}number"
+
+
+def _columns(known: Catalog, wanted: Wanted) -> Sequence[Column]:
+    if wanted.columns:
+        return [known.column(each) for each in wanted.columns]
+    return [*known.parameters, *known.seeds, *known.metrics]
+
+
+def _of_states(known: Catalog, wanted: Wanted) -> Fragment:
+    """The condition on the state; nothing where all are wanted."""
+    if not wanted.states:
+        return NOTHING
+    states = joined(", ", (Fragment((Bind(state),)) for state in wanted.states))
+    return sql("{} IN ({})", verbatim(known.facts["status"].sql()), states)
+
+
+def _ranked(value: Any) -> tuple[bool, bool, Any]:
+    """Numbers by size, then texts, then what there is none of."""
+    return value is None, isinstance(value, str), value if value is not None else 0
+
+
+def _where(condition: Fragment) -> Fragment:
+    return sql(" WHERE {}", condition) if condition.parts else NOTHING
+
+
+def _cell(column: Column, cell: Any, noted: dict[str, Any]) -> Any:
+    """A value as it was recorded: the remarks know NaN and infinity, and why one is missing."""
+    said = noted.get(column.name) if column.role == "metric" else None
+    if isinstance(said, float | Missing):
+        return said
+    return column.value(cell)
