@@ -2,6 +2,7 @@
 
 from zenturio.record.driver import Driver
 from zenturio.record.facts import (
+    OVER,
     SEED,
     STATES,
     Attempt,
@@ -16,11 +17,14 @@ from zenturio.record.facts import (
     Removal,
     State,
     Study,
+    Submission,
+    Turn,
 )
 from zenturio.record.memory import Memory
 from zenturio.record.repository import Repository
 
 __all__ = [
+    "OVER",
     "SEED",
     "STATES",
     "Attempt",
@@ -38,4 +42,6 @@ __all__ = [
     "Repository",
     "State",
     "Study",
+    "Submission",
+    "Turn",
 ]

@@ -46,5 +46,11 @@ def still_driven(lease: Lease) -> ConflictError:
     )
 
 
+def no_submission(number: int) -> NotFoundError:
+    return NotFoundError(
+        f"nothing in the queue has the number {number}", cure="zen queue tells what is there"
+    )
+
+
 def _utc(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

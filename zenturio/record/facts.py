@@ -145,6 +145,32 @@ class Logs:
     stderr: Log = field(default_factory=Log)
 
 
+Turn = Literal["waiting", "running", "done", "failed", "cancelled"]
+"""Of a submission: nobody has begun it, somebody has, or how it ended."""
+OVER: frozenset[Turn] = frozenset(("done", "failed", "cancelled"))
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A study that somebody asked a service to run."""
+
+    number: int
+    token: str
+    """Chosen by who submits: the same one again is the same submission."""
+    user: str
+    study: str
+    request: Mapping[str, Any]
+    """What is to be run, and how: anything JSON."""
+    submitted: float
+    turn: Turn = "waiting"
+    begun: float | None = None
+    ended: float | None = None
+    cause: str = ""
+    """Why it ended as it did, in words."""
+    progress: Mapping[str, Any] = field(default_factory=dict)
+    """Where it stands, as the service told last: anything JSON."""
+
+
 @dataclass(frozen=True, slots=True)
 class Removal:
     """What a deletion takes away, or would."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -25,16 +24,16 @@ from zenturio.record.facts import (
     State,
     Study,
 )
+from zenturio.record.line import Line
 from zenturio.record.sharing import shared_metrics
 from zenturio.record.shelf import Known, Row, Shelf
 
 
-class Memory:
+class Memory(Line):
     """A repository that lasts as long as the process; safe to share among its threads."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self._clock = clock
-        self._lock = threading.RLock()
+        super().__init__(clock)
         self._shelves: dict[str, Shelf] = {}
         self._known: dict[str, Known] = {}
         self._leases: dict[int, tuple[Lease, Driver]] = {}

@@ -6,8 +6,8 @@ same thing again changes nothing. So a caller that did not hear the answer asks 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 from zenturio.errors import Complaint
 from zenturio.experiment.experiment import Artifact, Experiment, Outcome
@@ -23,6 +23,8 @@ from zenturio.record.facts import (
     Removal,
     State,
     Study,
+    Submission,
+    Turn,
 )
 
 
@@ -204,6 +206,25 @@ class Repository(Protocol):
 
     def artifacts(self, digest: str, attempt: int | None = None) -> tuple[Artifact, ...]:
         """The files that an attempt left; of the accepted or newest one, if none is named."""
+        ...
+
+    def submit(self, token: str, user: str, study: str, request: Mapping[str, Any]) -> Submission:
+        """Puts *study* into the queue of a service; the same *token* again changes nothing."""
+        ...
+
+    def submissions(self, turns: Iterable[Turn] | None = None) -> tuple[Submission, ...]:
+        """All that was ever submitted, or what is in one of *turns*, in its order."""
+        ...
+
+    def settle(self, number: int, turn: Turn, cause: str = "") -> Submission:
+        """Moves a submission on, and tells how it stands then; one that is over stays as it is.
+
+        NotFoundError if there is none of that *number*.
+        """
+        ...
+
+    def report(self, number: int, progress: Mapping[str, Any]) -> None:
+        """Tells where a submission stands; of one that is not there, or over, too."""
         ...
 
     def burden(self, study: str) -> Removal:

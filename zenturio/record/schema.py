@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-REVISIONS = ("0001", "0002")
+REVISIONS = ("0001", "0002", "0003")
 """Every revision of the schema, oldest first; the last one is what stands here."""
 
 metadata = MetaData()
@@ -199,6 +199,24 @@ events = Table(
     Column("kind", Text, nullable=False),
     Column("text", Text, nullable=False),
 )
+
+submissions = Table(
+    "submissions",
+    metadata,
+    _key(),
+    Column("token", Text, nullable=False, unique=True),
+    Column("person", Text, nullable=False),
+    Column("study", Text, nullable=False),
+    Column("request", Text, nullable=False),
+    Column("submitted", Double, nullable=False),
+    Column("turn", Text, nullable=False),
+    Column("begun", Double),
+    Column("ended", Double),
+    Column("cause", Text, nullable=False),
+    Column("progress", Text, nullable=False),
+    sqlite_autoincrement=True,
+)
+"""What a service is to run. A study is named, not numbered: it need not be there yet."""
 
 counters = Table(
     "counters",

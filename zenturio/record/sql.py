@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from sqlalchemy import Engine
 
@@ -14,11 +14,11 @@ from zenturio.record import (
     events,
     leases,
     naming,
+    queue,
     recording,
     removal,
     rows,
     studies,
-    views,
 )
 from zenturio.record.database import Database, Transaction
 from zenturio.record.driver import Driver
@@ -34,6 +34,8 @@ from zenturio.record.facts import (
     Removal,
     State,
     Study,
+    Submission,
+    Turn,
 )
 from zenturio.record.layout import Layout
 from zenturio.record.rows import Desk
@@ -60,11 +62,6 @@ class Sql:
     def engine(self) -> Engine:
         """Connections for those who read the views; begin transactions yourself."""
         return self._database.engine
-
-    def keyed(self, study: str, keys: tuple[str, str, str], *, facts: bool) -> str:
-        """What the larger view of *study* selects, with what orders it: see ``views.keyed``."""
-        flavour = self._database.flavour
-        return self._read(study, lambda d: views.keyed(flavour, d.layout, keys, facts=facts))
 
     def close(self) -> None:
         self._database.close()
@@ -142,6 +139,21 @@ class Sql:
 
     def drivers(self, study: str) -> tuple[Lease, ...]:
         return self._database.read(lambda t: leases.unended(t, study))
+
+    # What a service is to run
+
+    def submit(self, token: str, user: str, study: str, request: Mapping[str, Any]) -> Submission:
+        return self._database.write(lambda t: queue.submit(t, token, user, study, request))
+
+    def submissions(self, turns: Iterable[Turn] | None = None) -> tuple[Submission, ...]:
+        wanted = None if turns is None else list(turns)
+        return self._database.read(lambda t: queue.all_of(t, wanted))
+
+    def settle(self, number: int, turn: Turn, cause: str = "") -> Submission:
+        return self._database.write(lambda t: queue.settle(t, number, turn, cause))
+
+    def report(self, number: int, progress: Mapping[str, Any]) -> None:
+        self._database.write_briefly(lambda t: queue.report(t, number, progress))
 
     # Experiments and outcomes
 

@@ -3,10 +3,11 @@
 from zenturio.testing.experiments import experiment, outcome, same
 from zenturio.testing.repository_claims import Claims, Files, Sharing
 from zenturio.testing.repository_outcomes import Outcomes
+from zenturio.testing.repository_queue import Queue
 from zenturio.testing.repository_studies import Leases, Studies
 
 __all__ = ["RepositoryContract", "experiment", "outcome", "same"]
 
 
-class RepositoryContract(Studies, Leases, Claims, Outcomes, Files, Sharing):
+class RepositoryContract(Studies, Leases, Claims, Outcomes, Files, Sharing, Queue):
     """Everything that a repository promises."""

@@ -1,0 +1,70 @@
+"""What a repository promises of the studies that a service is to run."""
+
+from __future__ import annotations
+
+import pytest
+
+from zenturio.errors import NotFoundError
+from zenturio.record.repository import Repository
+
+REQUEST = {"path": "/lab/größe.c", "options": {"limit": 3, "only": ["missing"], "nul": "a\0b"}}
+
+
+class Queue:
+    def test_what_was_submitted_waits_in_its_order(self, repository: Repository) -> None:
+        for token, user in (("x", "alice"), ("y", "bob\0"), ("z", "Größe")):
+            repository.submit(token, user, "s", REQUEST)
+        found = repository.submissions()
+        assert [each.user for each in found] == ["alice", "bob\0", "Größe"]
+        assert [each.turn for each in found] == ["waiting"] * 3
+        assert found[0].number < found[1].number < found[2].number
+        assert found[0].submitted <= found[1].submitted <= found[2].submitted
+        assert all(each.request == REQUEST and each.study == "s" for each in found)
+
+    def test_a_submission_whose_answer_was_lost_is_made_once(self, repository: Repository) -> None:
+        first = repository.submit("x", "alice", "s", REQUEST)
+        assert repository.submit("x", "alice", "s", REQUEST) == first
+        repository.settle(first.number, "running")
+        assert repository.submit("x", "alice", "s", REQUEST).turn == "running"
+        assert len(repository.submissions()) == 1
+
+    def test_a_submission_goes_its_way_and_remembers_when(self, repository: Repository) -> None:
+        number = repository.submit("x", "alice", "s", REQUEST).number
+        begun = repository.settle(number, "running")
+        assert begun.turn == "running"
+        assert begun.begun is not None
+        assert begun.begun >= begun.submitted
+        assert begun.ended is None
+        again = repository.settle(number, "running")
+        assert again.begun == begun.begun
+        over = repository.settle(number, "failed", "exit 3\0 of 2")
+        assert (over.turn, over.cause, over.begun) == ("failed", "exit 3\0 of 2", begun.begun)
+        assert over.ended is not None
+        assert over.ended >= begun.begun
+        assert repository.submissions() == (over,)
+
+    def test_what_is_over_stays_as_it_is(self, repository: Repository) -> None:
+        number = repository.submit("x", "alice", "s", REQUEST).number
+        cancelled = repository.settle(number, "cancelled", "by bob")
+        assert repository.settle(number, "done") == cancelled
+        assert repository.settle(number, "cancelled", "by alice") == cancelled
+        assert cancelled.begun is None
+
+    def test_only_what_is_wanted_is_told(self, repository: Repository) -> None:
+        one, two, three = (repository.submit(t, "a", "s", {}).number for t in "xyz")
+        repository.settle(two, "running")
+        repository.settle(three, "done")
+        told = repository.submissions(["waiting", "running"])
+        assert [each.number for each in told] == [one, two]
+        assert repository.submissions([]) == ()
+
+    def test_where_a_submission_stands_is_told_by_its_service(self, repository: Repository) -> None:
+        number = repository.submit("x", "a", "s", {}).number
+        repository.report(number, {"ok": 3, "mean": 0.25, "left": None})
+        (found,) = repository.submissions()
+        assert found.progress == {"ok": 3, "mean": 0.25, "left": None}
+        repository.report(number + 1, {})
+
+    def test_what_is_not_in_the_queue_is_named(self, repository: Repository) -> None:
+        with pytest.raises(NotFoundError, match="has the number 7"):
+            repository.settle(7, "done")
