@@ -19,6 +19,7 @@ from zenturio.record import (
     removal,
     rows,
     studies,
+    views,
 )
 from zenturio.record.database import Database, Transaction
 from zenturio.record.driver import Driver
@@ -62,6 +63,11 @@ class Sql:
     def engine(self) -> Engine:
         """Connections for those who read the views; begin transactions yourself."""
         return self._database.engine
+
+    def keyed(self, study: str, keys: tuple[str, str, str], *, facts: bool) -> str:
+        """What the larger view of *study* selects, with what orders it: see ``views.keyed``."""
+        flavour = self._database.flavour
+        return self._read(study, lambda d: views.keyed(flavour, d.layout, keys, facts=facts))
 
     def close(self) -> None:
         self._database.close()
