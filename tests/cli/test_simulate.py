@@ -48,6 +48,24 @@ def test_a_plan_is_played_on_a_machine_that_changes(folder):
     assert facts["metrics"]["makespan"] == 12
 
 
+def test_a_plan_whose_order_cannot_be_kept_is_refused(folder):
+    late = [{**PLAN["tasks"][0], "start": 8, "end": 12}, PLAN["tasks"][1]]
+    (folder / "late.json").write_text(json.dumps({"tasks": late}))
+    told = zen(
+        "simulate", "flow.json", "--on", "grid.toml", "--plan", "late.json", cwd=folder, code=2
+    )
+    assert "late.json:1:11: its order cannot be kept: " in told.err
+    assert "solve -> prep" in told.err
+
+
+def test_of_several_runs_none_is_written(folder):
+    told = zen(
+        "simulate", "flow.json", "--on", "grid.toml", "--plan", "plan.json", "--runs", "3",
+        "-o", "done.json", cwd=folder, code=2,
+    )  # fmt: skip
+    assert "which of 3 runs is to be written or drawn?" in told.err
+
+
 def test_what_was_carried_out_is_written_as_a_plan(folder):
     arguments = (
         "simulate",

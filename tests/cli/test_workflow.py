@@ -81,6 +81,22 @@ def test_mistakes_are_told_in_a_line_or_two(tmp_path, arguments, message):
     assert not list(tmp_path.iterdir())
 
 
+def test_notes_may_hold_anything(tmp_path):
+    text = '{"tasks": [{"name": "a", "work": 1}], "notes": {"makespan": "soon"}}'
+    (tmp_path / "f.json").write_text(text)
+    assert "measured" not in zen("workflow", "show", "f.json", cwd=tmp_path).out
+    zen("workflow", "convert", "f.json", "g.json", "--format", "wfformat", cwd=tmp_path)
+    written = json.loads((tmp_path / "g.json").read_text())
+    assert written["workflow"]["execution"]["makespanInSeconds"] == 0
+
+
+def test_workflows_go_through_pipes(tmp_path):
+    made = zen("workflow", "generate", "wien2k", "kpoints=2", "-o", "-", cwd=tmp_path)
+    assert json.loads(made.out)["name"] == "wien2k-2"
+    assert made.err == "wrote -: 9 tasks, 13 edges\n"
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_folder_that_is_not_there_is_told(tmp_path):
     told = zen("workflow", "generate", "wien2k", "-o", "no/x.json", cwd=tmp_path, code=4)
     assert "cannot write no/x.json: No such file" in told.err

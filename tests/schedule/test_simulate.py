@@ -221,7 +221,7 @@ def test_what_a_policy_cannot_do_is_refused(act, complaint):
 
 def test_a_task_is_not_sent_where_it_cannot_run():
     problem = naive.tagged(Problem.of(PAIR, identical(2)), 0)
-    with pytest.raises(InputError, match="'a' cannot run on processor 1"):
+    with pytest.raises(InputError, match="'a' cannot run on p2"):
         simulate(problem, Script(at_0=lambda grid: grid.send(0, 1)))
 
 

@@ -57,10 +57,13 @@ def schedule(
     --algorithm ga -o plan.json --gantt plan.html
     """
     from zenturio.cli.compiling import compiling_told
+    from zenturio.errors import InputError
     from zenturio.schedule.generators import pairs
     from zenturio.schedule.plan_json import facts, write
     from zenturio.schedule.planning import Planning, report
 
+    if str(out) == "-":
+        raise InputError("-o - would be mixed with what is told", cure="--json prints the plan")
     asked = Planning(workflow, on, algorithm, objective, pairs(set_ or []), seed)
     with output.waiting(f"planning with {algorithm}"), compiling_told():
         plan = asked.plan()

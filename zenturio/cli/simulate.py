@@ -102,6 +102,11 @@ def simulate(
         found = stream.play(workflow, on, algorithm, set_ or [], perturb, seed)
         _tell_stream(found, out, gantt, json, compared=not algorithm)
         return
+    if runs > 1 and (out is not None or gantt is not None):
+        raise InputError(
+            f"which of {runs:,} runs is to be written or drawn?",
+            cure="--seed that of one, and no --runs",
+        )
     planned = str(plan) if plan else ""
     asked = Request(
         workflow[0], on, planned, algorithm, pairs(set_ or []), perturb, seed, iterations

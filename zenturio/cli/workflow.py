@@ -211,10 +211,11 @@ def _tell(out: Path, flow: "Workflow", lost: tuple[str, ...], json: bool) -> Non
         return
     for each in lost:
         typer.echo(f"warning: not written: {each}", err=True)
+    piped = str(out) in {"-", "/dev/stdout"}
     if out.suffix.lower() == ".toml":
         typer.echo(f"wrote {out}: the machines of {flow.name}")
     else:
-        typer.echo(f"wrote {out}: {len(flow):,} tasks, {len(flow.data):,} edges")
+        typer.echo(f"wrote {out}: {len(flow):,} tasks, {len(flow.data):,} edges", err=piped)
 
 
 def _facts(flow: "Workflow", platform: "Platform | None") -> dict[str, Any]:
@@ -253,8 +254,8 @@ def _show(flow: "Workflow", platform: "Platform | None") -> None:
     if found.parallelism:
         typer.echo(f"parallel   {found.parallelism:.3g} machines have work, on average")
     typer.echo(f"data       {found.data:.3g} bytes")
-    if "makespan" in flow.notes:
-        typer.echo(f"measured   {output.duration(flow.notes['makespan'])} from first to last")
+    if flow.measured is not None:
+        typer.echo(f"measured   {output.duration(flow.measured)} from first to last")
     if platform is not None:
         sites = len(platform.sites)
         typer.echo(f"machines   {len(platform):,} at {sites} site{'s' * (sites > 1)}")

@@ -135,7 +135,8 @@ class Grid:
     def _may(self, task: int, processor: int) -> None:
         self._must(task, "waiting", "cannot be sent")
         if not isfinite(self.time(task, processor)):
-            raise InputError(f"task {self._name(task)} cannot run on processor {processor}")
+            where = self.problem.platform.machines[self.node[processor]].name
+            raise InputError(f"task {self._name(task)} cannot run on {where}")
 
     def _sent_to(self, task: int, processor: int) -> None:
         self.state[task], self.where[task], self._sent[task] = "sent", processor, self.now

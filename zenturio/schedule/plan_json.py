@@ -10,6 +10,8 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from zenturio.schedule.formats.document import Document, read_json, read_text, w
 from zenturio.schedule.metrics import metrics
 from zenturio.schedule.molded import MoldablePlan
 from zenturio.schedule.plan import Plan
+from zenturio.schedule.policy import sequence
 from zenturio.schedule.problem import Problem
 from zenturio.schedule.trace import Trace
 
@@ -75,7 +78,7 @@ def write(plan: Plan | MoldablePlan, path: str | Path) -> None:
 def read(path: str | Path, problem: Problem) -> Plan:
     """The plan in the file *path* for the tasks and machines of *problem*.
 
-    Whether it can be carried out there is not looked at: `check` does.
+    It must be possible to keep its order; its times are not looked at: `check` does.
     """
     path = Path(path)
     document = read_json(path, read_text(path))
@@ -105,7 +108,32 @@ def read(path: str | Path, problem: Problem) -> Plan:
             f"{problem.tasks - len(lacking)} of {problem.tasks} tasks are planned: not {first!r}",
         )
     name = document.words(whole.get("algorithm", path.stem), ("algorithm",))
-    return Plan(problem, name, processor, times[0], times[1])
+    plan = Plan(problem, name, processor, times[0], times[1])
+    if not problem.workflow.looped:
+        _orderly(document, plan)
+    return plan
+
+
+def _orderly(document: Document, plan: Plan) -> None:
+    """Refuse a *plan* in whose order tasks would wait for each other for ever."""
+    problem, flow = plan.problem, plan.problem.workflow
+    turns = [t for t in sequence(plan) if problem.time(t, int(plan.processor[t])) > 0]
+    turns.sort(key=plan.processor.__getitem__)  # stable: in the order of each processor
+    pairs = [(a, b) for a, b in pairwise(turns) if plan.processor[a] == plan.processor[b]]
+    before, after = np.array(pairs, np.int32).reshape(-1, 2).T
+    both = replace(
+        flow,
+        sources=np.concatenate([flow.sources, before]),
+        targets=np.concatenate([flow.targets, after]),
+        data=np.concatenate([flow.data, np.zeros(len(pairs))]),
+    )
+    loop = both.loop
+    if loop:
+        document.wrong(
+            ("tasks",),
+            f"its order cannot be kept: {' -> '.join(loop)}",
+            "a task starts after those that it waits for, and after those before it where it runs",
+        )
 
 
 def _task(document: Document, name: Any, number: Mapping[str, int], i: int) -> int:

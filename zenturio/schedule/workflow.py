@@ -136,6 +136,13 @@ class Workflow:
         for a, b, data in zip(self.sources, self.targets, self.data, strict=True):
             yield self.names[a], self.names[b], float(data)
 
+    @property
+    def measured(self) -> float | None:
+        """The makespan that its notes have, if that is one."""
+        found = self.notes.get("makespan")
+        number = isinstance(found, int | float) and not isinstance(found, bool)
+        return float(found) if number and 0 < found < float("inf") else None
+
     @cached_property
     def before(self) -> Links:
         """What each task waits for."""
@@ -149,13 +156,13 @@ class Workflow:
     @cached_property
     def order(self) -> Indices:
         """The tasks, each after all that it waits for; refused where there is a loop."""
-        found = self._sorted
-        if len(found) < len(self):
+        loop = self.loop
+        if loop:
             raise InputError(
-                f"workflow {self.name!r} has a loop: {' -> '.join(self._loop(found))}",
+                f"workflow {self.name!r} has a loop: {' -> '.join(loop)}",
                 cure="a static algorithm needs none; zen simulate --algorithm hybrid plays loops",
             )
-        return found
+        return self._sorted
 
     @property
     def looped(self) -> bool:
@@ -200,10 +207,13 @@ class Workflow:
         if len(own):
             raise InputError(f"task {self.names[self.sources[own[0]]]!r} waits for itself")
 
-    def _loop(self, ordered: Indices) -> list[str]:
-        """A loop among the tasks that could not be ordered."""
+    @property
+    def loop(self) -> list[str]:
+        """The tasks of a loop, if there is one, from one of them around to it again."""
+        if not self.looped:
+            return []
         left = np.ones(len(self), bool)
-        left[ordered] = False
+        left[self._sorted] = False
         at = int(np.flatnonzero(left)[0])
         way: list[int] = []
         while at not in way:

@@ -38,6 +38,8 @@ _ESCAPE = re.compile(
 )
 """What a backslash begins: half of two escapes that are one letter, if it stands alone."""
 
+_PIPE = Path("-")
+
 Way = Sequence[str | int]
 """How one comes to a value from the outermost: keys and numbers."""
 
@@ -149,7 +151,8 @@ def there(path: Path) -> bool:
 
 
 def read_text(path: Path) -> str:
-    """The text of the file *path*, in UTF-8."""
+    """The text of the file *path*, in UTF-8; ``-`` is the standard input."""
+    path = Path("/dev/stdin") if path == _PIPE else path
     try:
         size = path.stat().st_size
         if size > MOST_BYTES:
@@ -170,9 +173,14 @@ def read_text(path: Path) -> str:
 
 
 def write_text(path: Path, pieces: Iterable[str]) -> None:
-    """All of a file or nothing: a file that was there stays until the new one is whole."""
+    """All of a file or nothing: a file that was there stays until the new one is whole.
+
+    ``-`` is the standard output.
+    """
     try:
-        write_whole(path, (piece.encode() for piece in pieces))
+        write_whole(
+            Path("/dev/stdout") if path == _PIPE else path, (piece.encode() for piece in pieces)
+        )
     except UnicodeEncodeError as error:
         wrong = error.object[error.start : error.end]
         raise InputError(f"{path} cannot be written: {wrong!r} is half a letter") from None

@@ -115,7 +115,7 @@ def write_workflow(
 ) -> tuple[str, ...]:
     """Write *flow* into *path*, as its ending or *form* says; what could not be said, in words."""
     path = Path(path)
-    form = form or _ENDINGS.get(path.suffix.lower(), "")
+    form = form or _ENDINGS.get(path.suffix.lower(), "json" if path == Path("-") else "")
     if form not in _FORMATS:
         raise InputError(
             f"{path}: no format is named {form or path.suffix!r}",

@@ -173,7 +173,7 @@ def write(flow: Workflow, platform: Platform | None = None) -> Iterator[str]:
     top = max((each.speed for each in platform.machines), default=1.0) if platform else 1.0
     ids = _ids(flow)
     execution: dict[str, Any] = {
-        "makespanInSeconds": flow.notes.get("makespan", 0),
+        "makespanInSeconds": flow.measured or 0,
         "executedAt": str(flow.notes.get("createdAt", "unknown")),
         "tasks": [_ran(task, ids[i], top) for i, task in enumerate(flow.tasks)],
     }

@@ -82,7 +82,7 @@ def instance_of(text: str, settings: Mapping[str, Any] | None = None, seed: int 
     name, _, rest = text.partition(":")
     exists = there(Path(text))
     if name not in _GENERATORS or exists:
-        if not exists and not Path(text).suffix:
+        if not exists and not Path(text).suffix and text != "-":
             cure = did_you_mean(name, _GENERATORS)
             raise NotFoundError(f"{text!r} is neither a file nor a generator", cure=cure)
         return read_instance(text)
