@@ -140,8 +140,9 @@ class Workflow:
     def measured(self) -> float | None:
         """The makespan that its notes have, if that is one."""
         found = self.notes.get("makespan")
-        number = isinstance(found, int | float) and not isinstance(found, bool)
-        return float(found) if number and 0 < found < float("inf") else None
+        if not isinstance(found, int | float) or isinstance(found, bool):
+            return None
+        return float(found) if 0 < found < float("inf") else None
 
     @cached_property
     def before(self) -> Links:
