@@ -80,6 +80,11 @@ SetEnv PATH={path}
             time.sleep(0.02)
         raise RuntimeError((self.folder / "log").read_text())
 
+    def revive(self):
+        """Starts it again, if it was killed."""
+        if self.process.poll() is not None:
+            self.start()
+
     def drop(self):
         """Cuts all connections; what runs there runs on, and one can log in again."""
         tree.send(tree.below(self.process.pid), signal.SIGKILL)

@@ -1,0 +1,258 @@
+"""Connections that drop, hosts that die, drivers that are killed: and nothing runs twice."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from zenturio.errors import PlaceError
+from zenturio.execute.hosts.connection import ssh
+from zenturio.execute.hosts.journal import Journal
+from zenturio.execute.hosts.place import Hosts, HostsSettings
+from zenturio.testing.executor import experiment, outcome, running, until
+
+
+def kinds(place, what=None):
+    """What happened to an experiment, in order."""
+    return [e.kind for e in place.events.seen if what is None or e.digest == what.digest]
+
+
+def slow(tmp_path, seconds, count="count"):
+    """An experiment that tells each of its beginnings, and takes its time."""
+    return experiment(f"echo begun >> {tmp_path}/{count}; sleep {seconds}; echo done")
+
+
+def begun(tmp_path, count="count"):
+    path = tmp_path / count
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def test_what_runs_when_the_connection_drops_runs_on_and_is_attached_to_again(
+    hosts, testbed, tmp_path
+):
+    place = hosts(one={})
+    what = slow(tmp_path, 1.2)
+    future = place.submit(what)
+    until(lambda: begun(tmp_path))
+    testbed["one"].drop()
+    assert future.result(30).stdout.head == b"done\n"
+    assert begun(tmp_path) == 1
+    assert kinds(place, what)[-4:] == ["dropped", "attached", "epilog", "ended"]
+
+
+def test_what_ended_while_nobody_was_connected_is_collected(hosts, testbed, tmp_path):
+    place = hosts(one={})
+    future = place.submit(slow(tmp_path, 0.4))
+    until(lambda: begun(tmp_path))
+    testbed["one"].kill()
+    time.sleep(0.6)
+    testbed["one"].start()
+    assert future.result(30).stdout.head == b"done\n"
+    assert begun(tmp_path) == 1
+
+
+def test_what_ran_on_a_host_that_is_gone_runs_on_another(hosts, testbed, tmp_path):
+    place = hosts({"patience": 0.5}, one={"speed": 2.0}, two={})
+    what = slow(tmp_path, 0.8)
+    future = place.submit(what)
+    until(lambda: begun(tmp_path))
+    testbed["one"].kill(all_of_it=True)
+    found = future.result(30)
+    assert (found.host, found.stdout.head) == ("two", b"done\n")
+    assert begun(tmp_path) == 2
+    assert kinds(place, what).count("ended") == 1
+
+
+def test_what_was_given_up_is_ended_when_its_host_is_back_and_never_accepted(
+    hosts, testbed, tmp_path
+):
+    place = hosts({"patience": 0.3}, one={"speed": 2.0}, two={})
+    what = experiment(f"echo $ZEN_HOST_NAME >> {tmp_path}/count; sleep 96.1 || sleep 1")
+    future = place.submit(what)
+    until(lambda: begun(tmp_path))
+    testbed["one"].kill()  # its keepers live, behind a network that is cut
+    until(lambda: begun(tmp_path) == 2)
+    assert len(running("96.1")) == 2
+    testbed["one"].start()
+    until(lambda: len(running("96.1")) == 1)
+    assert (tmp_path / "count").read_text() == "one\ntwo\n"
+    future.cancel()
+    assert future.result(30).host == "two"
+
+
+def test_where_no_other_host_would_do_the_one_that_is_gone_is_waited_for(
+    hosts, testbed, tmp_path
+):
+    place = hosts({"patience": 0.2}, one={})
+    future = place.submit(slow(tmp_path, 1.0))
+    until(lambda: begun(tmp_path))
+    testbed["one"].kill()
+    time.sleep(1.0)
+    testbed["one"].start()
+    assert future.result(30).status == "ok"
+    assert begun(tmp_path) == 1
+
+
+def test_an_experiment_whose_keeper_is_killed_begins_again(hosts, testbed, tmp_path):
+    place = hosts(one={})
+    future = place.submit(
+        experiment(f"echo >> {tmp_path}/count; test $(wc -l < {tmp_path}/count) = 2 || sleep 96.2")
+    )
+    until(lambda: running("96.2"))
+    keeper = next(pid for pid in testbed["one"].keepers() if _leads(pid, running("96.2")[0]))
+    os.kill(keeper, signal.SIGKILL)
+    assert future.result(30).status == "ok"
+    assert not running("96.2")
+    assert begun(tmp_path) == 2
+
+
+def _leads(pid, below):
+    from zenturio.execute import tree
+
+    return pid != below and below in tree.below(pid) and pid != os.getppid()
+
+
+DRIVER = """
+import sys, time
+from pathlib import Path
+from zenturio.execute.hosts.journal import Journal
+from zenturio.execute.hosts.place import Hosts, HostsSettings
+from zenturio.execute.parcel import unpack
+place = Hosts(Path(sys.argv[1]), options=HostsSettings(sys.argv[2]))
+futures = [place.submit(unpack(Path(each).read_bytes())) for each in sys.argv[3:]]
+print("ready", flush=True)
+for future in futures:
+    future.result()
+print("heard", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def driver(testbed, tmp_path):
+    """Starts a driver of its own for experiments; it is killed with -9."""
+    from zenturio.execute.parcel import pack
+
+    path = testbed.write(tmp_path / "driver.toml", {"connect": 5}, one={"slots": 2, "speed": 1.0})
+    started = []
+
+    def start(*experiments, until_heard=False):
+        names = []
+        for i, each in enumerate(experiments):
+            names.append(tmp_path / f"parcel{i}")
+            names[-1].write_bytes(pack(each))
+        command = [sys.executable, "-c", DRIVER, tmp_path / "zen", path, *names]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE)
+        started.append(process)
+        assert process.stdout.readline() == b"ready\n"
+        if until_heard:
+            assert process.stdout.readline() == b"heard\n"
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def again(tmp_path):
+    return Hosts(tmp_path / "zen", options=HostsSettings(str(tmp_path / "driver.toml")))
+
+
+def test_what_runs_when_the_driver_is_killed_is_adopted_by_the_next_one(driver, tmp_path):
+    what = slow(tmp_path, 1.5)
+    first = driver(what)
+    until(lambda: begun(tmp_path))
+    first.kill()
+    with again(tmp_path) as place:
+        assert outcome(place, what).stdout.head == b"done\n"
+        assert "adopted" in kinds(place, what)
+    assert begun(tmp_path) == 1
+
+
+def test_what_ended_after_the_driver_was_killed_is_adopted_too(driver, testbed, tmp_path):
+    what = slow(tmp_path, 0.3)
+    first = driver(what)
+    until(lambda: begun(tmp_path))
+    first.kill()
+    time.sleep(0.6)
+    with again(tmp_path) as place:
+        assert outcome(place, what).stdout.head == b"done\n"
+    assert begun(tmp_path) == 1
+
+
+def test_what_was_heard_of_but_may_not_be_recorded_is_not_run_again(driver, tmp_path):
+    what = slow(tmp_path, 0.0)
+    driver(what, until_heard=True).kill()
+    with again(tmp_path) as place:
+        assert outcome(place, what).stdout.head == b"done\n"
+    assert begun(tmp_path) == 1
+
+
+def test_a_failure_that_may_not_be_recorded_is_tried_again(driver, tmp_path):
+    what = experiment(f"echo begun >> {tmp_path}/count; exit 3")
+    driver(what, until_heard=True).kill()
+    with again(tmp_path) as place:
+        assert outcome(place, what).cause == "exit 3"
+    assert begun(tmp_path) == 2
+
+
+def test_what_the_next_driver_does_not_want_runs_until_it_is_asked_for(driver, tmp_path):
+    wanted, other = slow(tmp_path, 1.0, "wanted"), slow(tmp_path, 1.0, "other")
+    first = driver(wanted, other)
+    until(lambda: begun(tmp_path, "wanted") and begun(tmp_path, "other"))
+    first.kill()
+    with again(tmp_path) as place:
+        assert outcome(place, wanted).status == "ok"
+        assert outcome(place, other).status == "ok"
+    assert (begun(tmp_path, "wanted"), begun(tmp_path, "other")) == (1, 1)
+
+
+def test_an_experiment_asked_for_again_runs_again(hosts, tmp_path):
+    place = hosts(one={})
+    what = slow(tmp_path, 0)
+    assert [outcome(place, what).status for _ in range(2)] == ["ok", "ok"]
+    assert begun(tmp_path) == 2
+
+
+def test_nothing_is_left_when_all_is_over(hosts, testbed, tmp_path):
+    place = hosts(one={})
+    outcome(place, experiment("echo", builds=("echo > made",)))
+    place.close()
+    work = testbed["one"].folder / "work"
+    assert not list((work / "jobs" / Journal(tmp_path / "zen").owner).iterdir())
+    left = sorted(p.name for p in (tmp_path / "zen" / "places" / "hosts").iterdir())
+    assert left == ["builds", "events.jsonl", "facts.json"]
+    assert not list((tmp_path / "zen" / "places" / "hosts" / "builds").iterdir())
+
+
+def test_a_host_key_that_is_not_known_is_refused(testbed, tmp_path):
+    path = testbed.write(tmp_path / "h.toml", one={})
+    text = path.read_text().replace(str(testbed.folder / "ssh_config"), str(tmp_path / "conf"))
+    known = (testbed.folder / "ssh_config").read_text()
+    (tmp_path / "conf").write_text(
+        known.replace(str(testbed.folder / "known_hosts"), str(tmp_path / "none"))
+    )
+    path.write_text(text)
+    with pytest.raises(PlaceError) as caught:
+        Hosts(tmp_path / "zen", options=HostsSettings(str(path)))
+    assert "Host key verification failed" in str(caught.value)
+    assert "compare its key once by hand" in str(caught.value)
+
+
+def test_a_host_that_cannot_be_reached_leaves_the_others(hosts, testbed):
+    testbed["two"].kill()
+    place = hosts(one={}, two={"speed": 9.0})
+    assert outcome(place, experiment("true")).host == "one"
+    assert [line for line in place.check() if line.startswith("two: ")]
+
+
+def test_no_agent_and_no_password_go_along():
+    words = ssh("one", port=None, user="", options=(), patience=3)
+    for way in ("BatchMode=yes", "StrictHostKeyChecking=yes", "ForwardAgent=no"):
+        assert way in words
+    assert words[-2:] == ["--", "one"]
