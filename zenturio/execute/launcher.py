@@ -123,7 +123,9 @@ class Run:
         """Runs the commands; the last one's number, the wall time of all, and what went wrong."""
         number, wall = 0, 0.0
         request = self._request
-        environment = self._launcher.environment | {
+        without = {os.fsencode(name) for name in request.get("without", ())}
+        inherited = self._launcher.environment
+        environment = {name: inherited[name] for name in inherited.keys() - without} | {
             os.fsencode(name): os.fsencode(text) for name, text in request["environment"].items()
         }
         spawner = Spawner(environment, streams[0].write, streams[1].write)

@@ -49,7 +49,7 @@ class Local:
     ) -> None:
         """*jobs* at once, as many as there are cores if none is said; *pin*: each on own CPUs."""
         self.slots = jobs or cores()
-        self._memory = memory()
+        self._memory = min(memory(), settings.memory or memory())
         self._closed = Event()
         self._lock = Lock()
         self._runner = Runner(folder, replace(settings, keep=keep), self._closed)

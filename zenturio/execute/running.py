@@ -62,6 +62,10 @@ class Settings:
     session: str = ""
     """Runners of one session that share a disk, and are processes of their own, remember together
     which builds failed."""
+    memory: int | None = None
+    """Bytes that all experiments together may ask for, where that is less than the machine's."""
+    without: tuple[str, ...] = ()
+    """Variables of this process that experiments do not inherit."""
 
 
 class Runner:
@@ -181,6 +185,7 @@ class Runner:
                 IDENTITY: experiment.digest,
                 METRICS: f"{path}/{REPORT}",
             },
+            "without": self._settings.without,
             "head": READ,
             "tail": READ,
             "grace": self._settings.grace,

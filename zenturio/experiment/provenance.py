@@ -54,7 +54,7 @@ def provenance(folder: Path | None = None) -> dict[str, Any]:
     """All that is worth knowing about how, where and when a study ran; of JSON's types only."""
     return {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "tool": _tool(),
+        "tool": tool(),
         "git": git(folder or Path.cwd()),
         "host": host(),
         "python": platform.python_version(),
@@ -122,7 +122,8 @@ def git(folder: Path) -> dict[str, Any] | None:
     }
 
 
-def _tool() -> str:
+def tool() -> str:
+    """The version of zenturio that is installed."""
     try:
         return version("zenturio")
     except PackageNotFoundError:

@@ -1,0 +1,44 @@
+"""How many experiments make one task: many that are short, one that is long or not known."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from zenturio.execute.dask.options import MOST
+
+SPELL = 0.25
+"""Seconds that a task takes at least, about: a hundred times what it costs Dask."""
+
+
+class Batches:
+    """Learns how long experiments take; *together* says it instead."""
+
+    def __init__(self, together: int | None) -> None:
+        self._together = together
+        self._seconds: float | None = None
+
+    @property
+    def size(self) -> int:
+        """How many make a task now."""
+        if self._together is not None:
+            return self._together
+        if self._seconds is None:
+            return 1
+        return min(max(int(SPELL / max(self._seconds, 1e-4)), 1), MOST)
+
+    @property
+    def short(self) -> bool:
+        """Whether more than one is sent together, and the next before the last is back."""
+        return self.size > 1
+
+    def took(self, seconds: float) -> None:
+        """One took so long: a long one is believed at once, short ones only when they are many."""
+        known = self._seconds
+        if known is None or seconds > known:
+            self._seconds = seconds
+        else:
+            self._seconds = known * 0.9 + seconds * 0.1
+
+    def share(self, waiting: int, places: int) -> int:
+        """How many of those *waiting* go now, where there is room for so many tasks."""
+        return min(self.size, ceil(waiting / max(places, 1)))

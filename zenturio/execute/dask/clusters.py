@@ -1,0 +1,185 @@
+"""Clusters of Dask: found at an address, started on this machine, or as jobs of a batch system."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+from zenturio.errors import PlaceError, PluginError
+from zenturio.execute.dask.options import Options
+from zenturio.execute.dask.security import Address, read_address, tls_of
+from zenturio.execute.dask.station import Way
+from zenturio.execute.dask.ticket import Parcel
+from zenturio.experiment.provenance import cores
+
+_PAUSE = 0.1
+_OWN = {
+    "distributed.nanny.pre-spawn-environ": {},  # experiments would inherit it
+    "distributed.scheduler.allowed-failures": 2,
+}
+_LARGE = 2**20
+"""Bytes beyond which a parcel is not put into the message that describes a task."""
+
+
+class Cluster:
+    """A client of a scheduler, and the workers if they are ours."""
+
+    def __init__(
+        self, client: Any, workers: Any, slots: int, where: str, *, queued: bool = False
+    ) -> None:
+        """*queued*: workers come when a batch system lets them."""
+        self.client = client
+        self._workers = workers
+        self._queued = queued
+        self.slots = slots
+        """How many experiments at once: those of workers that are still to come too."""
+        self.where = where
+        """The scheduler, in words."""
+
+    @property
+    def is_connected(self) -> bool:
+        return bool(self.client.status == "running")
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the client has given up."""
+        return self.client.status in ("closed", "closing")
+
+    def threads(self) -> dict[str, int]:
+        """How many experiments each worker takes, by its address."""
+        return dict(self.client.nthreads())
+
+    def has_workers(self) -> bool:
+        """Whether somebody is there to run something, or will be."""
+        return self._queued or bool(self.client.nthreads())
+
+    def send(self, data: bytes | None, parcel: Parcel, way: Way, key: str) -> Any:
+        """A task of Dask: to run what is packed, or to follow what runs already."""
+        from zenturio.execute.dask import stations  # noqa: PLC0415 - loads Dask
+
+        workers = [parcel.worker] if parcel.worker else self._wide(parcel.weight)
+        told: dict[str, Any] = {"key": key, "pure": False, "retries": 0, "workers": workers}
+        told["allow_other_workers"] = bool(parcel.worker)  # which may be lost meanwhile
+        if data is None:
+            return self.client.submit(stations.follow, parcel.numbers, way, key, **told)
+        if len(data) > _LARGE:
+            data = self.client.scatter(data, workers=workers, hash=False)
+        return self.client.submit(stations.run, data, parcel.numbers, way, key, **told)
+
+    def stop(self, session: str, numbers: tuple[int, ...]) -> None:
+        """Tells every worker to kill these."""
+        from zenturio.execute.dask import stations  # noqa: PLC0415
+
+        with suppress(OSError):  # it is said again
+            self.client.run(stations.stop, session, numbers, wait=False, on_error="ignore")
+
+    def leave(self, session: str) -> None:
+        """Tells every worker that this driver goes, and waits until it has cleared up."""
+        from zenturio.execute.dask import stations  # noqa: PLC0415
+
+        if self.is_connected:
+            with suppress(OSError):
+                self.client.run(stations.leave, session, on_error="ignore")
+
+    def _wide(self, cpus: int) -> list[str] | None:
+        """The workers that have so many CPUs, where it matters."""
+        if cpus == 1:
+            return None
+        threads = self.threads()
+        enough = min(cpus, max(threads.values(), default=1))
+        return [worker for worker, count in threads.items() if count >= enough] or None
+
+    def close(self) -> None:
+        """Leaves the scheduler; workers of our own end."""
+        with suppress(Exception):  # what is lost need not be closed
+            self.client.close(timeout=5)
+        if self._workers is not None:
+            with suppress(Exception):
+                self._workers.close(timeout=10)
+
+
+def connect(options: Options, folder: Path, jobs: int | None) -> Cluster:
+    """The cluster that *options* describe; PlaceError where there is none."""
+    with _dask():
+        if options.cluster is not None:
+            from zenturio.execute.dask.jobs import started  # noqa: PLC0415 - heavy
+
+            workers, slots, where = started(options, folder)
+            client = _client(workers, options, None, where)
+            return Cluster(client, workers, slots, where, queued=True)
+        if options.address:
+            address = read_address(options)
+            client = _client(address.url, options, tls_of(address, options), str(address))
+            cluster = Cluster(client, None, 0, str(address))
+            cluster.slots = _waited(cluster, options, address)
+            return cluster
+        return _local(jobs or cores(), options)
+
+
+def _local(slots: int, options: Options) -> Cluster:
+    """One worker for this machine; nobody else can talk to it, for they lack its key."""
+    dask, distributed = import_module("dask"), import_module("distributed")
+    where = "the workers of this machine"
+    try:
+        with dask.config.set(_OWN):
+            workers = distributed.LocalCluster(
+                n_workers=1,
+                threads_per_worker=slots,
+                processes=True,
+                host="127.0.0.1",
+                memory_limit=0,
+                dashboard_address=None,
+                security=distributed.Security.temporary(),
+                silence_logs=logging.CRITICAL,
+            )
+    except (OSError, RuntimeError) as error:
+        raise PlaceError(f"{where} cannot be started: {error}") from error
+    return Cluster(_client(workers, options, None, where), workers, slots, where)
+
+
+def _client(target: Any, options: Options, security: Any, where: str) -> Any:
+    try:
+        return import_module("distributed").Client(
+            target, timeout=options.patience, security=security, set_as_default=False, name="zen"
+        )
+    except (OSError, TimeoutError) as error:
+        if hasattr(target, "close"):
+            target.close()
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise PlaceError(
+            f"no scheduler of Dask answers at {where}: {reason}",
+            cure="start one (dask scheduler), or see whether name, port and tls are right",
+        ) from error
+
+
+def _waited(cluster: Cluster, options: Options, address: Address) -> int:
+    """How many experiments the workers take, as soon as there is one."""
+    end = monotonic() + options.patience
+    while not (threads := cluster.threads()):
+        if monotonic() > end:
+            cluster.close()
+            raise PlaceError(
+                f"the scheduler at {address} has no worker",
+                cure=f"start some there: dask worker {address.url}",
+            )
+        sleep(_PAUSE)
+    return sum(threads.values())
+
+
+@contextmanager
+def _dask() -> Iterator[None]:
+    """Dask, if it is installed; what it logs is not for users."""
+    try:
+        import distributed  # noqa: F401, PLC0415
+    except ImportError as error:
+        raise PluginError(
+            f"the place dask needs what is not installed: {error.name}",
+            cure="pip install 'zenturio[dask]'",
+        ) from error
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    yield

@@ -1,0 +1,104 @@
+"""
+A cluster of Dask as a place: a local one, one at an address, or one in jobs of a batch system.
+
+What the machine of a worker does is in station, what travels between in traffic.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable
+from concurrent.futures import Future
+from pathlib import Path
+from secrets import token_hex
+from threading import Lock
+from types import TracebackType
+from typing import ClassVar, Self
+
+from zenturio.errors import PlaceError
+from zenturio.execute.dask.batches import Batches
+from zenturio.execute.dask.clusters import connect
+from zenturio.execute.dask.options import Options as DaskOptions
+from zenturio.execute.dask.station import Way, token
+from zenturio.execute.dask.ticket import Ticket
+from zenturio.execute.dask.traffic import Traffic
+from zenturio.execute.filing import disk
+from zenturio.execute.workspace import Keep
+from zenturio.experiment import Experiment, Outcome
+
+_USUAL = DaskOptions()
+_SPELL = 1.0
+"""Seconds after which a task gives back what it has not begun."""
+
+
+class Dask:
+    """Experiments run in the workers of a cluster of Dask."""
+
+    Options: ClassVar = DaskOptions
+
+    def __init__(
+        self,
+        folder: Path = Path(".zenturio"),
+        jobs: int | None = None,
+        *,
+        keep: Keep = "never",
+        pin: bool = False,
+        options: DaskOptions = _USUAL,
+    ) -> None:
+        """*jobs* at once, in a local cluster; others have as many slots as their workers say."""
+        batches = Batches(options.together)
+        folder = folder.absolute()
+        session = token_hex(8)
+        self._way = Way(session, platform.node(), str(folder), keep, pin, options.grace, _SPELL)
+        self._token = token(folder, session)
+        with disk(folder):
+            self._token.parent.mkdir(parents=True, exist_ok=True)
+            self._token.touch()
+        try:
+            self._cluster = connect(options, folder, jobs)
+        except BaseException:
+            self._token.unlink(missing_ok=True)
+            raise
+        self.slots = self._cluster.slots
+        outputs = folder / "outputs"
+        self._traffic = Traffic(self._cluster, self._way, batches, outputs, options.patience)
+        self._closed = False
+        self._lock = Lock()
+
+    def submit(self, experiment: Experiment) -> Future[Outcome]:
+        """Takes an experiment; it starts when a worker has room for it."""
+        ticket = Ticket(experiment, self.slots, self._traffic.stop)
+        if self._closed:
+            ticket.set_exception(PlaceError("this place is closed"))
+        else:
+            self._traffic.put(ticket)
+        return ticket
+
+    def close(self) -> None:
+        """Kills what runs, cancels what waits, and leaves the cluster, or ends its own."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        self._traffic.close()
+        self._cluster.leave(self._way.session)
+        self._traffic.bury()
+        self._cluster.close()
+        self._token.unlink(missing_ok=True)
+
+    def check(self) -> Iterable[str]:
+        """What is wrong with the cluster, in words."""
+        from zenturio.execute.dask.checks import complaints  # noqa: PLC0415 - loads Dask
+
+        return complaints(self._cluster)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,151 @@
+"""
+The stations of a worker of Dask, and the tasks that come to them.
+
+Dask cannot stop a task that runs. A station can, and does: when Dask gives the task up (it was
+cancelled, its client is gone, the scheduler is lost), when its driver asks, when the worker closes.
+When the worker dies its launchers find their pipes closed, and kill what they started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from platform import node, python_version
+from threading import Lock, Thread
+from time import monotonic
+from typing import Any, cast
+
+from distributed import Worker, WorkerPlugin, get_worker
+from distributed.utils import sync
+from tornado.ioloop import PeriodicCallback
+
+from zenturio.execute.dask.station import Report, Station, Way
+from zenturio.experiment.provenance import tool
+
+IDLE = 60.0
+"""Seconds after which a station that nobody uses is closed: its driver may be gone."""
+_LOOK = 10.0
+
+
+class Stations(WorkerPlugin):
+    """All stations of a worker, one for each driver."""
+
+    name = "zenturio"
+
+    def setup(self, worker: Worker) -> None:
+        """The worker is there."""
+        sys.set_int_max_str_digits(0)  # metrics have as many digits as they have
+        limit = worker.memory_manager.memory_limit
+        self._memory = int(limit) if limit else None
+        self._slots = worker.state.nthreads
+        self._scratch = Path(worker.local_directory)
+        self.address = worker.address
+        self._lock = Lock()
+        self._stations: dict[Way, Station] = {}
+        self._tasks: dict[str, tuple[Station, tuple[int, ...]]] = {}
+        self._look = PeriodicCallback(self._sweep, _LOOK * 1000)
+        self._look.start()
+
+    def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:
+        """Dask gives up a task that runs."""
+        if finish == "released" and start in ("executing", "long-running"):
+            given_up = self._tasks.get(str(key))
+            if given_up is not None:
+                station, tickets = given_up
+                station.stop(tickets)
+
+    async def teardown(self, worker: Worker) -> None:  # noqa: ARG002 - as Dask calls it
+        """The worker closes."""
+        self._look.stop()
+        with self._lock:
+            stations, self._stations = list(self._stations.values()), {}
+        await asyncio.gather(*(asyncio.to_thread(each.close) for each in stations))
+
+    @contextmanager
+    def at(self, way: Way, key: str, tickets: tuple[int, ...]) -> Iterator[Station]:
+        """The driver's station, for the time of a task."""
+        with self._lock:
+            station = self._stations.get(way)
+            if station is None:
+                station = Station(way, self._scratch, self._slots, self._memory)
+                self._stations[way] = station
+            station.busy += 1
+            self._tasks[key] = (station, tickets)
+        try:
+            yield station
+        finally:
+            with self._lock:
+                del self._tasks[key]
+                station.busy -= 1
+                station.used = monotonic()
+
+    def stop(self, session: str, tickets: tuple[int, ...]) -> None:
+        """A driver wants these killed."""
+        for way, station in list(self._stations.items()):
+            if way.session == session:
+                station.stop(tickets)
+
+    def leave(self, session: str) -> None:
+        """A driver goes."""
+        self._close([way for way in list(self._stations) if way.session == session])
+
+    def _sweep(self) -> None:
+        long_ago = monotonic() - IDLE
+        with self._lock:
+            idle = [w for w, s in self._stations.items() if not s.busy and s.used < long_ago]
+        if idle:
+            Thread(target=self._close, args=(idle,), daemon=True).start()
+
+    def _close(self, ways: list[Way]) -> None:
+        with self._lock:
+            stations = [self._stations.pop(way) for way in ways if way in self._stations]
+        for station in stations:
+            station.close()
+
+
+_first = Lock()
+
+
+def _here() -> Stations:
+    """The stations of the worker that this task runs in; the first task makes them."""
+    worker = get_worker()
+    with _first:
+        if Stations.name not in worker.plugins:
+            sync(worker.loop, worker.plugin_add, Stations(), Stations.name)
+    return cast("Stations", worker.plugins[Stations.name])
+
+
+def run(parcel: bytes, tickets: tuple[int, ...], way: Way, key: str) -> Report:
+    """The task of Dask: runs what is packed."""
+    here = _here()
+    with here.at(way, key, tickets) as station:
+        return replace(station.run(parcel, tickets), worker=here.address)
+
+
+def follow(tickets: tuple[int, ...], way: Way, key: str) -> Report:
+    """The task of Dask that waits for what another one left running."""
+    with _here().at(way, key, tickets) as station:
+        return station.follow(tickets)
+
+
+async def stop(session: str, tickets: tuple[int, ...], dask_worker: Worker) -> None:
+    """Called in every worker; a coroutine, for who calls does not wait for its end."""
+    stations = dask_worker.plugins.get(Stations.name)
+    if isinstance(stations, Stations):
+        stations.stop(session, tickets)
+
+
+async def leave(session: str, dask_worker: Worker) -> None:
+    """Called in every worker."""
+    stations = dask_worker.plugins.get(Stations.name)
+    if isinstance(stations, Stations):
+        await asyncio.to_thread(stations.leave, session)
+
+
+def versions() -> tuple[str, str, str]:
+    """Of a worker: its machine, its Python, its zenturio."""
+    return node(), python_version(), tool()

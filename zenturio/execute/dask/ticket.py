@@ -1,0 +1,92 @@
+"""An experiment on its way through a cluster, and the task that it travels in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from time import time
+
+from zenturio.experiment import Experiment, Outcome
+
+
+class Ticket(Future[Outcome]):
+    """The future of an experiment; cancelling it while it runs kills the experiment."""
+
+    def __init__(self, experiment: Experiment, slots: int, stop: Callable[[Ticket], None]) -> None:
+        """For a cluster with so many *slots*; *stop* hears that it is to be killed."""
+        super().__init__()
+        self.experiment = experiment
+        steps = experiment.steps
+        if experiment.build is not None:
+            steps = (*steps, *experiment.build.steps)
+        self.cpus = min(max([step.cpus for step in steps], default=1), slots)
+        self.number = 0
+        """Its number in the task that it is in: another one each time."""
+        self.alone = False
+        """Whether no other one travels with it: workers were lost under it."""
+        self.stopped = False
+        """Whether it is to end before its time."""
+        self._stop = stop
+
+    def cancel(self) -> bool:
+        """Takes it off, or kills it; false where it is over already."""
+        if super().cancel():
+            return True
+        if self.done():
+            return False
+        self.stopped = True
+        self._stop(self)
+        return True
+
+    def goes_with(self, other: Ticket) -> bool:
+        """Whether both may be in one task."""
+        return self.cpus == other.cpus and not self.alone and not other.alone
+
+    def starts(self) -> bool:
+        """Whether it is to be sent, for the first time or again: nobody took it off."""
+        return self.running() or (not self.done() and self.set_running_or_notify_cancel())
+
+    def ends(self, outcome: Outcome) -> None:
+        """Sets the outcome, once."""
+        if not self.done():
+            self.set_result(outcome)
+
+    def fails(self, error: Exception) -> None:
+        """The place failed, not the experiment."""
+        if not self.done():
+            self.set_exception(error)
+
+    def killed(self) -> None:
+        """It was cancelled, and nothing of it is alive."""
+        self.ends(self._ended("cancelled", "cancelled"))
+
+    def lost(self) -> None:
+        """It lost a worker each time that it was begun."""
+        self.ends(self._ended("failed", "worker lost"))
+
+    def _ended(self, status: str, cause: str) -> Outcome:
+        now = time()
+        return Outcome(self.experiment.digest, status, cause, started=now, ended=now)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """A task of Dask: experiments that travel together."""
+
+    tickets: Sequence[Ticket]
+    whole: bool = False
+    """Whether large files go with it."""
+    worker: str = ""
+    """Who is to run it, if it is not to be just anyone."""
+    follows: bool = False
+    """Whether its experiments run already."""
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        return tuple(ticket.number for ticket in self.tickets)
+
+    @property
+    def weight(self) -> int:
+        """CPUs that it takes."""
+        return max(ticket.cpus for ticket in self.tickets)

@@ -1,0 +1,316 @@
+"""
+One thread that keeps a cluster busy, and hears of what comes back.
+
+Short experiments travel together in one task of Dask. A task whose worker is lost is begun again,
+each of its experiments alone, so that one that takes its worker with it is found out. When the
+scheduler is lost, what was there has ended with it; it is sent again if the scheduler comes back.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from concurrent.futures import CancelledError
+from itertools import count
+from pathlib import Path
+from threading import Condition, Thread
+from time import monotonic
+from typing import Any
+
+from zenturio.errors import PlaceError, ZenError
+from zenturio.execute.dask.batches import Batches
+from zenturio.execute.dask.clusters import Cluster
+from zenturio.execute.dask.station import Report, Way
+from zenturio.execute.dask.ticket import Parcel, Ticket
+from zenturio.execute.parcel import pack_all, unpack_outcome
+
+_TICK = 1.0
+"""Seconds between two looks at whether the scheduler is there."""
+_AGAIN = 0.2
+"""Seconds after which it is said again who is to be killed."""
+_LINGER = 0.003
+"""Seconds that short experiments wait for others while all slots are busy."""
+_CLOSING = 10.0
+"""Seconds within which what was killed is back, at the most."""
+
+
+class Traffic:
+    """Sends tickets in the order in which they came, as soon as the cluster has room."""
+
+    def __init__(
+        self, cluster: Cluster, way: Way, batches: Batches, outputs: Path, patience: float
+    ) -> None:
+        self._cluster = cluster
+        self._way = way
+        self._batches = batches
+        self._outputs = outputs
+        self._patience = patience
+        self._turn = Condition()
+        self._waiting: deque[Ticket] = deque()
+        self._ready: deque[Parcel] = deque()
+        """Parcels that go first: they are about what was sent before."""
+        self._out: dict[str, tuple[Parcel, Any]] = {}
+        self._orders: list[int] = []
+        """Numbers that are to be stopped, and whose workers have not heard of it."""
+        self._stopping: set[int] = set()
+        """Those that are to be stopped, and have not come back."""
+        self._numbers = count(1)
+        self._seen = monotonic()
+        """When the scheduler was there, and had workers if they were needed."""
+        self._ordered = 0.0
+        self._looked = 0.0
+        self._fault: PlaceError | None = None
+        self._end = float("inf")
+        self._thread = Thread(target=self._drive, name="zenturio-dask", daemon=True)
+        self._thread.start()
+
+    def put(self, ticket: Ticket) -> None:
+        """From any thread."""
+        with self._turn:
+            fault = self._fault
+            if fault is None:
+                self._waiting.append(ticket)
+                self._turn.notify()
+        if fault is not None:
+            ticket.fails(fault)
+
+    def stop(self, ticket: Ticket) -> None:
+        """From any thread: one that was sent is to be killed."""
+        with self._turn:
+            self._orders.append(ticket.number)
+            self._turn.notify()
+
+    def close(self) -> None:
+        """Takes off what waits, has all else killed, and waits until it is back."""
+        with self._turn:
+            self._end = monotonic() + _CLOSING
+            waiting = list(self._waiting)
+            self._waiting.clear()
+            for parcel, _ in self._out.values():
+                for ticket in parcel.tickets:
+                    ticket.stopped = True
+                self._orders += parcel.numbers
+            self._turn.notify()
+        self._take_off(waiting)
+        self._thread.join()
+
+    def bury(self) -> None:
+        """What has not come back never will: nothing of it is alive any more."""
+        with self._turn:
+            left = [ticket for parcel, _ in self._out.values() for ticket in parcel.tickets]
+            left += self._waiting
+            left += [ticket for parcel in self._ready for ticket in parcel.tickets]
+            self._out.clear()
+        self._take_off(left)
+
+    @staticmethod
+    def _take_off(tickets: Iterable[Ticket]) -> None:
+        for ticket in tickets:
+            if not ticket.starts():
+                continue  # it was cancelled before it began
+            ticket.killed()
+
+    @property
+    def _closing(self) -> bool:
+        return self._end < float("inf")
+
+    def _drive(self) -> None:
+        try:
+            while self._step():
+                pass
+        except Exception as error:  # noqa: BLE001 - who waits is not to wait for ever
+            self._fail(PlaceError(f"{self._cluster.where}: {error}"))
+
+    def _step(self) -> bool:
+        """Waits for something to do, and does it; false when all is over."""
+        with self._turn:
+            self._turn.wait_for(self._stirred, _AGAIN if self._stopping else _TICK)
+            if self._closing and (not self._out or monotonic() > self._end or self._fault):
+                return False
+            if self._lingers():
+                self._turn.wait(_LINGER)
+            connected = self._cluster.is_connected
+            parcel = self._next() if connected else None
+            orders = self._due() if connected else ()
+        if orders:
+            self._cluster.stop(self._way.session, orders)
+        if parcel is not None:
+            self._send(parcel)
+        if monotonic() - self._looked > _TICK:
+            self._look(connected)
+        return True
+
+    def _stirred(self) -> bool:
+        return bool(self._orders) or self._fits() or (self._closing and not self._out)
+
+    def _fits(self) -> bool:
+        """Whether something can be sent now."""
+        if self._ready:
+            return True
+        if not self._waiting or self._closing:
+            return False
+        taken = sum(parcel.weight for parcel, _ in self._out.values())
+        room = self._cluster.slots * (2 if self._batches.short else 1)
+        return taken == 0 or taken + self._waiting[0].cpus <= room
+
+    def _lingers(self) -> bool:
+        """Whether more are worth waiting for a moment: all are busy, and few are here."""
+        few = 0 < len(self._waiting) < self._batches.size
+        return few and not self._ready and len(self._out) >= self._cluster.slots
+
+    def _next(self) -> Parcel | None:
+        """What goes now."""
+        if not self._fits():
+            return None
+        if self._ready:
+            return self._ready.popleft()
+        first = self._waiting.popleft()
+        several = [first]
+        places = 2 * self._cluster.slots - len(self._out)
+        most = self._batches.share(len(self._waiting) + 1, places)
+        while self._waiting and len(several) < most and first.goes_with(self._waiting[0]):
+            several.append(self._waiting.popleft())
+        return Parcel(several)
+
+    def _due(self) -> tuple[int, ...]:
+        """Who is to be stopped: it is said again while they do not come back.
+
+        They may have been under way to a worker that had not begun them.
+        """
+        orders, self._orders = self._orders, []
+        self._stopping.update(orders)
+        if monotonic() - self._ordered > _AGAIN:
+            orders = list(self._stopping)
+        if orders:
+            self._ordered = monotonic()
+        return tuple(orders)
+
+    def _send(self, parcel: Parcel) -> None:
+        if not parcel.follows:
+            for ticket in parcel.tickets:
+                ticket.number = next(self._numbers)
+        tickets = [ticket for ticket in parcel.tickets if ticket.starts()]
+        if not tickets:
+            return
+        key = f"zen-{self._way.session}-{next(self._numbers)}"
+        sent = Parcel(tickets, parcel.whole, parcel.worker, parcel.follows)
+        try:
+            data = None
+            if not parcel.follows:
+                data = pack_all((t.experiment for t in tickets), shared=not parcel.whole)
+            future = self._cluster.send(data, sent, self._way, key)
+        except OSError as error:
+            reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            for ticket in tickets:
+                ticket.fails(PlaceError(reason))
+            return
+        with self._turn:
+            self._out[key] = (sent, future)
+            self._orders += [ticket.number for ticket in tickets if ticket.stopped]
+        future.add_done_callback(lambda done: self._heard(key, done))
+
+    def _heard(self, key: str, future: Any) -> None:
+        """A task is over: in a thread of Dask."""
+        with self._turn:
+            parcel, _ = self._out.pop(key, (None, None))
+            if parcel is not None and not parcel.follows:
+                self._stopping.difference_update(parcel.numbers)
+            self._turn.notify()
+        if parcel is None:
+            return
+        try:
+            report = future.result()
+        except CancelledError:  # the scheduler is lost, or it was told to forget everything
+            self._again(parcel.tickets)
+        except ZenError as error:
+            self._give_up(parcel, error)
+        except Exception as error:  # noqa: BLE001 - whatever Dask raises
+            if type(error).__name__ == "KilledWorker":
+                self._bereaved(parcel)
+            else:
+                reason = f"a worker of {self._cluster.where} cannot run experiments: {error!r}"
+                cure = "install the same version of zenturio there"
+                self._give_up(parcel, PlaceError(reason, cure=cure))
+        else:
+            self._told(parcel, report)
+
+    def _told(self, parcel: Parcel, report: Report) -> None:
+        by_number = {ticket.number: ticket for ticket in parcel.tickets}
+        if report.lacks:
+            self._first(Parcel(parcel.tickets, whole=True, worker=report.worker))
+        if report.running:
+            running = [by_number.pop(number) for number in report.running]
+            self._first(Parcel(running, worker=report.worker, follows=True))
+        self._again([by_number.pop(number) for number in report.back])
+        for number, data in report.done.items():
+            self._ended(by_number[number], data)
+
+    def _ended(self, ticket: Ticket, data: bytes) -> None:
+        try:
+            outcome = unpack_outcome(data, self._outputs)
+        except ZenError as error:
+            ticket.fails(error)
+        else:
+            if outcome.status == "ok":
+                self._batches.took(outcome.ended - outcome.started)
+            ticket.ends(outcome)
+
+    def _first(self, parcel: Parcel) -> None:
+        with self._turn:
+            self._ready.append(parcel)
+            self._turn.notify()
+
+    def _again(self, tickets: Iterable[Ticket]) -> None:
+        """They were not run, or not to their end: they are the next to go."""
+        tickets = list(tickets)
+        for ticket in [each for each in tickets if each.stopped]:
+            ticket.killed()
+        with self._turn:
+            fault = self._fault
+            if fault is None:
+                self._waiting.extendleft(t for t in reversed(tickets) if not t.stopped)
+                self._turn.notify()
+        if fault is not None:
+            for ticket in tickets:
+                ticket.fails(fault)
+
+    def _bereaved(self, parcel: Parcel) -> None:
+        """Several workers were lost under them: that is the fault of one of them."""
+        if len(parcel.tickets) == 1:
+            parcel.tickets[0].lost()
+            return
+        for ticket in parcel.tickets:
+            ticket.alone = True
+        self._again(parcel.tickets)
+
+    def _give_up(self, parcel: Parcel, error: ZenError) -> None:
+        for ticket in parcel.tickets:
+            ticket.fails(error)
+
+    def _look(self, connected: bool) -> None:
+        """Gives up when the scheduler, or every worker, has been away for too long."""
+        self._looked = monotonic()
+        with self._turn:
+            idle = not self._out and not self._waiting
+        if connected and (idle or self._cluster.has_workers()):
+            self._seen = monotonic()
+        elif monotonic() - self._seen > self._patience or self._cluster.is_gone:
+            lost = "has no worker any more" if connected else "is lost"
+            self._fail(
+                PlaceError(
+                    f"the scheduler of {self._cluster.where} {lost}",
+                    cure="when it is back, the same command goes on",
+                )
+            )
+
+    def _fail(self, fault: PlaceError) -> None:
+        with self._turn:
+            self._fault = fault
+            left = [ticket for parcel, _ in self._out.values() for ticket in parcel.tickets]
+            left += [*self._waiting, *(t for parcel in self._ready for t in parcel.tickets)]
+            self._waiting.clear()
+            self._ready.clear()
+            self._out.clear()
+        for ticket in left:
+            if ticket.starts():
+                ticket.fails(fault)
