@@ -39,7 +39,7 @@ class Tally:
     def ended(self, experiment: Experiment, outcome: Outcome) -> None:
         """One that this run ran was recorded."""
         self._meter.add(1)
-        self._alone += _cpus(experiment) > self._slots
+        self._alone += cpus_of(experiment) > self._slots
         if outcome.status == "ok":
             self.ok += 1
         else:
@@ -93,7 +93,7 @@ class Tally:
         )
 
 
-def _cpus(experiment: Experiment) -> int:
+def cpus_of(experiment: Experiment) -> int:
     """How many CPUs an experiment asks for."""
     steps = experiment.steps
     if experiment.build is not None:

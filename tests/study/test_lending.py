@@ -1,0 +1,162 @@
+"""One place for several studies: slots go to whose turn it is, and come back."""
+
+from threading import Thread
+
+import pytest
+
+from study.places import Held, Scrambled, good
+from zenturio.errors import PlaceError
+from zenturio.experiment import Step
+from zenturio.study.lending import Lender
+from zenturio.testing.repository import experiment, outcome
+
+EIGHT = [experiment(i) for i in range(8)]
+
+
+def wide(index, cpus):
+    """An experiment that asks for several CPUs."""
+    found = experiment(index)
+    return type(found)(
+        found.digest, index, 1, found.values, (), (Step("x", cpus=cpus),), {}, None, found.recipe
+    )
+
+
+def begun(place):
+    return set(place.begun)
+
+
+def test_no_more_is_handed_on_than_there_are_slots():
+    place = Held(2)
+    share = Lender(place).share("a")
+    futures = [share.submit(each) for each in EIGHT[:4]]
+    assert begun(place) == {each.digest for each in EIGHT[:2]}
+    assert [each.running() for each in futures] == [True, True, False, False]
+    place.end(EIGHT[0].digest)
+    assert futures[0].result() == good(EIGHT[0])
+    assert begun(place) == {each.digest for each in EIGHT[1:3]}
+
+
+def test_a_slot_that_is_free_goes_to_whose_turn_it_is():
+    asked = []
+
+    def latest(owners):
+        asked.append(list(owners))
+        return owners[-1]
+
+    place = Held(1)
+    lender = Lender(place, latest)
+    one, two = lender.share("one"), lender.share("two")
+    for each in EIGHT[:3]:
+        one.submit(each)
+    two.submit(EIGHT[5])
+    assert begun(place) == {EIGHT[0].digest}
+    place.end(EIGHT[0].digest)
+    assert begun(place) == {EIGHT[5].digest}
+    assert asked[-1] == ["one", "two"]
+    assert (lender.lent("one"), lender.lent("two")) == (0, 1)
+    place.end(EIGHT[5].digest)
+    assert begun(place) == {EIGHT[1].digest}
+
+
+def test_of_one_owner_the_most_urgent_goes_first_whichever_share_has_it():
+    place = Held(1)
+    lender = Lender(place)
+    late = lender.share("a", lambda e: (1, e.index))
+    early = lender.share("a", lambda e: (0, -e.index))
+    for each in EIGHT[:3]:
+        late.submit(each)
+    for each in EIGHT[3:6]:
+        early.submit(each)
+    order = []
+    while place.begun:
+        (digest,) = place.begun
+        order.append(digest)
+        place.end(digest)
+    assert order == [EIGHT[i].digest for i in (0, 5, 4, 3, 1, 2)]
+
+
+def test_what_needs_more_slots_than_are_free_keeps_its_turn():
+    place = Held(2)
+    share = Lender(place).share("a")
+    narrow, broad, other = experiment(0), wide(1, 2), experiment(2)
+    for each in (narrow, broad, other):
+        share.submit(each)
+    assert begun(place) == {narrow.digest}
+    place.end(narrow.digest)
+    assert begun(place) == {broad.digest}
+    place.end(broad.digest)
+    assert begun(place) == {other.digest}
+
+
+def test_what_asks_for_more_slots_than_there_are_runs_alone():
+    place = Held(2)
+    share = Lender(place).share("a")
+    future = share.submit(wide(0, 64))
+    place.end(experiment(0).digest)
+    assert future.result().status == "ok"
+
+
+def test_what_waits_is_taken_off_and_what_runs_is_killed():
+    place = Held(1)
+    share = Lender(place).share("a")
+    first, second, third = (share.submit(each) for each in EIGHT[:3])
+    assert second.cancel()
+    assert second.cancelled()
+    assert first.cancel()
+    assert first.result().status == "cancelled"
+    assert third.running()
+    assert not first.cancel()
+
+
+def test_a_share_that_is_given_back_leaves_its_slots_to_others():
+    place = Held(1)
+    lender = Lender(place)
+    one, two = lender.share("one"), lender.share("two")
+    running, waiting = one.submit(EIGHT[0]), one.submit(EIGHT[1])
+    other = two.submit(EIGHT[2])
+    one.close()
+    assert running.result().status == "cancelled"
+    assert waiting.cancelled()
+    assert other.running()
+    with pytest.raises(PlaceError, match="given back"):
+        one.submit(EIGHT[3]).result()
+
+
+def test_a_place_that_fails_fails_for_whose_experiment_it_was():
+    def breaks(each):
+        if each.index == 1:
+            raise PlaceError("out of order")
+        return outcome(each)
+
+    with Scrambled(breaks, slots=1) as place:
+        share = Lender(place).share("a")
+        futures = [share.submit(each) for each in EIGHT[:3]]
+        assert futures[0].result(5).status == "ok"
+        with pytest.raises(PlaceError, match="out of order"):
+            futures[1].result(5)
+        assert futures[2].result(5).status == "ok"
+
+
+def test_many_threads_that_submit_and_cancel_lose_no_slot():
+    with Scrambled(slots=3) as place:
+        lender = Lender(place)
+        shares = [lender.share(i) for i in range(4)]
+        futures = []
+
+        def submit(share, salt):
+            for i in range(100):
+                future = share.submit(experiment(i, salt=str(salt)))
+                if i % 7 == 0:
+                    future.cancel()
+                futures.append(future)
+
+        threads = [Thread(target=submit, args=(s, k)) for k, s in enumerate(shares)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        done = [each for each in futures if not each.cancelled()]
+        assert all(each.result(10) for each in done)
+        assert len(futures) == 400
+        assert lender.busy() == []
+        assert lender.share("last").submit(EIGHT[0]).result(5).status == "ok"

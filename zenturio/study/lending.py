@@ -1,0 +1,208 @@
+"""One place for several studies: who gets the next slot is decided when one is free.
+
+Each study has an executor of its own, a `Share`, which takes as much as the study likes to submit.
+No more is handed on to the place than it has slots for, so that nothing waits there whose turn it
+would not be any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from threading import Lock
+from time import monotonic
+
+from zenturio.errors import PlaceError
+from zenturio.execute import Executor
+from zenturio.experiment import Experiment, Outcome
+from zenturio.study.tally import cpus_of
+
+KILLING = 10.0
+"""Seconds within which what was killed is back, at the most: more than any place's grace."""
+
+Urgency = Callable[[Experiment], tuple[int, ...]]
+"""The least first, among the experiments of one owner."""
+Choose = Callable[[Sequence[Hashable]], Hashable]
+"""Whose turn it is, among those who have something to run."""
+
+
+class Loan(Future[Outcome]):
+    """The future of an experiment that waits for a slot, or has one."""
+
+    def __init__(self, experiment: Experiment, share: Share, number: int, slots: int) -> None:
+        super().__init__()
+        self.experiment = experiment
+        self.share = share
+        self.number = number
+        self.cpus = min(cpus_of(experiment), slots)
+        self.began = 0.0
+        self.inner: Future[Outcome] | None = None
+        self._stopped = False
+
+    def cancel(self) -> bool:
+        """Takes it off, or kills it; false where it is over already."""
+        if super().cancel():
+            return True
+        if self.done():
+            return False
+        self._stopped = True
+        if self.inner is not None:
+            self.inner.cancel()
+        return True
+
+    def begin(self, inner: Future[Outcome]) -> None:
+        """The place has it."""
+        self.inner = inner
+        if self._stopped:
+            inner.cancel()
+
+    def end(self) -> None:
+        """What came of it; one that the place never began was cancelled."""
+        inner = self.inner
+        assert inner is not None
+        if inner.cancelled():
+            self.set_result(Outcome(self.experiment.digest, "cancelled"))
+        elif (error := inner.exception()) is not None:
+            self.set_exception(error)
+        else:
+            self.set_result(inner.result())
+
+
+@dataclass(eq=False)
+class Share:
+    """An executor for one study of an owner, who may have several."""
+
+    owner: Hashable
+    slots: int
+    _lender: Lender
+    urgency: Urgency | None = None
+    """If there is none, experiments run as they come."""
+    waiting: list[Loan] = field(default_factory=list)
+    running: set[Loan] = field(default_factory=set)
+
+    def submit(self, experiment: Experiment) -> Future[Outcome]:
+        """Takes an experiment; it starts when there is a slot for it and it is its turn."""
+        return self._lender.submit(self, experiment)
+
+    def close(self) -> None:
+        """Kills what runs, and cancels what waits; the place itself stays open."""
+        self._lender.leave(self)
+
+
+class Lender:
+    """Lends the slots of a place."""
+
+    def __init__(self, place: Executor, choose: Choose = lambda owners: owners[0]) -> None:
+        self.slots = self._free = place.slots
+        self._place = place
+        self._choose = choose
+        self._shares: list[Share] = []
+        self._numbers = count()
+        self._lock = Lock()
+        self._serving = self._again = False
+
+    def share(self, owner: Hashable, urgency: Urgency | None = None) -> Share:
+        """An executor for a study of *owner*."""
+        share = Share(owner, self.slots, self, urgency)
+        with self._lock:
+            self._shares.append(share)
+        return share
+
+    def lent(self, owner: Hashable) -> int:
+        """How many slots *owner* has now."""
+        with self._lock:
+            return sum(loan.cpus for s in self._shares if s.owner == owner for loan in s.running)
+
+    def busy(self) -> list[tuple[Hashable, float, int]]:
+        """Of each experiment that runs: whose it is, for how long, and in how many slots."""
+        with self._lock:
+            now = monotonic()
+            return [
+                (share.owner, now - loan.began, loan.cpus)
+                for share in self._shares
+                for loan in share.running
+            ]
+
+    def submit(self, share: Share, experiment: Experiment) -> Future[Outcome]:
+        loan = Loan(experiment, share, next(self._numbers), self.slots)
+        with self._lock:
+            known = share in self._shares
+            if known:
+                share.waiting.append(loan)
+        if known:
+            self._serve()
+        else:
+            loan.set_exception(PlaceError("this share of the place was given back"))
+        return loan
+
+    def leave(self, share: Share) -> None:
+        with self._lock:
+            if share in self._shares:
+                self._shares.remove(share)
+            running = list(share.running)
+            loans = [*share.waiting, *running]
+            share.waiting.clear()
+        for loan in loans:
+            loan.cancel()
+        wait(running, KILLING)
+        self._serve()
+
+    def _serve(self) -> None:
+        """Lends what is free; one thread at a time, which does it again for those that came."""
+        with self._lock:
+            self._again = True
+            if self._serving:
+                return
+            self._serving = True
+        while (loan := self._next()) is not None:
+            try:
+                inner = self._place.submit(loan.experiment)
+            except BaseException as error:  # noqa: BLE001 - the future carries it to who waits
+                inner = Future()
+                inner.set_exception(error)
+            loan.begin(inner)
+            inner.add_done_callback(partial(self._ended, loan))
+
+    def _next(self) -> Loan | None:
+        """The next that is lent a slot; none when nobody waits, or it does not fit yet.
+
+        What does not fit keeps its turn: else one that needs many slots would wait for ever.
+        """
+        with self._lock:
+            while self._again:
+                owners = list(dict.fromkeys(s.owner for s in self._shares if s.waiting))
+                loan = self._most_urgent(self._choose(owners)) if owners and self._free else None
+                if loan is None or loan.cpus > self._free:
+                    self._again = False
+                elif loan.set_running_or_notify_cancel():
+                    loan.share.waiting.remove(loan)
+                    loan.share.running.add(loan)
+                    loan.began = monotonic()
+                    self._free -= loan.cpus
+                    return loan
+                else:
+                    loan.share.waiting.remove(loan)
+            self._serving = False
+            return None
+
+    def _most_urgent(self, owner: Hashable) -> Loan:
+        shares = [share for share in self._shares if share.owner == owner and share.waiting]
+        plain = len(shares) == 1 and shares[0].urgency is None
+        if plain:
+            return shares[0].waiting[0]
+        return min((loan for share in shares for loan in share.waiting), key=_key)
+
+    def _ended(self, loan: Loan, _inner: Future[Outcome]) -> None:
+        with self._lock:
+            self._free += loan.cpus
+            loan.share.running.discard(loan)
+        self._serve()  # first of all: the place is not to wait for what follows
+        loan.end()
+
+
+def _key(loan: Loan) -> tuple[tuple[int, ...], int]:
+    urgency = loan.share.urgency
+    return urgency(loan.experiment) if urgency else (), loan.number

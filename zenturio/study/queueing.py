@@ -1,0 +1,118 @@
+"""Who gets the next slot, of several studies that share a place.
+
+The policies are those of workflows that arrive one after the other (``zen algorithms``), the same
+code: a study is a workflow whose tasks are its experiments. How long an experiment takes nobody
+knows beforehand: as long as those that have ended, on average; before one has, as those of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heapreplace
+from math import ceil
+
+from zenturio.errors import InputError, did_you_mean
+from zenturio.schedule.kernels import priority
+from zenturio.schedule.kernels.priority import Standing
+
+POLICIES = tuple(each for each in priority.POLICIES if each != "basic")
+"""All but the one that decides nothing."""
+UNKNOWN = 1.0
+"""Seconds that an experiment is taken to last while none of any study has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A study, as much of it as its turn depends on."""
+
+    arrival: float
+    total: int
+    """All its experiments."""
+    left: int
+    """Those that have not ended; the running ones are among them."""
+    running: tuple[float, ...] = ()
+    """For how many seconds each of its experiments that have a slot has run."""
+    mean: float | None = None
+    """Seconds (times slots) of an experiment, where one has ended."""
+
+
+def choose_policy(text: str) -> str:
+    """*text*, if it names a policy."""
+    name = text.strip().lower()
+    if name not in POLICIES:
+        raise InputError(f"no policy is named {text!r}", cure=did_you_mean(name, POLICIES))
+    return name
+
+
+def turn(
+    policy: str,
+    now: float,
+    slots: int,
+    loads: Mapping[Hashable, Load],
+    among: Sequence[Hashable] | None = None,
+) -> Hashable:
+    """Who of *among*, or of all, is next; of equals, who arrived first."""
+    means = means_of(loads)
+    busy = [left for owner in loads for left in _running(loads[owner], means[owner])]
+    free = sorted(busy)[:slots] + [0.0] * (slots - len(busy))
+
+    def key(owner: Hashable) -> tuple[float, float]:
+        load, mean = loads[owner], means[owner]
+        ahead = _ahead(load, mean, free) if policy == "foft" else 0.0
+        standing = standing_of(load, mean, now, slots, ahead)
+        return priority.priority(policy, standing), -load.arrival
+
+    return max(loads if among is None else among, key=key)
+
+
+def standing_of(load: Load, mean: float, now: float, slots: int, ahead: float = 0.0) -> Standing:
+    """What a policy sees of a study."""
+    alone = alone_of(load.total, mean, slots)
+    return Standing(mean, load.arrival, now - load.arrival, alone, load.left * mean, ahead)
+
+
+def means_of(loads: Mapping[Hashable, Load]) -> dict[Hashable, float]:
+    """Seconds of an experiment of each study; one that runs longer already is no shorter."""
+    known = [load.mean for load in loads.values() if load.mean is not None]
+    usual = sum(known) / len(known) if known else UNKNOWN
+    return {
+        owner: max(1e-9, load.mean if load.mean is not None else max((usual, *load.running)))
+        for owner, load in loads.items()
+    }
+
+
+def alone_of(total: int, mean: float, slots: int) -> float:
+    """How long a study takes if all slots are its own."""
+    return max(1, ceil(total / slots)) * mean
+
+
+def slowdown(load: Load, mean: float, slots: int, now: float) -> float:
+    """How many times as long a study has taken, and still takes at best, as it would alone.
+
+    Below 1 where experiments were known already, or took less long than others.
+    """
+    still = ceil(load.left / slots) * mean
+    return (now - load.arrival + still) / alone_of(load.total, mean, slots)
+
+
+def _running(load: Load, mean: float) -> list[float]:
+    """The seconds that experiments which run are still to take."""
+    return [max(0.0, mean - passed) for passed in load.running]
+
+
+def _ahead(load: Load, mean: float, free: Sequence[float]) -> float:
+    """How long a study would still take if every slot were its own as soon as it is free."""
+    own = max(_running(load, mean), default=0.0)
+    waiting = load.left - len(load.running)
+    if waiting <= 0:
+        return own
+    levels = sum(ceil((max(free) - each) / mean) for each in free)
+    rounds = max(0, (waiting - levels) // len(free))  # that every slot runs in any case
+    slots = [each + rounds * mean for each in free]
+    ends = [own, *slots] if rounds else [own]
+    heapify(slots)
+    for _ in range(waiting - rounds * len(free)):
+        ends.append(slots[0] + mean)
+        heapreplace(slots, ends[-1])
+    return max(ends)
