@@ -27,6 +27,12 @@ def _key(path):
     return path.with_suffix(".pub").read_text().rsplit(" ", 1)[0]
 
 
+def _toml(value):
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{k} = {_toml(v)}" for k, v in value.items()) + " }"
+    return json.dumps(value)
+
+
 def _free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -151,7 +157,7 @@ class Testbed:
                 "folder": str(self.servers[name].folder / "work"),
             }
             lines.append(f"[hosts.{name}]\n")
-            lines += [f"{k} = {json.dumps(v)}\n" for k, v in {**usual, **declared}.items()]
+            lines += [f"{k} = {_toml(v)}\n" for k, v in {**usual, **declared}.items()]
         Path(path).write_text("".join(lines))
         return Path(path)
 

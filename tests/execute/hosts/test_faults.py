@@ -83,9 +83,7 @@ def test_what_was_given_up_is_ended_when_its_host_is_back_and_never_accepted(
     assert future.result(30).host == "two"
 
 
-def test_where_no_other_host_would_do_the_one_that_is_gone_is_waited_for(
-    hosts, testbed, tmp_path
-):
+def test_where_no_other_host_would_do_the_one_that_is_gone_is_waited_for(hosts, testbed, tmp_path):
     place = hosts({"patience": 0.2}, one={})
     future = place.submit(slow(tmp_path, 1.0))
     until(lambda: begun(tmp_path))

@@ -147,10 +147,12 @@ class Hosts:
     def _meet(self, machines: Iterable[Machine]) -> None:
         """New machines become hosts; those that are gone get nothing more."""
         named = {machine.name: machine for machine in machines}
+        here = {host.name for host in self.hosts}
         for host in self.hosts:
             host.leaving = host.name not in named
-        for name in named.keys() - {host.name for host in self.hosts}:
-            machine = named[name]
+        for name, machine in named.items():
+            if name in here:
+                continue
             known = self._known.get(name, {})
             known = known if known.get("address") == machine.address else {}
             self._broker.add(
