@@ -85,10 +85,33 @@ def test_neighbours_stand_side_by_side():
     assert all(a == b for _, a, _, b in graph(ladder).lines)
 
 
-def test_a_loop_is_drawn_back_to_where_it_begins():
+def test_a_loop_is_drawn_back_above_all_to_where_it_begins():
     scene = graph(flow(loop=True))
     assert [dot.x for dot in scene.dots] == [0, 1, 1, 2]
-    assert any(x > to for x, _, to, _ in scene.lines)
+    up, back, down = scene.lines[4:]
+    assert back[:2] == up[2:]
+    assert down[:2] == back[2:]
+    assert (up[0], down[2]) == (2, 0)
+    assert back[1] > max(dot.y for dot in scene.dots)
+    assert scene.note.endswith("5 of 5 edges, 1 of them back, above all others")
+
+
+def test_a_task_in_a_loop_stands_behind_all_that_it_waits_for():
+    found = graph(generate("wien2k", {"kpoints": 3, "loop": True}).workflow)
+    level = {dot.name: dot.x for dot in found.dots}
+    assert level["lapw1_1"] < level["lapw2_fermi"] < level["lapw2_1"] < level["mixer"]
+
+
+def test_the_more_edges_the_fainter():
+    tasks = [Task(f"{side}{i}", 1) for side in "ab" for i in range(200)]
+    edges = [(f"a{i}", f"b{j}") for i in range(200) for j in range(0, 200, 4)]
+    drawn = draw_scene(graph(Workflow.of("wide", tasks, edges)))
+    assert drawn.axes[0].collections[0].get_alpha() < 0.1
+
+
+def test_letters_that_the_font_has_not_are_no_warning():
+    named = Workflow.of("漢", [Task("漢字", 1), Task("b", 1)])
+    assert image(graph(named), "svg")
 
 
 def test_programs_beyond_the_colours_are_others():

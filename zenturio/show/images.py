@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from typing import Any, Literal, cast, get_args
 
 from zenturio.errors import InputError, PlaceError, did_you_mean
@@ -35,5 +36,7 @@ def image(chart: Chart | Scene, format: str = "png", *, dpi: int = 200) -> bytes
     with mpl.rc_context(cast("Any", STYLE)):
         target = io.BytesIO()
         figure = draw_scene(chart) if isinstance(chart, Scene) else draw(chart)
-        figure.savefig(target, format=format, dpi=dpi, metadata=dates.get(format))
+        with warnings.catch_warnings():  # a letter that the font has not is drawn as a box
+            warnings.filterwarnings("ignore", "Glyph .* missing from font")
+            figure.savefig(target, format=format, dpi=dpi, metadata=dates.get(format))
     return target.getvalue()

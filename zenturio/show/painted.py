@@ -21,6 +21,8 @@ WIDE = 9.0
 HIGH = 9.0
 LETTER = 0.065
 """Inches that a letter in a box takes."""
+FEW = 600
+"""Lines that are as dark as they can be; the more there are, the fainter each is."""
 LONG = 20
 """Letters of a longer name that are shown."""
 
@@ -94,7 +96,8 @@ def _name(axes: Axes, scene: Scene, longest: float) -> None:
 def _dots(axes: Axes, scene: Scene) -> None:
     few = len(scene.dots) <= 300
     lines = np.array(scene.lines, dtype=float).reshape(-1, 2, 2)
-    thin: dict[str, Any] = {"linewidths": 0.7 if few else 0.3, "alpha": 0.9 if few else 0.35}
+    alpha = 0.9 if few else float(np.clip(FEW / max(len(lines), 1), 0.06, 0.35))
+    thin: dict[str, Any] = {"linewidths": 0.7 if few else 0.3, "alpha": alpha}
     axes.add_collection(LineCollection(list(lines), colors=palette.PALE, zorder=1, **thin))
     for level in range(len(scene.levels)):
         chosen = [dot for dot in scene.dots if dot.level == level]

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zenturio.schedule import Workflow
+from zenturio.schedule.loops import loops, once
 from zenturio.show.charts import Axis
 from zenturio.show.scene import Dot, Scene, levels_of
 
@@ -20,7 +21,7 @@ Floats = NDArray[np.float64]
 
 
 def graph(flow: Workflow, title: str = "") -> Scene:
-    """A dot for each task, a line for each edge; loops are drawn back to where they begin."""
+    """A dot for each task, a line for each edge; what closes a loop goes back above all."""
     level = _levels(flow)
     height = _heights(flow, level)
     names, numbers = levels_of([task.program for task in flow.tasks])
@@ -32,8 +33,13 @@ def graph(flow: Workflow, title: str = "") -> Scene:
     if len(edges) > LINES:
         edges = np.linspace(0, len(edges) - 1, LINES).astype(int)
     a, b = flow.sources[edges], flow.targets[edges]
+    onward = level[a] < level[b]
     lines = np.stack([level[a], height[a], level[b], height[b]], axis=1).astype(float)
+    back = _back(lines[~onward], float(height.max(initial=0.0)))
+    lines = np.concatenate([lines[onward], *back])
     note = f"{len(flow):,} tasks; {len(edges):,} of {len(flow.data):,} edges"
+    if back:
+        note += f", {len(back):,} of them back, above all others"
     return Scene(
         title or flow.name,
         note,
@@ -46,19 +52,8 @@ def graph(flow: Workflow, title: str = "") -> Scene:
 
 
 def _levels(flow: Workflow) -> NDArray[np.int64]:
-    """The level of each task; in a loop, that of the first way there."""
-    if not flow.looped:
-        return flow.level.astype(np.int64)
-    found = np.full(len(flow), -1, np.int64)
-    first = [i for i in range(len(flow)) if not len(flow.before.of(i))] or [0]
-    ahead, at = first, 0
-    while ahead:
-        found[ahead] = at
-        after = {int(b) for a in ahead for b in flow.after.of(a)}
-        ahead, at = [b for b in sorted(after) if found[b] < 0], at + 1
-        if not ahead and (found < 0).any():
-            ahead = [int(np.flatnonzero(found < 0)[0])]
-    return found
+    """The level of each task, in one iteration of the loops."""
+    return once(flow, loops(flow)).level.astype(np.int64)
 
 
 def _heights(flow: Workflow, level: NDArray[np.int64]) -> Floats:
@@ -77,6 +72,15 @@ def _heights(flow: Workflow, level: NDArray[np.int64]) -> Floats:
             ]
             height[row] = _spread(np.array(wanted))
     return height
+
+
+def _back(lines: Floats, top: float) -> list[Floats]:
+    """Each of *lines* goes up beyond the *top*, back, and down again."""
+    found = []
+    for number, (x, y, to, down) in enumerate(lines.tolist(), 1):
+        above = top + 0.6 * min(number, 5)
+        found.append(np.array([[x, y, x, above], [x, above, to, above], [to, above, to, down]]))
+    return found
 
 
 def _spread(wanted: Floats) -> Floats:
