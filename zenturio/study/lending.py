@@ -7,7 +7,8 @@ would not be any more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections import deque
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,6 +18,7 @@ from time import monotonic
 
 from zenturio.errors import PlaceError
 from zenturio.execute import Executor
+from zenturio.execute.executor import Lasting, Talking
 from zenturio.experiment import Experiment, Outcome
 from zenturio.study.tally import cpus_of
 
@@ -25,8 +27,10 @@ KILLING = 10.0
 
 Urgency = Callable[[Experiment], tuple[int, ...]]
 """The least first, among the experiments of one owner."""
-Choose = Callable[[Sequence[Hashable]], Hashable]
-"""Whose turn it is, among those who have something to run."""
+Running = Mapping[Hashable, tuple[float, ...]]
+"""For how many seconds the experiments of each owner run by now that have a slot."""
+Choose = Callable[[Sequence[Hashable], Running], Hashable]
+"""Whose turn it is, among those who have something to run; is not to ask the lender again."""
 
 
 class Loan(Future[Outcome]):
@@ -40,7 +44,7 @@ class Loan(Future[Outcome]):
         self.cpus = min(cpus_of(experiment), slots)
         self.began = 0.0
         self.inner: Future[Outcome] | None = None
-        self._stopped = False
+        self.stopped = False
 
     def cancel(self) -> bool:
         """Takes it off, or kills it; false where it is over already."""
@@ -48,7 +52,7 @@ class Loan(Future[Outcome]):
             return True
         if self.done():
             return False
-        self._stopped = True
+        self.stopped = True
         if self.inner is not None:
             self.inner.cancel()
         return True
@@ -56,7 +60,7 @@ class Loan(Future[Outcome]):
     def begin(self, inner: Future[Outcome]) -> None:
         """The place has it."""
         self.inner = inner
-        if self._stopped:
+        if self.stopped:
             inner.cancel()
 
     def end(self) -> None:
@@ -76,12 +80,28 @@ class Share:
     """An executor for one study of an owner, who may have several."""
 
     owner: Hashable
-    slots: int
     _lender: Lender
     urgency: Urgency | None = None
     """If there is none, experiments run as they come."""
     waiting: list[Loan] = field(default_factory=list)
     running: set[Loan] = field(default_factory=set)
+    ended: int = 0
+    """How many experiments had a slot, and were not stopped."""
+    spent: float = 0.0
+    """For how many seconds they had it, for each slot."""
+
+    @property
+    def slots(self) -> int:
+        return self._lender.slots
+
+    @property
+    def remarks(self) -> deque[str]:
+        """What the place has to say."""
+        return self._lender.remarks
+
+    def forget(self, digest: str) -> None:
+        """The outcome of that experiment is recorded."""
+        self._lender.forget(digest)
 
     def submit(self, experiment: Experiment) -> Future[Outcome]:
         """Takes an experiment; it starts when there is a slot for it and it is its turn."""
@@ -95,18 +115,29 @@ class Share:
 class Lender:
     """Lends the slots of a place."""
 
-    def __init__(self, place: Executor, choose: Choose = lambda owners: owners[0]) -> None:
-        self.slots = self._free = place.slots
+    def __init__(
+        self, place: Executor, choose: Choose = lambda owners, _running: owners[0]
+    ) -> None:
+        self.remarks: deque[str] = place.remarks if isinstance(place, Talking) else deque()
         self._place = place
+        self._used = 0
         self._choose = choose
         self._shares: list[Share] = []
         self._numbers = count()
         self._lock = Lock()
         self._serving = self._again = False
 
+    @property
+    def slots(self) -> int:
+        return self._place.slots
+
+    def forget(self, digest: str) -> None:
+        if isinstance(self._place, Lasting):
+            self._place.forget(digest)
+
     def share(self, owner: Hashable, urgency: Urgency | None = None) -> Share:
         """An executor for a study of *owner*."""
-        share = Share(owner, self.slots, self, urgency)
+        share = Share(owner, self, urgency)
         with self._lock:
             self._shares.append(share)
         return share
@@ -115,16 +146,6 @@ class Lender:
         """How many slots *owner* has now."""
         with self._lock:
             return sum(loan.cpus for s in self._shares if s.owner == owner for loan in s.running)
-
-    def busy(self) -> list[tuple[Hashable, float, int]]:
-        """Of each experiment that runs: whose it is, for how long, and in how many slots."""
-        with self._lock:
-            now = monotonic()
-            return [
-                (share.owner, now - loan.began, loan.cpus)
-                for share in self._shares
-                for loan in share.running
-            ]
 
     def submit(self, share: Share, experiment: Experiment) -> Future[Outcome]:
         loan = Loan(experiment, share, next(self._numbers), self.slots)
@@ -173,22 +194,31 @@ class Lender:
         """
         with self._lock:
             while self._again:
-                owners = list(dict.fromkeys(s.owner for s in self._shares if s.waiting))
-                loan = self._most_urgent(self._choose(owners)) if owners and self._free else None
-                if loan is None or loan.cpus > self._free:
+                free = self.slots - self._used
+                loan = self._first() if free > 0 else None
+                if loan is None or loan.cpus > free:
                     self._again = False
                 elif loan.set_running_or_notify_cancel():
                     loan.share.waiting.remove(loan)
                     loan.share.running.add(loan)
                     loan.began = monotonic()
-                    self._free -= loan.cpus
+                    self._used += loan.cpus
                     return loan
                 else:
                     loan.share.waiting.remove(loan)
             self._serving = False
             return None
 
-    def _most_urgent(self, owner: Hashable) -> Loan:
+    def _first(self) -> Loan | None:
+        """The most urgent one of whose turn it is."""
+        now, running = monotonic(), dict[Hashable, tuple[float, ...]]()
+        for share in self._shares:
+            passed = tuple(now - loan.began for loan in share.running)
+            running[share.owner] = running.get(share.owner, ()) + passed
+        owners = list(dict.fromkeys(share.owner for share in self._shares if share.waiting))
+        if not owners:
+            return None
+        owner = owners[0] if len(owners) == 1 else self._choose(owners, running)
         shares = [share for share in self._shares if share.owner == owner and share.waiting]
         plain = len(shares) == 1 and shares[0].urgency is None
         if plain:
@@ -197,8 +227,11 @@ class Lender:
 
     def _ended(self, loan: Loan, _inner: Future[Outcome]) -> None:
         with self._lock:
-            self._free += loan.cpus
+            self._used -= loan.cpus
             loan.share.running.discard(loan)
+            if not loan.stopped:
+                loan.share.ended += 1
+                loan.share.spent += (monotonic() - loan.began) * loan.cpus
         self._serve()  # first of all: the place is not to wait for what follows
         loan.end()
 

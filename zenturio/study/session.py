@@ -92,8 +92,12 @@ class Session:
         executor: Executor,
         planned: Callable[[Plan], None] = lambda _plan: None,
         listener: Callable[[Progress], None] = lambda _progress: None,
+        begun: Callable[[Run], None] = lambda _run: None,
     ) -> Summary:
-        """Run what has no outcome yet; *planned* hears first what that will be."""
+        """Run what has no outcome yet; *planned* hears first what that will be.
+
+        *begun* is handed the run before: who has it may stop it.
+        """
         self.check()
         generator = Generator(self.application)
         definition = define(self.application, self.experiments, generator.program)
@@ -112,6 +116,7 @@ class Session:
                 settings=self.settings,
                 listener=listener,
             )
+            begun(run)
             looked_at, known = run.look_ahead()
             planned(self.plan(looked_at, known, executor.slots, archived))
             summary = run.drive()
