@@ -75,7 +75,7 @@ def test_what_was_given_up_is_ended_when_its_host_is_back_and_never_accepted(
     until(lambda: begun(tmp_path))
     testbed["one"].kill()  # its keepers live, behind a network that is cut
     until(lambda: begun(tmp_path) == 2)
-    assert len(running("96.1")) == 2
+    until(lambda: len(running("96.1")) == 2)
     testbed["one"].start()
     until(lambda: len(running("96.1")) == 1)
     assert (tmp_path / "count").read_text() == "one\ntwo\n"
@@ -191,10 +191,12 @@ def test_what_was_heard_of_but_may_not_be_recorded_is_not_run_again(driver, tmp_
     assert begun(tmp_path) == 1
 
 
-def test_a_failure_that_may_not_be_recorded_is_tried_again(driver, tmp_path):
+def test_a_failure_that_may_not_be_recorded_is_heard_of_again(driver, tmp_path):
     what = experiment(f"echo begun >> {tmp_path}/count; exit 3")
     driver(what, until_heard=True).kill()
     with again(tmp_path) as place:
+        assert outcome(place, what).cause == "exit 3"
+        place.forget(what.digest)
         assert outcome(place, what).cause == "exit 3"
     assert begun(tmp_path) == 2
 
@@ -210,16 +212,31 @@ def test_what_the_next_driver_does_not_want_runs_until_it_is_asked_for(driver, t
     assert (begun(tmp_path, "wanted"), begun(tmp_path, "other")) == (1, 1)
 
 
-def test_an_experiment_asked_for_again_runs_again(hosts, tmp_path):
+def test_an_experiment_whose_outcome_is_recorded_may_run_again(hosts, tmp_path):
     place = hosts(one={})
     what = slow(tmp_path, 0)
     assert [outcome(place, what).status for _ in range(2)] == ["ok", "ok"]
+    assert begun(tmp_path) == 1
+    place.forget(what.digest)
+    assert outcome(place, what).status == "ok"
     assert begun(tmp_path) == 2
+
+
+def test_what_was_cancelled_is_not_taken_for_an_outcome(hosts, tmp_path):
+    place = hosts(one={})
+    what = slow(tmp_path, 0.5)
+    future = place.submit(what)
+    until(lambda: begun(tmp_path))
+    future.cancel()
+    assert future.result(30).status == "cancelled"
+    assert outcome(place, what).status == "ok"
 
 
 def test_nothing_is_left_when_all_is_over(hosts, testbed, tmp_path):
     place = hosts(one={})
-    outcome(place, experiment("echo", builds=("echo > made",)))
+    what = experiment("echo", builds=("echo > made",))
+    outcome(place, what)
+    place.forget(what.digest)
     place.close()
     work = testbed["one"].folder / "work"
     assert not list((work / "jobs" / Journal(tmp_path / "zen").owner).iterdir())

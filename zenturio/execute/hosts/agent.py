@@ -82,7 +82,8 @@ class Agent:
         try:
             attempt, adopted = self._begin()
             outcome = self._attempt(self._site(attempt), adopted=adopted)
-            desk.journal.deliver(outcome)
+            if outcome.status != "cancelled":
+                desk.journal.deliver(outcome)
         except ElsewhereError as error:
             again = True
             self._note("moving", str(error))

@@ -15,22 +15,17 @@ import json
 import os
 import secrets
 import time
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
 from platform import node
-from threading import Lock
 
 from zenturio.errors import PlaceError
 from zenturio.execute.filing import disk, remove
 from zenturio.execute.returns import pack_outcome, unpack_outcome
 from zenturio.experiment import Outcome
-
-_REMEMBERED = 4096
-"""Outcomes that were handed over and may not have been recorded yet; older ones are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +48,6 @@ class Journal:
         text = f"{node()}\n{self.folder}".encode("utf-8", "surrogateescape")
         self.owner = blake2b(text, digest_size=8).hexdigest()
         """Under which name this project has its jobs on hosts."""
-        self._delivered: deque[str] = deque()
-        self._turn = Lock()
 
     def entry(self, digest: str) -> Path:
         return self.folder / digest
@@ -85,39 +78,23 @@ class Journal:
         return self.entry(digest) / "restart"
 
     def deliver(self, outcome: Outcome) -> None:
-        """Keeps *outcome* until it is certainly recorded."""
+        """Keeps *outcome* until it is forgotten."""
         with disk(self.folder):
             self.entry(outcome.digest).mkdir(exist_ok=True)
             content = pack_outcome(outcome, shared=True)
             _write(self.entry(outcome.digest) / "outcome", content)
-        with self._turn:
-            self._delivered.append(outcome.digest)
-            old = self._delivered.popleft() if len(self._delivered) > _REMEMBERED else None
-        if old is not None:
-            self.forget(old)
 
     def outcome(self, digest: str) -> Outcome | None:
-        """What came out when an earlier driver was there, if it went well.
-
-        A failure is not taken over: whoever asks again wants another try.
-        """
-        with self._turn:
-            if digest in self._delivered:
-                return None  # by this very driver, which asks for another attempt
+        """What came out and was not forgotten; all of it must still be there."""
         with suppress(OSError, ValueError, PlaceError):
             found = unpack_outcome((self.entry(digest) / "outcome").read_bytes())
-            if found.status == "ok" and all(each.kept.exists() for each in found.artifacts):
+            if all(each.kept.exists() for each in found.artifacts):
                 return found
         return None
 
     def forget(self, digest: str) -> None:
         """Takes the entry of an experiment away."""
         remove(str(self.entry(digest)))
-
-    def forget_delivered(self) -> None:
-        """Whoever heard of them has recorded them."""
-        while self._delivered:
-            self.forget(self._delivered.popleft())
 
     def counts(self, token: str) -> bool:
         """Whether the attempt *token* is still wanted by any driver of this project."""

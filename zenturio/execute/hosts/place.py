@@ -8,6 +8,7 @@ experiments again, by their digests, wherever they run or have ended.
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future
 from contextlib import suppress
@@ -35,6 +36,7 @@ from zenturio.execute.workspace import Keep
 from zenturio.experiment import Experiment, Outcome
 from zenturio.search.settings import setting
 
+_REMARKS = 100
 _CLOSING = 20.0
 """Seconds within which what runs is ended, at the most."""
 
@@ -71,6 +73,7 @@ class Hosts:
         self._folder = folder.absolute()
         self._journal = Journal(folder)
         self.events = Events(self._journal.folder)
+        self.remarks: deque[str] = deque(maxlen=_REMARKS)
         self._broker = Broker(self.ways, jobs, self._begin)
         self._agents: set[Thread] = set()
         self._turn = Lock()
@@ -113,9 +116,32 @@ class Hosts:
             self._broker.put(job)
         return job
 
+    def forget(self, digest: str) -> None:
+        """The outcome is recorded: nobody will ask this place for it again."""
+        self._journal.forget(digest)
+
     def close(self) -> None:
-        """Kills what runs, cancels what waits, and lets go of the hosts."""
-        self._close(forget=True)
+        """Kills what runs, cancels what waits, and lets go of the hosts.
+
+        Outcomes stay until they are forgotten: the next driver finds them.
+        """
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        waiting, running = self._broker.close()
+        for job in waiting:
+            self._desk.take_off(job)
+        for job in running:
+            job.cancel()
+        end = monotonic() + _CLOSING
+        for thread in list(self._agents):
+            thread.join(max(end - monotonic(), 0.0))
+        for host in self.hosts:
+            host.tidy(max(end - monotonic(), 0.0))
+        with suppress(OSError):
+            _write_facts(self._journal.folder, self.hosts)
+        for host in self.hosts:
+            host.close()
 
     def __enter__(self) -> Self:
         return self
@@ -126,8 +152,7 @@ class Hosts:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Outcomes that may not have been recorded are kept: the next driver finds them."""
-        self._close(forget=kind is None)
+        self.close()
 
     def check(self) -> Iterable[str]:
         """What is wrong with hosts, in words."""
@@ -208,6 +233,8 @@ class Hosts:
     def _changed(self, host: Host) -> None:
         """Heard in the host's thread."""
         if host.announced != host.up:
+            if host.announced is not None:
+                self.remarks.append(f"{host.name}: {'it is back' if host.up else host.why}")
             host.announced = host.up
             self.events.note("up" if host.up else "down", host=host.name, why=host.why)
         self._broker.changed()
@@ -217,27 +244,6 @@ class Hosts:
             with suppress(PlaceError):  # as it was, then
                 self._meet(self._configuration.discovered())
                 self._broker.changed()
-
-    def _close(self, *, forget: bool) -> None:
-        if self._closed.is_set():
-            return
-        self._closed.set()
-        waiting, running = self._broker.close()
-        for job in waiting:
-            self._desk.take_off(job)
-        for job in running:
-            job.cancel()
-        end = monotonic() + _CLOSING
-        for thread in list(self._agents):
-            thread.join(max(end - monotonic(), 0.0))
-        for host in self.hosts:
-            host.tidy(max(end - monotonic(), 0.0))
-        with suppress(OSError):
-            _write_facts(self._journal.folder, self.hosts)
-        for host in self.hosts:
-            host.close()
-        if forget:
-            self._journal.forget_delivered()
 
 
 def _read_facts(folder: Path) -> dict[str, Any]:
