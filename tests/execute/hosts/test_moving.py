@@ -268,10 +268,10 @@ def test_a_stage_that_fails_is_tried_again_and_then_elsewhere(hosts, monkeypatch
     monkeypatch.setattr(Stages, "of", lambda _: Stages(Failing(), Starting(), Returning()))
     place = hosts({"retries": 1}, one={"speed": 9.0}, two={})
     assert outcome(place, experiment("true")).host == "two"
-    assert [(e.kind, e.why) for e in place.events.seen if e.kind in ("retry", "moving")] == [
+    assert [(e.kind, e.why) for e in place.events.seen if e.kind in ("retry", "left")] == [
         ("retry", "prolog: no room"),
         ("retry", "prolog: no room"),
-        ("moving", "the prolog failed: no room"),
+        ("left", "the prolog failed: no room"),
     ]
 
 

@@ -86,7 +86,7 @@ class Agent:
                 desk.journal.deliver(outcome)
         except ElsewhereError as error:
             again = True
-            self._note("moving", str(error))
+            self._note("left", str(error))
         except StoppedError:
             outcome = desk.judge.cancelled(job.experiment, self._host.name, job.began)
         except BaseException as error:  # noqa: BLE001 - the future carries it to who waits
@@ -349,6 +349,7 @@ class Agent:
         """Ends the job here, takes its restart files along, and sends it elsewhere."""
         job = self._job
         job.left_at = time.monotonic()
+        self._note("moving", why)
         try:
             site.ask("cancel")
             self._until_over()

@@ -15,7 +15,7 @@ from zenturio.errors import NotFoundError
 
 FILE = "events.jsonl"
 Kind = Literal[
-    "submitted", "prolog", "started", "adopted", "progress", "moving", "epilog", "ended", "failed",
+    "submitted", "prolog", "started", "adopted", "progress", "moving", "left", "epilog", "ended", "failed",
     "dropped", "attached", "requires", "retry", "up", "down",
 ]  # fmt: skip
 

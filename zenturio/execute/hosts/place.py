@@ -78,7 +78,7 @@ class Hosts:
         self._agents: set[Thread] = set()
         self._turn = Lock()
         self._closed = Event()
-        self._known = _read_facts(self._journal.folder)
+        self._known = read_facts(self._journal.folder)
         self._desk = Desk(
             self.ways,
             stages or Stages.of(self.ways),
@@ -139,7 +139,7 @@ class Hosts:
         for host in self.hosts:
             host.tidy(max(end - monotonic(), 0.0))
         with suppress(OSError):
-            _write_facts(self._journal.folder, self.hosts)
+            write_facts(self._journal.folder, self.hosts)
         for host in self.hosts:
             host.close()
 
@@ -246,7 +246,7 @@ class Hosts:
                 self._broker.changed()
 
 
-def _read_facts(folder: Path) -> dict[str, Any]:
+def read_facts(folder: Path) -> dict[str, Any]:
     """What was known of hosts when a driver was there before."""
     try:
         found = json.loads((folder / "facts.json").read_bytes())
@@ -255,9 +255,9 @@ def _read_facts(folder: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _write_facts(folder: Path, hosts: Iterable[Host]) -> None:
+def write_facts(folder: Path, hosts: Iterable[Host]) -> None:
     with disk(folder):
-        known = _read_facts(folder)
+        known = read_facts(folder)
         for host in hosts:
             known[host.name] = {**host.facts, "address": host.machine.address}
         draft = folder / ".facts.json"

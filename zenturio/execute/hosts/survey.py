@@ -1,0 +1,53 @@
+"""A look at hosts: which there are, whether they can be reached, what they are and how they do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+
+from zenturio.execute.hosts.configuration import read_configuration
+from zenturio.execute.hosts.host import Host
+from zenturio.execute.hosts.journal import Journal
+from zenturio.execute.hosts.place import read_facts, write_facts
+from zenturio.expression import Value
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A host as it was seen."""
+
+    name: str
+    address: str
+    up: bool
+    why: str
+    """What is wrong, if anything is."""
+    facts: Mapping[str, Value]
+
+
+def survey(file: Path, folder: Path) -> list[Seen]:
+    """All hosts of *file*, asked now; *folder* is the project's, where what they are is kept."""
+    configuration = read_configuration(file)
+    journal = Journal(folder)
+    known = read_facts(journal.folder)
+    hosts = [
+        Host(
+            machine,
+            configuration.ways,
+            journal.owner,
+            known.get(machine.name, {}),
+            lambda _token: True,  # a look ends nothing
+            lambda _host: None,
+        )
+        for machine in configuration.discovered()
+    ]
+    end = monotonic() + 3 * configuration.ways.connect
+    try:
+        for host in hosts:
+            host.first.wait(max(end - monotonic(), 0.0))
+        write_facts(journal.folder, [host for host in hosts if host.up])
+        return [Seen(h.name, h.machine.address, h.up, h.why, h.values()) for h in hosts]
+    finally:
+        for host in hosts:
+            host.close()
