@@ -149,6 +149,7 @@ def compare(
     """
     from zenturio.query import compare as match
     from zenturio.query import frame
+    from zenturio.show.drawn import goal_of
     from zenturio.study.look import opened
 
     condition = expression(where, "--where")
@@ -261,13 +262,6 @@ def expression(text: str | None, option: str) -> Any:
     from zenturio.errors import Passage
 
     return None if text is None else Passage.of(text, option)
-
-
-def goal_of(repository: Any, study: str) -> str:
-    """The metric of the study's first objective; wall time, if it has none."""
-    goals = repository.definition(study).goals
-    names = {field.name for field in repository.definition(study).metrics}
-    return goals[0]["expression"] if goals and goals[0]["expression"] in names else "wtime"
 
 
 def _facts(found: "Result") -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from zenturio.cli import output
-from zenturio.cli.answer import Where, expression, goal_of, names_in, query_of
+from zenturio.cli.answer import Where, expression, names_in, query_of
 from zenturio.cli.language import Json
 from zenturio.cli.run import Database
 
@@ -26,9 +26,7 @@ def add_to(app: typer.Typer) -> None:
 def plot(
     study: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[STUDY]...", help="The study; for the kinds of a search, one or several."
-        ),
+        typer.Argument(metavar="[STUDY]...", help="The study; several are told apart by colour."),
     ] = None,
     kind: Annotated[
         str,
@@ -84,10 +82,9 @@ def plot(
     matmul --kind convergence -o -; zen plot --query "SELECT n, wtime / threads AS share FROM
     study_matmul" --x n --y share
     """
-    from zenturio.errors import InputError
     from zenturio.show import chart, save, sketch
     from zenturio.show.charts import AIMED
-    from zenturio.show.visits import visited_for
+    from zenturio.show.drawn import Asked, drawn
     from zenturio.study.look import opened
 
     wishes: dict[str, Any] = {
@@ -98,30 +95,25 @@ def plot(
         "log": "".join(names_in(log)),
         "axes": tuple(names_in(axes)),
         "title": title,
+        "x": x,
+        "y": y,
+        "z": z,
     }
     condition = expression(where, "--where")
-    study = study or []
-    _check_source(study, query, kind in AIMED, where, objective)
+    studies = tuple(study or ())
+    _check_source(studies, query, kind in AIMED, where, objective)
     with opened(db) as repository:
         if query:
-            table, more = _answer(repository, query), {"x": x, "y": y, "z": z}
-        elif kind in AIMED:
-            table = visited_for(
-                cast("Kind", kind), repository, study, condition, objective, y, wishes
-            )
-            more = _lines(study, kind, wishes)
+            table = _answer(repository, query)
+            found, rows = chart(table, cast("Kind", kind), **wishes), len(table)
         else:
-            if objective:
-                raise InputError(f"--objective with --kind {kind}", cure="say --y or --z")
-            if len(study) > 1:
-                raise InputError(
-                    f"a {kind} chart shows one study, not {len(study)}",
-                    cure="draw one after the other, or --kind convergence",
-                )
-            table, more = _rows(repository, study[0], kind, condition, x, y, z)
-    found = chart(table, kind, **(wishes | more))  # type: ignore[arg-type] # it is checked
-    path = out or Path(f"{'-'.join(study) or 'plot'}.html".replace("/", "-"))
-    facts = {"picture": str(path), "kind": kind, "rows": len(table)}
+            asked = Asked(
+                studies, cast("Kind", kind), where=condition, objective=objective, **wishes
+            )
+            picture = drawn(repository, asked)
+            found, rows = picture.chart, picture.rows
+    path = out or Path(f"{'-'.join(studies) or 'plot'}.html".replace("/", "-"))
+    facts = {"picture": str(path), "kind": kind, "rows": rows}
     if str(path) != TERMINAL:
         save(found, path)
         said = [f"{path}: {found.counted}"]
@@ -132,13 +124,13 @@ def plot(
 
 
 def _check_source(
-    study: list[str], query: str, aimed: bool, where: str | None, objective: str
+    studies: tuple[str, ...], query: str, aimed: bool, where: str | None, objective: str
 ) -> None:
     """Either a study or a query, and beside a query nothing that belongs to a study."""
     from zenturio.errors import InputError
 
-    if bool(study) == bool(query):
-        said = f"{' '.join(study)} and --query" if query else "nothing to draw"
+    if bool(studies) == bool(query):
+        said = f"{' '.join(studies)} and --query" if query else "nothing to draw"
         raise InputError(said, cure="a study, as zen list shows them, or --query 'SELECT ...'")
     if query and (where or objective):
         name = "--where" if where else "--objective"
@@ -158,25 +150,3 @@ def _answer(repository: Any, query: str) -> Any:
     table = found.frame()
     table.attrs["noun"] = "rows"
     return table
-
-
-def _rows(
-    repository: Any, study: str, kind: str, where: Any, x: str, y: str, z: str
-) -> tuple[Any, dict[str, str]]:
-    """The experiments of a study, and what stands where if nothing is said."""
-    from zenturio.query import frame
-
-    table = frame(repository, study, where=where)
-    goal = goal_of(repository, study)
-    names = [name for name in table.attrs["parameters"] if table[name].nunique() > 1]
-    names = [name for name in names or ["repeat"] if name not in (x, y, z)]
-    x = x or next(iter(names), "")
-    if kind not in ("heatmap", "surface"):
-        return table, {"x": x, "y": y or goal, "z": z}
-    return table, {"x": x, "y": y or next((n for n in names if n != x), ""), "z": z or goal}
-
-
-def _lines(studies: list[str], kind: str, wishes: dict[str, Any]) -> dict[str, str]:
-    """Of several studies a line each, unless a median is wanted."""
-    by_study = kind == "convergence" and len(studies) > 1 and wishes["aggregate"] != "median"
-    return {"colour": wishes["colour"] or ("study" if by_study else "")}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pandas as pd
@@ -10,9 +10,14 @@ import pandas as pd
 from zenturio.errors import Passage
 from zenturio.expression import Expression, Type, parse
 from zenturio.query.catalog import Catalog, Column, catalog
-from zenturio.query.reading import reading
+from zenturio.query.dialects import WORDS
+from zenturio.query.fragments import Fragment, sql, value, verbatim
+from zenturio.query.reading import Reader, reading
 from zenturio.query.statement import Head, Statement, restored
 from zenturio.record import Repository
+
+DIGITS = 6
+"""Of a digest, its last ones: they say whether an experiment is in a sample."""
 
 _DTYPES: dict[Type, tuple[str, str]] = {
     "int": ("int64", "Int64"),
@@ -29,47 +34,93 @@ def frame(
     *,
     where: str | Passage | Expression | None = None,
     everything: bool = False,
+    columns: Collection[str] | None = None,
+    most: int | None = None,
 ) -> pd.DataFrame:
     """The experiments of *study* that succeeded and meet *where*: a row each, in their order.
 
+    *columns*: only these of the parameters and metrics. *most*: of more experiments a sample of
+    about so many, always the same; ``attrs["sampled"]`` says how many of how many they are.
+
     Columns are the parameters, a seed, ``repeat`` and the metrics; *everything* adds status, cause,
     host and times, and the experiments that did not succeed. ``attrs`` tells ``study``, ``units``
-    by column, ``parameters``, ``metrics``, and ``of``: how many experiments there are; with
-    *everything* also ``facts``: which column is the status ..., for a parameter may be called so.
+    by column, ``parameters``, ``metrics``, ``sql``, and ``of``: how many experiments there are;
+    with *everything* also ``facts``: which column is the status ..., for a parameter may be called
+    so.
     """
     condition = parse(where) if isinstance(where, str | Passage) else where
     with reading(repository) as reader:
         known = catalog(reader, study)
         statement = Statement(reader.dialect, known, condition, every_status=everything)
-        columns = _columns(known, everything)
-        heads = [Head.of(column) for column in (*columns, known.facts["remarks"])]
+        found = _found(reader, statement) if most is not None else 0
+        sampled = most is not None and found > most
+        if most is not None and sampled:
+            also = _share(reader, known, most / found)
+            statement = Statement(
+                reader.dialect, known, condition, every_status=everything, also=also
+            )
+        shown = _columns(known, everything, columns)
+        heads = [Head.of(column) for column in (*shown, known.facts["remarks"])]
         order = [(Head.of(known.facts[fact]), False) for fact in ("index", "repeat")]
-        rows = restored(columns, reader.rows(statement.select(heads, order=order)))
-    values = list(zip(*rows, strict=True)) if rows else [() for _ in columns]
+        asked = statement.select(heads, order=order)
+        rows = restored(shown, reader.rows(asked))
+        text = statement.select(heads[:-1], order=order).plain(reader.dialect)
+    values = list(zip(*rows, strict=True)) if rows else [() for _ in shown]
     table = pd.DataFrame(
-        {c.name: _series(c, cells) for c, cells in zip(columns, values, strict=True)},
-        columns=[column.name for column in columns],
+        {c.name: series(c, cells) for c, cells in zip(shown, values, strict=True)},
+        columns=[column.name for column in shown],
     )
     table.attrs = {
         "study": study,
-        "units": {column.name: column.unit for column in columns if column.unit},
+        "units": {column.name: column.unit for column in shown if column.unit},
         "parameters": [column.name for column in known.parameters],
         "metrics": [column.name for column in known.metrics],
         "of": known.total,
+        "sql": text,
     }
+    if columns is not None:
+        for role in ("parameters", "metrics"):
+            table.attrs[role] = [name for name in table.attrs[role] if name in table]
+    if sampled:
+        table.attrs["sampled"] = (len(table), found)
     if everything:
         table.attrs["facts"] = {fact: column.name for fact, column in known.facts.items()}
     return table
 
 
-def _columns(known: Catalog, everything: bool) -> list[Column]:
+def _columns(
+    known: Catalog, everything: bool, wanted: Collection[str] | None = None
+) -> list[Column]:
     facts = ["repeat"]
     if everything:
         facts += ["index", "status", "cause", "host", "attempt", "started", "ended", "digest"]
-    return [*known.parameters, *known.seeds, *(known.facts[fact] for fact in facts), *known.metrics]
+    own = [*known.parameters, *known.seeds]
+    built_in = [known.facts[fact] for fact in facts]
+    if wanted is None:
+        return [*own, *built_in, *known.metrics]
+    named = [known.column(each) for each in wanted]
+    kept = built_in if everything else []
+    return [
+        *(each for each in own if each in named), *kept,
+        *(each for each in named if each.role == "fact" and each not in kept),
+        *(each for each in known.metrics if each in named),
+    ]  # fmt: skip
 
 
-def _series(column: Column, values: Sequence[Any]) -> pd.Series[Any]:
+def _found(reader: Reader, statement: Statement) -> int:
+    ((found,),) = reader.rows(statement.count())
+    return int(found)
+
+
+def _share(reader: Reader, known: Catalog, share: float) -> Fragment:
+    """Experiments by the end of their digests: as good as drawn by lot, and the same each time."""
+    collation = WORDS[reader.dialect].collation
+    digest = verbatim(known.facts["digest"].sql())
+    end = value(f"{int(share * 16**DIGITS):0{DIGITS}x}", "str")
+    return sql(f"substr({{}}, {33 - DIGITS}){collation} < {{}}", digest, end)
+
+
+def series(column: Column, values: Sequence[Any]) -> pd.Series[Any]:
     """The values in the narrowest type that holds them all, NULL included."""
     if column.type is None:
         return pd.Series(list(values), dtype=object)

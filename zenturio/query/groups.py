@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from zenturio.errors import InputError, Passage
 from zenturio.expression import Expression, parse
 from zenturio.query.aggregates import Aggregate, aggregate
 from zenturio.query.catalog import Catalog, Column, catalog
-from zenturio.query.dialects import WORDS
 from zenturio.query.fragments import Fragment, sql, verbatim
 from zenturio.query.frames import series
 from zenturio.query.reading import Reader, reading
@@ -61,12 +62,13 @@ def groups(
         keys = [known.column(each) for each in dict.fromkeys(by)]
         column = known.column(metric)
         _check(column, kind)
-        also = _counted(reader, known, [column, *map(known.column, finite)])
+        also = _counted(reader, [column, *map(known.column, finite)])
         statement = Statement(reader.dialect, known, condition, also=also)
         heads = _heads(reader, known, keys, column, kind, deviation=deviation)
         asked = statement.select(heads, group=len(keys), facts=True)
         rows = reader.rows(sql(f"{{}} LIMIT {MOST + 1}", asked))
-        hidden = [c.name for c in known.parameters if c not in keys and _varies(reader, statement, c)]
+        others = [each for each in known.parameters if each not in keys]
+        hidden = tuple(each.name for each in others if _varies(reader, statement, each))
         text = asked.plain(reader.dialect)
     if len(rows) > MOST:
         raise InputError(
@@ -74,7 +76,7 @@ def groups(
             cure="draw the experiments themselves (scatter), or choose some by a condition",
         )
     rows.sort(key=lambda row: (len(str(row[-1])), str(row[-1])))
-    table = _table(heads, keys, rows)
+    table = _table(keys, metric, rows, deviation=deviation)
     table.attrs = {
         "study": study,
         "units": {each.name: each.unit for each in known.columns.values() if each.unit},
@@ -82,7 +84,7 @@ def groups(
         "metrics": [each.name for each in known.metrics],
         "of": known.total,
         "sql": text,
-        "grouped": _grouping(list(table.columns), len(keys), tuple(hidden), deviation=deviation),
+        "grouped": _grouping(list(table.columns), len(keys), hidden, deviation=deviation),
     }
     return table
 
@@ -100,7 +102,7 @@ def _check(column: Column, kind: Aggregate) -> None:
         raise InputError(f"{column.name!r} holds text; what is drawn must be numbers")
 
 
-def _counted(reader: Reader, known: Catalog, columns: Sequence[Column]) -> Fragment:
+def _counted(reader: Reader, columns: Sequence[Column]) -> Fragment:
     """The condition that rows have a number wherever a place on an axis needs one."""
     found = NOTHING
     for column in dict.fromkeys(columns):
@@ -135,24 +137,27 @@ def _varies(reader: Reader, statement: Statement, column: Column) -> bool:
     """Whether some row differs from the first: the database stops at that one."""
     differs = {"sqlite": "IS NOT", "postgresql": "IS DISTINCT FROM"}[reader.dialect]
     values = statement.select([Head("value", Head.of(column).fragment)])
-    ((found,),) = reader.rows(
-        sql(f"SELECT EXISTS (SELECT 1 FROM ({{}}) AS t WHERE value {differs} ({{}} LIMIT 1))",
-            values, values)
-    )  # fmt: skip
+    first = sql("{} LIMIT 1", values)
+    other = sql(f"SELECT 1 FROM ({{}}) AS t WHERE value {differs} ({{}})", values, first)  # noqa: S608 - no value is in it
+    ((found,),) = reader.rows(sql("SELECT EXISTS ({})", other))
     return bool(found)
 
 
-def _table(heads: Sequence[Head], keys: Sequence[Column], rows: Sequence[tuple]) -> pd.DataFrame:
+def _table(
+    keys: Sequence[Column], metric: str, rows: Sequence[tuple[Any, ...]], *, deviation: bool
+) -> pd.DataFrame:
     """Keys as a frame of experiments has them; the rest as plain numbers."""
-    columns = list(zip(*rows, strict=True)) if rows else [() for _ in heads]
-    table = {
-        column.name: series(column, [column.value(value) for value in values])
-        for column, values in zip(keys, columns, strict=False)
+    width = len(keys) + 2 + deviation
+    columns = list(zip(*rows, strict=True)) if rows else [()] * width
+    table: dict[str, Any] = {
+        key.name: series(key, [key.value(value) for value in values])
+        for key, values in zip(keys, columns, strict=False)
     }
-    names = [_unused(name, table) for name in ("value", "rows", "deviation")]
-    for name, values in zip(names, columns[len(keys) : -1], strict=False):
-        kind = "int64" if name == names[1] else "float64"
-        table[name] = pd.Series(list(values), dtype=object).astype(float).astype(kind)
+    for name, values in zip(
+        (metric, "rows", "deviation"), columns[len(keys) : width], strict=False
+    ):
+        found = np.array(values, dtype=float)
+        table[_unused(name, table)] = found.astype(np.int64) if name == "rows" else found
     return pd.DataFrame(table)
 
 

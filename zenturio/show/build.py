@@ -12,6 +12,7 @@ import pandas as pd
 from zenturio.errors import InputError
 from zenturio.show.cells import Cell, is_number, key_of, levels, missing, text
 from zenturio.show.charts import AIMED, Axis, Chart, Grid, Kind, Panel, Series
+from zenturio.show.grouped import Groups
 from zenturio.show.searches import of_search
 from zenturio.show.table import Table
 from zenturio.show.wish import Wish
@@ -28,7 +29,8 @@ def chart(frame: pd.DataFrame, kind: Kind = "line", **wishes: Any) -> Chart:
     The frame's ``attrs`` may hold ``study``, ``units`` (by column), ``parameters`` (names),
     ``of`` (how many experiments there are, with those that have no row), ``noun`` (what a row is,
     if no experiment), ``goals`` (``minimize column`` ...), ``visit`` (the column that numbers the
-    rows in the order of a search) and ``runs`` (columns that tell several searches apart).
+    rows in the order of a search), ``runs`` (columns that tell several searches apart), ``sampled``
+    (how many rows of how many) and ``grouped``: how the rows of `zenturio.query.groups` are read.
     """
     return _of(Wish(kind, **wishes), frame)
 
@@ -36,7 +38,7 @@ def chart(frame: pd.DataFrame, kind: Kind = "line", **wishes: Any) -> Chart:
 def _of(wish: Wish, frame: pd.DataFrame) -> Chart:
     if wish.kind in AIMED:
         return of_search(wish, frame)
-    table = Table(frame, wish)
+    table = Groups(frame, wish) if "grouped" in frame.attrs else Table(frame, wish)
     builders: dict[Kind, Callable[[Table], Chart]] = {
         "line": _line, "bar": _bar, "scatter": _scatter, "box": _box,
         "pie": _pie, "heatmap": _grid, "surface": _grid,
@@ -140,7 +142,8 @@ def _scatter(table: Table) -> Chart:
 
 def _same(column: pd.Series[Any], level: Any) -> np.ndarray:
     """Rows of one level; what is missing is a level too."""
-    found: np.ndarray = (column.isna() if missing(level) else (column == level)).to_numpy(bool)
+    same = column.isna() if missing(level) else column == level
+    found: np.ndarray = same.to_numpy(bool, na_value=False)
     return found
 
 

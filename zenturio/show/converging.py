@@ -84,7 +84,8 @@ def _runs(table: Table, aim: Aim, level: object) -> list[_Run]:
     there = np.ones(len(rows), dtype=bool)
     if colour:
         column = frame[colour]
-        there = (column.isna() if missing(level) else column == level).to_numpy(bool)
+        same = column.isna() if missing(level) else column == level
+        there = same.to_numpy(bool, na_value=False)
     return [
         _Run.of(each["number"].to_numpy(), each["loss"].to_numpy())
         for _, each in rows[there].groupby(run[there])

@@ -84,7 +84,7 @@ def _parallel(table: Table, wanted: tuple[Aim, ...]) -> Chart:
     best = _best(table, aim, STRONG)
     rows = table.frame.iloc[_even(table, MOST_STRANDS, "lines", best)]
     strong = len(best) if len(rows) > MANY_STRANDS else 0
-    if len(rows) < len(table.frame):
+    if len(best) and len(rows) < len(table.frame):
         table.notes.append(f"the best {len(best)} are among them")
     axes, columns = zip(*(_strand(table, rows, name) for name in names), strict=True)
     shades = tuple(map(float, rows[aim.name]))

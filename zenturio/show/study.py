@@ -14,7 +14,6 @@ from zenturio.experiment.function import Function
 from zenturio.experiment.function import experiment as as_experiment
 from zenturio.record import Repository
 from zenturio.record.open import open_repository
-from zenturio.show.charts import AIMED
 from zenturio.space import Space
 from zenturio.study import Here, Progress, Settings, Summary, choose, choose_only, run_here
 from zenturio.study.evaluate import evaluate
@@ -98,15 +97,10 @@ class Study:
         The kinds of a search look at the study's objective, or at *y*, or at an *objective*
         (``MINIMIZE expr``).
         """
-        from zenturio.show.build import chart  # noqa: PLC0415
-        from zenturio.show.visits import visited_for  # noqa: PLC0415
+        from zenturio.show.drawn import Asked, drawn  # noqa: PLC0415 - pandas takes its time
 
-        if kind not in AIMED:
-            return chart(self.frame(where), kind, **wishes)
-        objective, y = wishes.pop("objective", ""), wishes.pop("y", "")
         with opened(self.db) as repository:
-            table = visited_for(kind, repository, [self.name], where, objective, y, wishes)
-        return chart(table, kind, **wishes)
+            return drawn(repository, Asked((self.name,), kind, where=where, **wishes)).chart
 
     def _repr_html_(self) -> str:
         with opened(self.db) as repository:

@@ -33,6 +33,8 @@ class Table:
         self.wish = wish
         self.attrs: dict[Any, Any] = frame.attrs
         self.notes: list[str] = []
+        if sampled := frame.attrs.get("sampled"):
+            self.notes.append(f"a sample of {sampled[0]:,} of {sampled[1]:,} experiments")
         self.total = int(frame.attrs.get("of", len(frame)))
         self.noun = str(frame.attrs.get("noun", "experiments"))
         """What a row is."""
@@ -111,9 +113,9 @@ class Table:
         wish = self.wish
         hidden = self._hidden()
         bars = wish.kind in ("line", "bar") and wish.aggregate == "mean" and not hidden
-        repeated = bool(self.parts.duplicated(list(keys)).any())
+        repeated = self._repeated(keys)
         errors: Errors = wish.errors or ("interval" if bars and repeated else "none")
-        found = cells(self.parts, keys, "value", wish.aggregate, errors)
+        found = self._cells(keys, errors)
         rows = [cell.rows for cell in found.values()]
         if repeated:
             count = f"{min(rows)} to {max(rows)}" if min(rows) < max(rows) else str(rows[0])
@@ -124,6 +126,17 @@ class Table:
             names = {"interval": "95 % interval of the mean", "std": "standard deviation"}
             self.notes.append(f"bars: {names[errors]}")
         return found
+
+    def _repeated(self, keys: tuple[str, ...]) -> bool:
+        return bool(self.parts.duplicated(list(keys)).any())
+
+    def _cells(self, keys: tuple[str, ...], errors: Errors) -> dict[tuple[Any, ...], Cell]:
+        return cells(self.parts, keys, "value", self.wish.aggregate, errors)
+
+    @property
+    def counted(self) -> int:
+        """How many rows are drawn."""
+        return len(self.frame)
 
     def _hidden(self) -> list[str]:
         """Parameters that vary and are not shown: the rows of one cell are no mere repeats."""
@@ -140,7 +153,7 @@ class Table:
 
         The title is what is *said*, or what stands on the axes.
         """
-        counted = f"{len(self.frame):,} of {self.total:,} {self.noun}"
+        counted = f"{self.counted:,} of {self.total:,} {self.noun}"
         note = "; ".join([*self.notes, counted])
         title = self.wish.title or self._title(said)
         return Shown(self.wish.kind, title, note, x, y, tuple(panels), **rest)

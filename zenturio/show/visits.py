@@ -29,6 +29,7 @@ def visited(
     objective: str = "",
     y: str = "",
     apart: bool = False,
+    most: int | None = None,
 ) -> pd.DataFrame:
     """The points of *studies* that were begun and meet *where*, with what they were worth.
 
@@ -36,9 +37,10 @@ def visited(
     they were begun, ``study`` where there are several, and a column for each goal. These are the
     study's, or those that the *objective* names (``MINIMIZE expr, MAXIMIZE expr``), or the formula
     *y*. A point is worth the mean of its repeats; *apart*, each repeat has a row of its own.
-    What failed is there, and is worth nothing (NaN).
+    What failed is there, and is worth nothing (NaN). Of more experiments than *most* there is a
+    sample.
     """
-    asked = _Asked(where, objective, y, apart)
+    asked = _Asked(where, objective, y, apart, most)
     tables = [_one(repository, study, asked) for study in studies]
     if len(tables) == 1:
         return tables[0]
@@ -58,6 +60,7 @@ def visited(
         "study": ", ".join(studies),
         "parameters": [*dict.fromkeys(n for each in attrs for n in each["parameters"]), name],
         "of": sum(each["of"] for each in attrs),
+        "sql": "\n\n".join(each["sql"] for each in attrs),
         "runs": [name, *attrs[0]["runs"]],
     }
     return whole
@@ -71,6 +74,8 @@ def visited_for(
     objective: str,
     y: str,
     wishes: Mapping[str, Any],
+    *,
+    most: int | None = None,
 ) -> pd.DataFrame:
     """What a chart of that *kind* with these *wishes* is drawn from.
 
@@ -83,7 +88,9 @@ def visited_for(
         y = y or (goals[0]["expression"] if goals else "wtime")
     several = wishes.get("aggregate") == "median" or wishes.get("colour") == "repeat"
     apart = kind == "importance" or (kind == "convergence" and several)
-    return visited(repository, studies, where=where, objective=objective, y=y, apart=apart)
+    return visited(
+        repository, studies, where=where, objective=objective, y=y, apart=apart, most=most
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +99,12 @@ class _Asked:
     objective: str
     y: str
     apart: bool
+    most: int | None
 
 
 def _one(repository: Repository, study: str, asked: _Asked) -> pd.DataFrame:
     """The visits of one study."""
-    table = frame(repository, study, where=asked.where, everything=True)
+    table = frame(repository, study, where=asked.where, everything=True, most=asked.most)
     facts, parameters = table.attrs["facts"], table.attrs["parameters"]
     goals = _goals(repository.definition(study).goals, asked, table)
     begun = table[table[facts["started"]].notna()]
