@@ -177,3 +177,16 @@ def test_a_study_tells_what_each_parameter_took(repository):
     assert (s.values, s.low) == (None, None)
     few = listed(repository, Wanted("all"), lambda listing: listing.taken(s.column, 12))
     assert few.values == (*sorted(f"s{n}" for n in range(12) if n != 5), None)
+
+
+def test_repeats_are_shown_where_there_are_any(repository):
+    fill(repository, "matmul", PARAMETERS, METRICS, matmul())
+    fill(repository, "once", {"n": "int"}, METRICS, [{"n": 1, "wtime": 2.0}])
+    found = [
+        listed(repository, Wanted(n), lambda listing: listing.repeated())
+        for n in ("matmul", "once")
+    ]
+    assert found == [True, False]
+    wanted = Wanted("matmul", repeats=True)
+    names = listed(repository, wanted, lambda listing: [c.name for c in listing.columns])
+    assert names == ["n", "threads", "solver", "repeat", "wtime", "gflops"]

@@ -39,6 +39,8 @@ class Wanted:
     """Columns; with ``-`` before it, the greatest first. Else the order of the space."""
     columns: tuple[str, ...] = ()
     """All parameters and metrics, if none are named."""
+    repeats: bool = False
+    """Whether the repeat is among those."""
 
     @property
     def plain(self) -> bool:
@@ -164,6 +166,12 @@ class Listing:
         statement = statement if count is None else sql(f"{{}} LIMIT {count}", statement)
         return np.fromiter((row[0] for row in self._reader.each(statement)), dtype=np.int64)
 
+    def repeated(self) -> bool:
+        """Whether any experiment is the second of its point."""
+        repeat = self._keys[1]
+        statement = sql("SELECT 1 {} WHERE {} > 1 LIMIT 1", self._from(), repeat)
+        return bool(self._reader.rows(statement))
+
     def causes(self, most: int) -> list[Cause]:
         """Why experiments did not succeed: the frequent causes first, up to *most* of them."""
         if not any(self.known.counts[state] for state in FAILED):
@@ -267,7 +275,8 @@ def _keys(known: Catalog) -> tuple[str, str, str]:
 def _columns(known: Catalog, wanted: Wanted) -> Sequence[Column]:
     if wanted.columns:
         return [known.column(each) for each in wanted.columns]
-    return [*known.parameters, *known.seeds, *known.metrics]
+    repeat = [known.facts["repeat"]] if wanted.repeats else []
+    return [*known.parameters, *known.seeds, *repeat, *known.metrics]
 
 
 def _of_states(known: Catalog, wanted: Wanted) -> Fragment:

@@ -33,6 +33,11 @@ class Served:
         """What somebody who is known is shown."""
         return self.known.get(self.address + path, timeout=30, **more)
 
+    def failed(self, study: str) -> str:
+        """The digest of an experiment of *study* that did not succeed."""
+        repository = self.service.portal.repository
+        return next(repository.records(study, states=["failed"])).digest
+
     def page(self, path: str, **given: Any) -> str:
         """The text of a page that is there."""
         answer = self.get(path, params=given)

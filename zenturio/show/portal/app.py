@@ -24,10 +24,9 @@ from zenturio.errors import (
     ZenError,
 )
 from zenturio.show.portal.keys import Keys
-from zenturio.show.portal.pages import home
+from zenturio.show.portal.pages import experiment, failing, home, login, study
 from zenturio.show.portal.security import Gate, Names, Scope
-from zenturio.show.portal.state import THREADS, Portal, Settings
-from zenturio.show.portal.watch import Watch
+from zenturio.show.portal.state import THREADS, Portal
 
 STATUS: tuple[tuple[type[ZenError], int], ...] = (
     (NotFoundError, 404), (InputError, 400), (SafetyError, 403), (ConflictError, 409),
@@ -35,19 +34,26 @@ STATUS: tuple[tuple[type[ZenError], int], ...] = (
 )  # fmt: skip
 
 ROUTES = (
-    Route("/", home.home, name="home"),
-    Route("/live", home.live, name="live"),
+    Route("/", home.home),
+    Route("/live", home.live),
+    Route("/login", login.show),
+    Route("/login", login.enter, methods=["POST"]),
+    Route("/study", study.study),
+    Route("/study/found", study.found),
+    Route("/study/failures", failing.failures),
+    Route("/study/parameters", study.parameters),
+    Route("/experiment/{digest}", experiment.experiment),
+    Route("/experiment/{digest}/said", experiment.said),
+    Route("/experiment/{digest}/files", experiment.files),
+    Route("/experiment/{digest}/log/{stream}", experiment.log),
+    Route("/experiment/{digest}/file/{number:int}", experiment.artifact),
 )
 
 
 def create_app(
-    settings: Settings | None = None,
-    keys: Keys | None = None,
-    names: Names | None = None,
-    used: Callable[[], None] = lambda: None,
+    portal: Portal, keys: Keys, names: Names, used: Callable[[], None] = lambda: None
 ) -> Gate:
-    """The portal of *settings*, behind its gate; *used* hears of each link that was used up."""
-    portal = Portal(settings or Settings())
+    """The pages of *portal* behind their gate; *used* hears of each link that was used up."""
     static = Route("/static/{name}", portal.assets.answer)
     app = Starlette(
         routes=[*ROUTES, static],
@@ -68,7 +74,6 @@ def create_app(
 async def _alive(portal: Portal, _app: Starlette) -> AsyncIterator[None]:
     """Threads for pages, and one that looks at the studies now and then."""
     anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
-    portal.watch = Watch(lambda: portal.repository)
     looking = asyncio.create_task(portal.watch.go_on(anyio.to_thread.run_sync))
     try:
         yield

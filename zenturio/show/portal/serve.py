@@ -12,7 +12,7 @@ from zenturio.errors import PlaceError, SafetyError
 from zenturio.show.portal.app import create_app
 from zenturio.show.portal.keys import Keys, Password
 from zenturio.show.portal.security import Names, loopback
-from zenturio.show.portal.state import Settings
+from zenturio.show.portal.state import Portal, Settings
 
 LAST = 1.0
 """Seconds that answers under way have in the end."""
@@ -53,7 +53,8 @@ class Service:
         self.door = Door(host, self._socket.getsockname()[1])
         # Cookies do not know of ports: two portals of one machine must not share one.
         self._keys = Keys(f"zenturio-{self.door.port}", Password.of(password) if password else None)
-        app = create_app(settings, self._keys, Names.of(host), self._used)
+        self.portal = Portal(settings)
+        app = create_app(self.portal, self._keys, Names.of(host), self._used)
         config = uvicorn.Config(
             app, log_config=None, access_log=False, server_header=False, lifespan="on",
             timeout_graceful_shutdown=int(LAST), h11_max_incomplete_event_size=64 * 1024,
@@ -66,6 +67,11 @@ class Service:
 
     def _used(self) -> None:
         self._told(self.link())
+
+    @property
+    def cookie(self) -> str:
+        """What the cookie is called."""
+        return self._keys.cookie
 
     @property
     def started(self) -> bool:

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import event
 from starlette.responses import HTMLResponse
 
-from zenturio.record import Repository
+from zenturio.errors import NotFoundError
+from zenturio.query.listing import Wanted, listed
+from zenturio.record import Definition, Repository
 from zenturio.record.open import open_repository, project_folder
 from zenturio.show.portal import words
 from zenturio.show.portal.assets import Assets
+from zenturio.show.portal.kept import Answer, Kept
+from zenturio.show.portal.watch import Watch
 
 if TYPE_CHECKING:
     from jinja2 import Environment
     from starlette.requests import Request
 
-    from zenturio.show.portal.watch import Watch
+    from zenturio.query.listing import Numbers
+    from zenturio.show.portal.watch import Seen
+
+Found = TypeVar("Found")
 
 THREADS = 4
 """Pages that are made at once; each has a connection to the database."""
@@ -45,7 +53,7 @@ class Portal:
 
     settings: Settings
     assets: Assets = field(default_factory=Assets)
-    watch: Watch | None = None
+    kept: Kept = field(default_factory=Kept)
     _opened: Repository | None = None
     _turn: Lock = field(default_factory=Lock)
     _templates: Environment | None = None
@@ -60,11 +68,52 @@ class Portal:
                 self._opened = found
             return self._opened
 
+    def keep(self, study: str, what: Hashable, find: Callable[[], Found]) -> Answer[Found]:
+        """What *find* finds about a study: found anew where that has changed since."""
+        stamp = tuple(self.repository.counts(study).values())
+        return self.kept.get((study, what), stamp, find)
+
+    def definition(self, study: str) -> Definition:
+        """What a study is, as it is run or was run last."""
+        return self.keep(study, "definition", lambda: self.repository.definition(study)).value
+
+    def order(self, wanted: Wanted) -> Answer[Numbers]:
+        """All experiments that are wanted, in their order."""
+        plain = replace(wanted, columns=(), repeats=False)
+
+        def find() -> Numbers:
+            return listed(self.repository, plain, lambda found: found.numbers())
+
+        # Of the condition its text: where it stands in which page does not matter.
+        text = wanted.where.text if wanted.where else ""
+        return self.keep(wanted.study, ("order", text, wanted.states, wanted.sort), find)
+
+    def repeated(self, study: str) -> bool:
+        """Whether points of the study were run more than once."""
+
+        def find() -> bool:
+            return listed(self.repository, Wanted(study), lambda found: found.repeated())
+
+        return self.keep(study, "repeated", find).value
+
+    def seen(self, study: str) -> Seen:
+        """Where a study stands; NotFoundError if there is none."""
+        for seen in self.watch.look():
+            if seen.name == study:
+                return seen
+        self.repository.study(study)
+        raise NotFoundError(f"study {study} is about to begin", cure="look again")
+
     def close(self) -> None:
         with self._turn:
             if self._opened is not None:
                 self._opened.close()
                 self._opened = None
+
+    @cached_property
+    def watch(self) -> Watch:
+        """Where all studies stand."""
+        return Watch(lambda: self.repository)
 
     @property
     def templates(self) -> Environment:

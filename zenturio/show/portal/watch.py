@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from threading import Lock
 from typing import Literal
 
 from zenturio.errors import ZenError
@@ -27,6 +28,8 @@ SLACK = 5.0
 OFTEN = 1.0
 SELDOM = 5.0
 """Seconds between two looks: while somebody looks on, and while nobody does."""
+JUST = 0.3
+"""Seconds within which one look serves all who ask."""
 IDLE = 50
 """Studies without a driver that are looked at in one go; the others have their turn next."""
 
@@ -90,6 +93,9 @@ class Watch:
         self._repository = repository
         self._known: dict[str, _Memory] = {}
         self._turn = 0
+        self._one = Lock()
+        self._looked = -JUST
+        self._newest: tuple[Seen, ...] = ()
         self._changed = asyncio.Event()
         self.listeners = 0
         self.now: tuple[Seen, ...] = ()
@@ -97,6 +103,13 @@ class Watch:
 
     def look(self) -> tuple[Seen, ...]:
         """Look once more; nothing at all while there is no repository."""
+        with self._one:
+            if time.monotonic() - self._looked > JUST:
+                self._newest = self._look()
+                self._looked = time.monotonic()
+            return self._newest
+
+    def _look(self) -> tuple[Seen, ...]:
         try:
             repository = self._repository()
             studies = repository.studies()

@@ -11,8 +11,12 @@ from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from zenturio.experiment import Missing, Series
 from zenturio.query.result import cell
 from zenturio.show.portal.assets import Assets
+
+LONGEST = 80
+"""Characters of a cell."""
 
 
 class Page(NamedTuple):
@@ -43,8 +47,10 @@ def templates(assets: Assets, *, allow_run: bool) -> Environment:
     )
     found.filters |= {
         "count": count, "moment": moment, "ago": ago, "duration": duration, "rate": rate,
-        "size": size, "cell": shown, "iso": iso,
+        "size": size, "cell": shown, "brief": brief, "iso": iso,
+        "measure": measure,
     }  # fmt: skip
+    found.tests["missing"] = lambda value: isinstance(value, Missing)
     pages = [page for page in PAGES if allow_run or page.target != "/run"]
     found.globals |= {"static": assets.address, "address": address, "navigation": pages}
     return found
@@ -52,8 +58,12 @@ def templates(assets: Assets, *, allow_run: bool) -> Environment:
 
 def address(path: str, given: Mapping[str, Any] | None = None, **changes: Any) -> str:
     """*path* with what is *given*, changed: what is None or empty is left out."""
-    values = {**(given or {}), **changes}
-    pairs = [(k, str(v)) for k, v in values.items() if v is not None and v not in ("", False)]
+    pairs = [
+        (name, str(each))
+        for name, value in {**(given or {}), **changes}.items()
+        for each in (value if isinstance(value, tuple | list) else [value])
+        if each is not None and each not in ("", False)
+    ]
     return f"{path}?{urlencode(pairs)}" if pairs else path
 
 
@@ -68,6 +78,19 @@ def count(number: int) -> str:
 def shown(value: Any) -> str:
     """A value in a table."""
     return cell(value)
+
+
+def measure(value: Any) -> str:
+    """A metric of one experiment: nothing of it is left out."""
+    if isinstance(value, Series):
+        return ", ".join(map(measure, value.values))
+    return repr(value) if isinstance(value, float) else shown(value)
+
+
+def brief(value: Any) -> str:
+    """A value in a cell: a long text without its middle."""
+    text = shown(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} … {text[-LONGEST // 3 :]}"
 
 
 def moment(seconds: float | None) -> str:

@@ -21,7 +21,6 @@ QUIET = 15.0
 def home(request: Request) -> Response:
     """All studies, those that are at work first."""
     portal = portal_of(request)
-    assert portal.watch is not None
     rank = {"running": 0, "silent": 1, "stopped": 2, "empty": 3, "done": 3}
     studies = sorted(portal.watch.look(), key=lambda s: (rank[s.life], -s.active, s.name))
     return portal.page(request, "home.html", studies=studies)
@@ -36,7 +35,6 @@ async def live(request: Request) -> Response:
 
 async def _told(portal: Portal) -> AsyncIterator[str]:
     watch = portal.watch
-    assert watch is not None
     watch.listeners += 1
     try:
         seen: Sequence[Seen] = ()

@@ -1,0 +1,67 @@
+"""Answers that took long, kept for whoever asks the same: found once, however many ask."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any, Generic, TypeVar, cast
+
+Found = TypeVar("Found")
+
+PATIENCE = 2.0
+"""Seconds for which an answer is good, whatever has changed."""
+SHARE = 20
+"""An answer that took a second is good for so many seconds more: a study that runs changes always,
+and who looks on must not slow it down."""
+LONGEST = 120.0
+"""Seconds after which an answer is found anew, even if nothing seems to have changed."""
+
+
+@dataclass(frozen=True)
+class Answer(Generic[Found]):
+    """What was found, and when."""
+
+    value: Found
+    at: float
+    """Seconds since 1970."""
+
+
+@dataclass
+class _Place:
+    lock: Lock = field(default_factory=Lock)
+    answer: Answer[Any] | None = None
+    stamp: Hashable = None
+    seconds: float = 0.0
+
+
+class Kept:
+    """The newest answers."""
+
+    def __init__(self, most: int = 8) -> None:
+        self._most = most
+        self._places: OrderedDict[Hashable, _Place] = OrderedDict()
+        self._turn = Lock()
+
+    def get(self, key: Hashable, stamp: Hashable, find: Callable[[], Found]) -> Answer[Found]:
+        """The answer for *key*; found anew where the *stamp* of what it is about has changed."""
+        with self._turn:
+            place = self._places.setdefault(key, _Place())
+            self._places.move_to_end(key)
+            while len(self._places) > self._most:
+                self._places.popitem(last=False)
+        with place.lock:
+            if place.answer is None or not _good(place, stamp):
+                began = time.monotonic()
+                place.answer = Answer(find(), time.time())
+                place.stamp, place.seconds = stamp, time.monotonic() - began
+            return cast("Answer[Found]", place.answer)
+
+
+def _good(place: _Place, stamp: Hashable) -> bool:
+    assert place.answer is not None, "who has none does not ask"
+    age = time.time() - place.answer.at
+    fresh = LONGEST if place.stamp == stamp else max(PATIENCE, SHARE * place.seconds)
+    return 0 <= age < fresh

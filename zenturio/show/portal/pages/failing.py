@@ -1,0 +1,87 @@
+"""What failed in a study and why, with the end of what it said and how it is run again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import HTMLResponse, Response
+
+from zenturio.expression import quoted
+from zenturio.expression.nodes import Literal
+from zenturio.expression.writer import write
+from zenturio.query.catalog import Column
+from zenturio.query.listing import Cause, Listing, listed
+from zenturio.show.portal import commands
+from zenturio.show.portal.asked import Asked, study_in
+from zenturio.show.portal.state import Portal, portal_of
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+CAUSES = 30
+LINES = 12
+"""Of a log's end."""
+MOST_BYTES = 4000
+
+
+@dataclass(frozen=True)
+class Failing:
+    """A cause, and what an example of it says."""
+
+    cause: Cause
+    point: Sequence[tuple[Column, Any]]
+    stream: str
+    end: str
+    where: str
+    """The condition that chooses these experiments."""
+
+
+def failures(request: Request) -> Response:
+    """What failed, by its cause."""
+    portal, name = portal_of(request), study_in(request.query_params)
+    values = {"causes": causes(portal, name), "name": name, "rerun": again(portal, name)}
+    return HTMLResponse(portal.render("_failures.html", **values))
+
+
+def again(portal: Portal, name: str) -> str:
+    """The command that runs the failed ones again; empty where nothing is known of it."""
+    definition = portal.definition(name)
+    return commands.again(definition, name, portal.settings.db, "--only", "failed")
+
+
+def causes(portal: Portal, name: str) -> Sequence[Failing]:
+    """The causes, the frequent ones first."""
+
+    def ask(found: Listing) -> list[Failing]:
+        return [_failing(portal, found, each) for each in found.causes(CAUSES)]
+
+    wanted = Asked(name).wanted()
+    return portal.keep(name, "causes", lambda: listed(portal.repository, wanted, ask)).value
+
+
+def _failing(portal: Portal, found: Listing, cause: Cause) -> Failing:
+    facts = found.known.facts
+    status, why = (quoted(facts[fact].name) for fact in ("status", "cause"))
+    return Failing(
+        cause,
+        [
+            (column, cell)
+            for column, cell in zip(found.columns, cause.example.cells, strict=True)
+            if column.role == "parameter" and cell is not None
+        ],
+        *_end(portal, cause.example.digest),
+        f"{status} == {write(Literal(cause.status))} and {why} == {write(Literal(cause.cause))}",
+    )
+
+
+def _end(portal: Portal, digest: str) -> tuple[str, str]:
+    """The end of what an experiment said, of stderr if it said anything there."""
+    logs = portal.repository.logs(digest)
+    for stream, log in (("stderr", logs.stderr), ("stdout", logs.stdout)):
+        content = (log.tail or log.head)[-MOST_BYTES:]
+        if content.strip():
+            lines = content.decode("utf-8", "backslashreplace").rstrip("\n").split("\n")
+            return stream, "\n".join(lines[-LINES:])
+    return "", ""

@@ -1,0 +1,171 @@
+"""One study: what it varies, what failed and why, and the table of its experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from starlette.responses import HTMLResponse, Response
+
+from zenturio.errors import InputError
+from zenturio.query.catalog import Column
+from zenturio.query.listing import Listing, Row, Taken, listed
+from zenturio.record import STATES
+from zenturio.show.portal.asked import Asked, study_in
+from zenturio.show.portal.kept import Answer
+from zenturio.show.portal.pages.failing import again, causes
+from zenturio.show.portal.state import Portal, portal_of
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from zenturio.query.listing import Numbers
+
+PAGE = 50
+"""Rows of a page."""
+SMALL = 20_000
+"""Experiments of a study that are counted at once; of larger ones, when the page is there."""
+FEW = 12
+"""Values of a parameter that are shown."""
+OTHERS = ("index", "repeat", "cause", "host", "attempt", "started", "ended")
+"""What is known of every experiment, and is shown if somebody wants it."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A page of a table."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    sql: str
+    earlier: str = ""
+    """The digest that the page before ends in front of; empty on the first page."""
+    later: str = ""
+    found: int | None = None
+    """How many rows there are; none while that is not counted."""
+    start: int = 0
+    """How many stand before this page."""
+    as_of: float = 0.0
+    """When order and number were found out, where that was not now."""
+
+
+def study(request: Request) -> Response:
+    """The page of a study."""
+    portal, asked = portal_of(request), Asked.of(request.query_params)
+    repository = portal.repository
+    counts = repository.counts(asked.name)
+    small = sum(counts.values()) <= SMALL
+    table, complaint, status = None, "", 200
+    try:
+        table = _table(portal, asked, counted=small)
+    except InputError as error:
+        complaint, status = str(error), 400
+    repeats = portal.repeated(asked.name)
+    columns, facts = listed(repository, Asked(asked.name).wanted(repeats=repeats), _offered)
+    return portal.page(
+        request,
+        "study.html",
+        status,
+        asked=asked,
+        seen=portal.seen(asked.name),
+        counts={state: counts[state] for state in STATES if counts[state]},
+        goals=portal.definition(asked.name).goals,
+        columns=columns,
+        facts=facts,
+        table=table,
+        complaint=complaint,
+        small=small,
+        taken=_taken(portal, asked.name) if small else None,
+        causes=causes(portal, asked.name) if small else None,
+        rerun=again(portal, asked.name),
+    )
+
+
+def found(request: Request) -> Response:
+    """How many rows a table has, and which of them a page shows: what a large one tells late."""
+    portal, asked = portal_of(request), Asked.of(request.query_params)
+    table = _table(portal, asked, counted=True)
+    return HTMLResponse(portal.render("_found.html", table=table))
+
+
+def parameters(request: Request) -> Response:
+    """What each parameter took."""
+    portal, name = portal_of(request), study_in(request.query_params)
+    text = portal.render("_parameters.html", taken=_taken(portal, name), name=name)
+    return HTMLResponse(text)
+
+
+def _offered(found: Listing) -> tuple[Sequence[Column], Sequence[Column]]:
+    """The columns that are shown if none are chosen, and those that can be chosen beside them."""
+    facts = found.known.facts
+    others = [facts[name] for name in OTHERS if facts[name] not in found.columns]
+    return found.columns, others
+
+
+def _table(portal: Portal, asked: Asked, *, counted: bool) -> Table:
+    """The page that is asked for; *counted* says that all rows are to be counted, too."""
+    repository, repeats = portal.repository, portal.repeated(asked.name)
+    wanted = asked.wanted(repeats=repeats)
+    anchor = asked.after or asked.before
+    at = repository.row(asked.name, anchor).key.row if anchor not in ("", "end") else None
+    if not wanted.plain and (anchor or counted):
+        order = portal.order(wanted)
+        return listed(repository, wanted, lambda found: _cut(found, order, asked, at))
+
+    def page(found: Listing) -> Table:
+        if at is None:
+            rows = found.before(None, PAGE + 1) if anchor else found.first(PAGE + 1)
+        else:
+            ask = found.behind if asked.after else found.before
+            rows = ask(at, PAGE + 1)
+        backwards = bool(asked.before)
+        rows, more = (rows[-PAGE:] if backwards else rows[:PAGE]), len(rows) > PAGE
+        earlier = rows and (more if backwards else bool(anchor))
+        later = rows and (asked.before != "end" if backwards else more)
+        total = found.known.total if wanted.plain else None
+        start = found.rank(rows[0].number) if rows and counted and wanted.plain else 0
+        return Table(
+            found.columns,
+            rows,
+            found.sql(PAGE),
+            rows[0].digest if earlier else "",
+            rows[-1].digest if later else "",
+            total if counted else None,
+            start,
+        )
+
+    return listed(repository, wanted, page)
+
+
+def _cut(found: Listing, order: Answer[Numbers], asked: Asked, at: int | None) -> Table:
+    """A page out of an order that is known."""
+    numbers = order.value
+    start = 0
+    if asked.before == "end":
+        start = max(len(numbers) - 1, 0) // PAGE * PAGE
+    elif at is not None:
+        places = np.flatnonzero(numbers == at)
+        place = int(places[0]) if len(places) else 0  # it is not among them any more
+        start = place + 1 if asked.after and len(places) else max(place - PAGE, 0)
+    rows = found.those(numbers[start : start + PAGE])
+    return Table(
+        found.columns,
+        rows,
+        found.sql(PAGE),
+        rows[0].digest if rows and start else "",
+        rows[-1].digest if rows and start + PAGE < len(numbers) else "",
+        len(numbers),
+        start,
+        order.at,
+    )
+
+
+def _taken(portal: Portal, name: str) -> Sequence[Taken]:
+    def ask(found: Listing) -> Sequence[Taken]:
+        known = found.known
+        return [found.taken(column, FEW) for column in (*known.parameters, *known.seeds)]
+
+    wanted = Asked(name).wanted()
+    return portal.keep(name, "taken", lambda: listed(portal.repository, wanted, ask)).value
