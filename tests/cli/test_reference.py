@@ -25,6 +25,8 @@ def page():
 def _commands(group, path):
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
+            if command.invoke_without_command:
+                yield (*path, name), command
             yield from _commands(command, (*path, name))
         else:
             yield (*path, name), command

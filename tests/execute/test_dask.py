@@ -29,3 +29,26 @@ def place(cluster, tmp_path):
 
 class TestDask(CommandContract):
     pass
+
+
+SCRIPTS = {
+    "slurm": ["#SBATCH --cpus-per-task=4", "#SBATCH -A physics", "#SBATCH -t 01:00:00"],
+    "pbs": ["#PBS -l select=1:ncpus=4", "#PBS -A physics", "#PBS -l walltime=01:00:00"],
+    "lsf": ["#BSUB -n 4", '#BSUB -P "physics"', "#BSUB -W 01:00\n"],
+    "sge": ["#$ -P physics", "#$ -l h_rt=01:00:00"],
+    "htcondor": ["RequestCpus", "accounting_group = physics", "MY.DaskWorkerCores = 4"],
+}
+
+
+@pytest.mark.parametrize("cluster", SCRIPTS)
+def test_the_script_of_a_batch_system_asks_for_what_was_configured(tmp_path, cluster):
+    lines = "x = y" if cluster == "htcondor" else "-x y"
+    told = Options(
+        cluster=cluster, cores=4, account="physics", lines=lines, prologue="module load gcc\n\n"
+    )
+    text = Dask.script(tmp_path, told)
+    usual = ["distributed.cli.dask_worker tls://", "--nthreads 4", "module load gcc", lines]
+    usual.append(f"--tls-key {tmp_path}/places/jobs/key.pem")
+    for line in [*SCRIPTS[cluster], *usual]:
+        assert line in text
+    assert list(tmp_path.iterdir()) == []

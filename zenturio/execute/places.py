@@ -7,7 +7,8 @@ Places by name: a plug-in's, an address, a file of hosts, or ``[places.NAME]`` o
 
 A class of the group ``zenturio.places`` is called with a folder, the number of jobs, *keep* and
 *pin*. If it has an attribute ``Options``, a frozen dataclass of settings, it is given one as
-*options*; if it has a method ``check``, that says in words what is wrong with the place.
+*options*; if it has a method ``check``, that says in words what is wrong with the place; if it has
+a function ``script``, that is what a job of it would be: the text, of a folder and options.
 """
 
 from __future__ import annotations
@@ -116,6 +117,13 @@ def configured(project: Path) -> dict[str, Named]:
     return found
 
 
+def known_places(project: Path) -> dict[str, Named]:
+    """All places that have a name: those of zenturio.toml, then those that are installed."""
+    found = configured(project)
+    others = [name for name in plugins.names("places") if name != CALLED and name not in found]
+    return found | {name: Named(name, name) for name in others}
+
+
 def find_place(text: str, project: Path) -> Named:
     """What *text* names in the *project*: see above."""
     if text.endswith(".toml"):
@@ -154,6 +162,19 @@ def open_place(
     *given* are settings that override those of zenturio.toml.
     """
     named = find_place(text, folder.absolute().parent)
+    return open_named(named, folder, jobs, keep=keep, pin=pin, given=given)
+
+
+def open_named(
+    named: Named,
+    folder: Path,
+    jobs: int | None = None,
+    *,
+    keep: Keep = "never",
+    pin: bool = False,
+    given: Mapping[str, str] = {},
+) -> Closable:
+    """The place, opened."""
     options = named.options(given)
     told: dict[str, Any] = {} if options is None else {"options": options}
     place: Closable = named.load()(folder, jobs or named.jobs, keep=keep, pin=pin, **told)

@@ -55,6 +55,9 @@ class Simulate:
     With one slot, which is all there is if nobody says more, in the calling thread.
     """
 
+    commands = False
+    """It runs none of one's own."""
+
     def __init__(self, _folder: Path = Path(), jobs: int | None = None, **_ways: Any) -> None:
         """Folder and what else other places are told: nothing here needs them."""
         self.slots = jobs or 1

@@ -31,6 +31,7 @@ class Options:
     nodes: int = setting(1, "jobs of workers", low=1, high=100_000)
     cores: int = setting(1, "CPUs of each job", low=1, high=4096)
     memory: str = setting("2GB", "memory of each job")
+    disk: str = setting("1GB", "disk of each job, where HTCondor asks for it")
     walltime: str = setting("01:00:00", "how long a job may last")
     queue: str = setting("", "queue or partition of the jobs")
     account: str = setting("", "account or project of the jobs")

@@ -86,6 +86,13 @@ class Dask:
         self._cluster.close()
         self._token.unlink(missing_ok=True)
 
+    @staticmethod
+    def script(folder: Path, options: DaskOptions) -> str:
+        """What a job of workers would be."""
+        from zenturio.execute.dask.jobs import script  # noqa: PLC0415 - loads Dask
+
+        return script(options, folder)
+
     def check(self) -> Iterable[str]:
         """What is wrong with the cluster, in words."""
         from zenturio.execute.dask.checks import complaints  # noqa: PLC0415 - loads Dask

@@ -1,0 +1,34 @@
+"""What is wrong with a cluster, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zenturio.execute.dask import stations
+from zenturio.execute.dask.clusters import Cluster
+
+
+def complaints(cluster: Cluster) -> Iterator[str]:
+    """Workers that cannot work for us, or that are not what we are."""
+    client = cluster.client
+    here = client.get_versions()["client"]["packages"]["distributed"]
+    there = client.get_versions()["scheduler"]["packages"]["distributed"]
+    if there != here:
+        yield f"the scheduler of {cluster.where} has Dask {there}, and here is {here}"
+    found = client.run(stations.versions, on_error="return")
+    if not found:
+        yield f"{cluster.where} has no worker at this moment"
+    for worker, told in found.items():
+        yield from _complaints(worker, told)
+
+
+def _complaints(worker: str, told: tuple[str, str, str] | Exception) -> Iterator[str]:
+    if isinstance(told, Exception):
+        yield f"worker {worker} cannot import zenturio: {told}; install it there"
+        return
+    _, python, tool = stations.versions()
+    host, its_python, its_tool = told
+    if its_tool != tool:
+        yield f"worker {worker} on {host} has zenturio {its_tool}, and here is {tool}"
+    if its_python.split(".")[:2] != python.split(".")[:2]:
+        yield f"worker {worker} on {host} has Python {its_python}, and here is {python}"

@@ -1,0 +1,120 @@
+"""Workers of Dask as jobs of a batch system, by dask-jobqueue."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from zenturio.errors import InputError, PlaceError, PluginError
+from zenturio.execute.dask.options import Options
+from zenturio.execute.filing import disk
+
+_CLASSES = {
+    "slurm": "SLURMCluster",
+    "pbs": "PBSCluster",
+    "lsf": "LSFCluster",
+    "sge": "SGECluster",
+    "htcondor": "HTCondorCluster",
+}
+_ACCOUNT = {"slurm": "account", "pbs": "account", "lsf": "project", "sge": "project"}
+"""What each of them calls who pays."""
+_KEYS = ("ca.pem", "cert.pem", "key.pem")
+
+
+def script(options: Options, folder: Path) -> str:
+    """The script of a job, as it would be submitted; nothing is started."""
+    if options.cluster is None:
+        raise InputError(
+            "this place starts no jobs", cure='cluster = "slurm", or another one, in [places.NAME]'
+        )
+    with TemporaryDirectory() as scratch:  # for the library makes the folder of the logs
+        told = _told(options, Path(scratch))
+        ca, cert, key = (str(_home(Path(scratch)) / name) for name in _KEYS)
+        told["security"] = import_module("distributed").Security(
+            require_encryption=True, tls_ca_file=ca, tls_worker_cert=cert, tls_worker_key=key
+        )
+        job = _class(options).job_cls("tls://SCHEDULER:PORT", name="WORKER", **told)
+        text: str = job.job_script()
+        return text.replace(str(_home(Path(scratch))), str(_home(folder)))
+
+
+def started(options: Options, folder: Path) -> tuple[Any, int, str]:
+    """The cluster, whose jobs are submitted; how many experiments it takes; and what it is."""
+    where = f"the jobs of {options.cluster}"
+    home = _home(folder)
+    with disk(home):
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    told = _told(options, folder)
+    try:
+        workers = _class(options)(
+            **told,
+            security=import_module("distributed").Security.temporary(),
+            shared_temp_directory=str(home),
+            scheduler_options={"dashboard_address": None},
+            silence_logs=logging.CRITICAL,
+        )
+        workers.scale(jobs=options.nodes)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise PlaceError(f"{where} cannot be started: {error}") from error
+    return workers, options.nodes * options.cores, where
+
+
+def _home(folder: Path) -> Path:
+    """Where the keys of the workers are, and what their jobs say: on a disk that they share."""
+    return folder.absolute() / "places" / "jobs"
+
+
+def _class(options: Options) -> Any:
+    try:
+        jobqueue = import_module("dask_jobqueue")
+    except ImportError as error:
+        raise PluginError(
+            f"jobs of {options.cluster} need what is not installed: {error.name}",
+            cure="pip install 'zenturio[dask]'",
+        ) from error
+    return getattr(jobqueue, _CLASSES[options.cluster or "slurm"])
+
+
+def _told(options: Options, folder: Path) -> dict[str, Any]:
+    """What the library is told, as this batch system has it."""
+    kind = options.cluster or "slurm"
+    told: dict[str, Any] = {
+        "cores": options.cores,
+        "processes": 1,
+        "memory": options.memory,
+        "protocol": "tls://",
+        "job_name": "zenturio",
+        "log_directory": str(_home(folder)),
+        "python": options.python or sys.executable,
+        "interface": options.interface or None,
+        "job_extra_directives": _lines(options.lines),
+        "job_script_prologue": _lines(options.prologue),
+    }
+    if kind == "htcondor":
+        if options.queue:
+            raise InputError("HTCondor has no queues", cure="leave out queue = …")
+        pairs = {"accounting_group": options.account} if options.account else {}
+        return told | {
+            "disk": options.disk,
+            "job_extra_directives": pairs | _pairs(options.lines),
+        }
+    told["walltime"] = options.walltime
+    if kind == "lsf" and options.walltime.count(":") == 2:  # which counts in minutes
+        told["walltime"] = options.walltime.rpartition(":")[0]
+    told["queue"] = options.queue or None
+    told[_ACCOUNT[kind]] = options.account or None
+    return told
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """HTCondor's lines are ``name = value``."""
+    pairs = (line.partition("=") for line in _lines(text))
+    return {name.strip(): value.strip() for name, _, value in pairs}

@@ -1,0 +1,126 @@
+"""Is a place as it should be? It is opened, asked, and given a small experiment to run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import TimeoutError as TooLateError
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, time_ns
+from typing import Any
+
+from zenturio.annotate.model import Metric
+from zenturio.errors import ZenError
+from zenturio.execute.filing import disk
+from zenturio.execute.places import Closable, Named, open_named
+from zenturio.experiment import Experiment, Filed, Outcome, Recipe, Step
+from zenturio.experiment.identity import digest
+
+PATIENCE = 120.0
+"""Seconds that a probe may take: it may have to wait until a machine is free."""
+_TEXT = b"read on the other side\n"
+_SCRIPT = b"""#!/bin/sh
+test "$PROBE" = "one word; not two" || { echo "the environment did not come along"; exit 1; }
+cat given.txt > left.txt || exit 1
+echo '{"answer": 42}' >> "$ZEN_METRICS"
+echo "seen"
+"""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    good: bool
+    text: str
+    cure: str = ""
+
+
+def probe(named: Named, folder: Path, given: Mapping[str, str] = {}) -> Iterator[Finding]:
+    """What is found, one after the other; the first that is wrong may be the last."""
+    try:
+        yield _written(folder)
+        begun = monotonic()
+        place = open_named(named, folder, given=given)
+    except ZenError as error:
+        yield from _wrong(error)
+        return
+    with place:
+        count = f"{place.slots} slot{'s' if place.slots > 1 else ''}"
+        yield Finding(True, f"it opened in {monotonic() - begun:.1f} s and has {count}")
+        yield from _asked(place)
+        if getattr(named.load(), "commands", True):
+            yield from _run(place)
+        else:
+            yield Finding(True, "it runs no commands of one's own: there is nothing to probe")
+
+
+def _written(folder: Path) -> Finding:
+    with disk(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        trial = folder / f".probe-{os.getpid()}"
+        trial.write_bytes(_TEXT)
+        trial.unlink()
+    return Finding(True, f"{folder} can be written")
+
+
+def _asked(place: Closable) -> Iterator[Finding]:
+    check: Any = getattr(place, "check", None)
+    if check is None:
+        return
+    try:
+        for complaint in check():
+            yield Finding(False, complaint)
+    except ZenError as error:
+        yield from _wrong(error)
+
+
+def _wrong(error: ZenError) -> Iterator[Finding]:
+    for each in error.complaints:
+        where = f"{each.place}: " if each.place else ""
+        yield Finding(False, f"{where}{each.message}", each.cure)
+
+
+def _run(place: Closable) -> Iterator[Finding]:
+    begun = monotonic()
+    future = place.submit(_experiment())
+    try:
+        outcome = future.result(PATIENCE)
+    except TooLateError:
+        future.cancel()
+        cure = "it may wait for a free machine: look at the queue"
+        yield Finding(False, f"the probe had not ended after {PATIENCE:.0f} s", cure)
+        return
+    except ZenError as error:
+        yield from _wrong(error)
+        return
+    faults = list(_faults(outcome))
+    yield from faults
+    if not faults:
+        where = f"on {outcome.host}" if outcome.host else "there"
+        yield Finding(True, f"a probe ran {where}, and came back after {monotonic() - begun:.1f} s")
+
+
+def _experiment() -> Experiment:
+    files = (Filed("probe.sh", 0o755, _SCRIPT), Filed("given.txt", 0o644, _TEXT))
+    steps, environment = (Step("./probe.sh", timeout=60),), {"PROBE": "one word; not two"}
+    repeat = time_ns()  # nobody has run this one before
+    name = digest(files, steps, environment, repeat)
+    recipe = Recipe((Metric("answer"),), ("left.txt",))
+    return Experiment(name, -1, repeat, {}, files, steps, environment, None, recipe)
+
+
+def _faults(outcome: Outcome) -> Iterator[Finding]:
+    if outcome.status != "ok":
+        said = (outcome.stdout.head + outcome.stderr.head).decode("utf-8", "replace").strip()
+        yield Finding(False, f"the probe failed on {outcome.host}: {outcome.cause}", said)
+        return
+    if outcome.metrics.get("answer") != 42:
+        yield Finding(False, "what the probe reported did not come back")
+    for artifact in outcome.artifacts:
+        if artifact.kept.is_file() and artifact.kept.read_bytes() == _TEXT:
+            artifact.kept.unlink()
+            artifact.kept.parent.rmdir()
+            return
+    yield Finding(False, "the file that the probe left did not come back")
