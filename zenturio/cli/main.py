@@ -14,6 +14,7 @@ from zenturio.cli import (
     run,
     schedule,
     search,
+    serve,
     simulate,
     upkeep,
     workflow,
@@ -32,6 +33,7 @@ app = typer.Typer(
 )
 language.add_to(app)
 run.add_to(app)
+serve.add_to(app)
 look.add_to(app)
 search.add_to(app)
 answer.add_to(app)

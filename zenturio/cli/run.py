@@ -9,7 +9,6 @@ from zenturio.cli.language import Json, Overrides, Paths
 
 if TYPE_CHECKING:
     from zenturio.study import Plan, Summary
-    from zenturio.study.source import Hunt
 
 Database = Annotated[
     str | None,
@@ -102,6 +101,7 @@ def run(
         plan_here,
         run_here,
     )
+    from zenturio.study.request import read_hunt
 
     ways = {"batch": batch} if batch else {}
     here = Here(jobs, choose_keep(keep), pin, choose_place(on, ways), ways)
@@ -110,7 +110,7 @@ def run(
     if not json:
         for warning in application.warnings:
             typer.echo(str(warning), err=True)
-    hunt = _hunt(search, settings or [], budget, stop or [], seed)
+    hunt = read_hunt(search, settings or [], budget, stop or [], seed)
     if hunt is not None and (limit, sample) != (None, None):
         raise InputError("--search asks for points itself", cure="say how many: --budget 100")
     space, goals = application.space, read_goals(objective, application) if objective else ()
@@ -144,29 +144,6 @@ def run(
         raise typer.Exit(130)
     if summary.failures:
         raise typer.Exit(3)
-
-
-def _hunt(
-    engine: str, settings: list[str], budget: str, stop: list[str], seed: int
-) -> "Hunt | None":
-    """The search that the options describe; none if there is no --search."""
-    from zenturio.errors import InputError
-
-    if not engine:
-        for option, given in (("--budget", budget), ("--stop", stop), ("--set", settings)):
-            if given:
-                raise InputError(f"{option} belongs to a search", cure="name one: --search ga")
-        return None
-    from zenturio.search import read_budget, read_stops
-    from zenturio.study.source import Hunt
-
-    pairs = {}
-    for setting in settings:
-        name, sign, value = setting.partition("=")
-        if not sign:
-            raise InputError(f"--set {setting}", cure="write NAME=VALUE, such as population=150")
-        pairs[name.strip()] = value.strip()
-    return Hunt(engine, pairs, read_budget(budget or None), read_stops(stop), seed)
 
 
 def _plan(plan: "Plan") -> str:

@@ -1,4 +1,4 @@
-"""zenturio.toml: the tables ``[places.NAME]``, each with the line that it stands in."""
+"""zenturio.toml: its tables, such as ``[places.NAME]``, each with the line that it stands in."""
 
 from __future__ import annotations
 
@@ -34,14 +34,7 @@ class Table:
 
 def read_places(path: Path) -> dict[str, Table]:
     """All places that the file tells of, in its order; none if there is no such file."""
-    try:
-        text = path.read_bytes().decode("utf-8")
-    except FileNotFoundError:
-        return {}
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from error
-    lines = text.splitlines()
-    whole = _parsed(path, text, lines)
+    lines, whole = _read(path)
     for name in whole:
         if name != PLACES and did_you_mean(name, [PLACES]).startswith("did you mean"):
             place = _heading(path, lines, name) or _key(path, lines, 0, name)
@@ -50,7 +43,31 @@ def read_places(path: Path) -> dict[str, Table]:
     if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
         place = _heading(path, lines, PLACES) or _key(path, lines, 0, PLACES)
         raise InputError("places are tables", place=place, cure="write [places.NAME]")
-    return {name: _table(path, lines, name, found[name]) for name in found}
+    return {name: _table(path, lines, f"{PLACES}.{name}", found[name]) for name in found}
+
+
+def read_table(path: Path, name: str) -> Table | None:
+    """The table ``[NAME]``; none if the file, or the table, is not there."""
+    lines, whole = _read(path)
+    if name not in whole:
+        return None
+    if not isinstance(whole[name], dict):
+        raise InputError(
+            f"{name} is a table", place=_key(path, lines, 0, name), cure=f"write [{name}]"
+        )
+    return _table(path, lines, name, whole[name])
+
+
+def _read(path: Path) -> tuple[list[str], dict[str, Any]]:
+    """The lines of the file, and all that it says."""
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        return [], {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from error
+    lines = text.splitlines()
+    return lines, _parsed(path, text, lines)
 
 
 def _parsed(path: Path, text: str, lines: list[str]) -> dict[str, Any]:
@@ -69,7 +86,7 @@ def _parsed(path: Path, text: str, lines: list[str]) -> dict[str, Any]:
 
 
 def _table(path: Path, lines: list[str], name: str, found: dict[str, Any]) -> Table:
-    heading = _heading(path, lines, f"{PLACES}.{name}")
+    heading = _heading(path, lines, name)
     first = heading.line if heading else 0
     entries = {key: Entry(each, _key(path, lines, first, key)) for key, each in found.items()}
     return Table(entries, heading)

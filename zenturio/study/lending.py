@@ -80,6 +80,7 @@ class Share:
     """An executor for one study of an owner, who may have several."""
 
     owner: Hashable
+    slots: int
     _lender: Lender
     urgency: Urgency | None = None
     """If there is none, experiments run as they come."""
@@ -91,12 +92,8 @@ class Share:
     """For how many seconds they had it, for each slot."""
 
     @property
-    def slots(self) -> int:
-        return self._lender.slots
-
-    @property
     def remarks(self) -> deque[str]:
-        """What the place has to say."""
+        """What the place has to say: to one of those who share it."""
         return self._lender.remarks
 
     def forget(self, digest: str) -> None:
@@ -137,7 +134,7 @@ class Lender:
 
     def share(self, owner: Hashable, urgency: Urgency | None = None) -> Share:
         """An executor for a study of *owner*."""
-        share = Share(owner, self, urgency)
+        share = Share(owner, self.slots, self, urgency)
         with self._lock:
             self._shares.append(share)
         return share

@@ -1,0 +1,181 @@
+"""The verbs of a machine that several people share: serve, submit, queue."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from zenturio.cli import output
+from zenturio.cli.experiment import iso, moment
+from zenturio.cli.language import Json, Overrides, Paths
+from zenturio.cli.run import Database
+
+if TYPE_CHECKING:
+    from zenturio.record import Submission
+
+LATELY = 10
+"""Studies that are over and still told of."""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the verbs of this file into *app*."""
+    app.command()(serve)
+    app.command()(submit)
+    app.command()(queue)
+
+
+def serve(
+    host: Annotated[
+        str | None, typer.Option(metavar="HOST", help="Where its pages are; this machine alone.")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="At which port; 0 takes a free one.")
+    ] = None,
+    policy: Annotated[
+        str, typer.Option(metavar="POLICY", help="Who gets the next slot: fcfs, srpt, foft, ...")
+    ] = "",
+    on: Annotated[
+        list[str] | None, typer.Option(metavar="PLACE", help="A place, if not the file's; again.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", min=1, help="Slots of each place.")
+    ] = None,
+    db: Database = None,
+) -> None:
+    """Run what people submit, and share the slots among their studies.
+
+    It goes on until it is stopped; started again, it goes on where it was. zenturio.toml says
+    under [serve] which places it has, who may come, and by which policy slots are shared.
+
+    Examples: zen serve; zen serve --policy srpt -j 8
+    """
+    from zenturio.cli.service import serve_here
+
+    serve_here(host, port, policy, on or [], jobs, db)
+
+
+def submit(
+    paths: Paths,
+    param: Overrides = None,
+    limit: Annotated[int | None, typer.Option(min=0, help="Only the first N points.")] = None,
+    sample: Annotated[int | None, typer.Option(min=0, help="N points drawn at random.")] = None,
+    search: Annotated[
+        str, typer.Option(metavar="ENGINE", help="Search instead of running all: zen engines.")
+    ] = "",
+    budget: Annotated[
+        str, typer.Option(metavar="N|10min", help="What a search may spend: points, time, both.")
+    ] = "",
+    stop: Annotated[
+        list[str] | None, typer.Option(metavar="RULE", help="target=12.5, stall=100, stall=20%.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the engine."),
+    ] = None,
+    objective: Annotated[
+        str, typer.Option(metavar="'MINIMIZE expr'", help="The goal, if not the file's.")
+    ] = "",
+    seed: Annotated[int, typer.Option(help="Seed of --sample and --search.")] = 0,
+    only: Annotated[
+        str,
+        typer.Option(metavar="failed,missing", help="Run again what failed, run what is missing."),
+    ] = "missing",
+    name: Annotated[str | None, typer.Option(help="The study's name, if not the file's.")] = None,
+    on: Annotated[
+        str, typer.Option(metavar="PLACE", help="One of the service's places; any, if none.")
+    ] = "",
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Hand a study to the service of this machine: zen serve.
+
+    Its files are read at once, and again when its turn has come. What is known is not run again.
+
+    Examples: zen submit matmul.c; zen submit model.py --search ga --budget 500
+    """
+    from getpass import getuser
+
+    from zenturio.record.open import FOLDER, open_repository, project_folder
+    from zenturio.study.request import Request
+    from zenturio.study.submitting import served
+    from zenturio.study.submitting import submit as hand_in
+
+    request = Request(
+        tuple(paths), tuple(param or ()), limit, sample, search, budget, tuple(stop or ()),
+        tuple(settings or ()), objective, seed, only, name or "", on,
+    )  # fmt: skip
+    repository = open_repository(db)
+    try:
+        found = hand_in(repository, request, getuser())
+        before = sum(s.number < found.number for s in repository.submissions(("waiting",)))
+    finally:
+        repository.close()
+    if json:
+        output.facts(_facts(found))
+        return
+    ahead = f", {before} before it" if before else ""
+    typer.echo(f"{found.number}: {found.study} of {found.user} {_turns(found)}{ahead}")
+    if db is None and not served(project_folder() / FOLDER):
+        typer.echo("no service runs here yet: zen serve", err=True)
+
+
+def queue(
+    whole: Annotated[
+        bool, typer.Option("--all", help="All that was ever submitted, not the last ones.")
+    ] = False,
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Show the studies that were submitted: whose they are, where they stand, who waits.
+
+    The slowdown says how many times as long a study takes as it would if all slots were its own.
+
+    Example: zen queue
+    """
+    from zenturio.record import OVER
+    from zenturio.study.look import opened
+
+    with opened(db) as repository:
+        found = repository.submissions()
+    over = [each for each in found if each.turn in OVER]
+    left = set() if whole else {each.number for each in over[:-LATELY]}
+    shown = [each for each in found if each.number not in left]
+    if json:
+        output.facts([_facts(each) for each in shown])
+    elif not found:
+        typer.echo("nothing was submitted yet: zen submit PATH")
+    else:
+        heads = ("number", "user", "study", "turn", "done", "slots", "slowdown", "submitted", "")
+        output.table(heads, [_row(each) for each in shown], right="rlllrrr")
+        if left:
+            typer.echo(f"{len(shown):,} of {len(found):,}; all of them: zen queue --all")
+
+
+def _turns(found: "Submission") -> str:
+    return {"waiting": "waits", "running": "runs"}.get(found.turn, f"is {found.turn}")
+
+
+def _row(each: "Submission") -> tuple[Any, ...]:
+    told = each.progress
+    done = f"{told['done']:,}/{told['total']:,}" if told.get("total") else ""
+    lent = told.get("lent", 0) if each.turn == "running" else ""
+    slowdown = f"{told['slowdown']:.2f}" if "slowdown" in told else ""
+    cause = each.cause.splitlines()[0] if each.cause else ""
+    return (
+        each.number, each.user, each.study, each.turn, done, lent, slowdown,
+        moment(each.submitted), cause,
+    )  # fmt: skip
+
+
+def _facts(each: "Submission") -> dict[str, Any]:
+    return {
+        "number": each.number,
+        "user": each.user,
+        "study": each.study,
+        "turn": each.turn,
+        "cause": each.cause,
+        "submitted": iso(each.submitted),
+        "begun": iso(each.begun) if each.begun else None,
+        "ended": iso(each.ended) if each.ended else None,
+        "request": dict(each.request),
+        **each.progress,
+    }

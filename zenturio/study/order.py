@@ -1,0 +1,137 @@
+"""One study that was submitted, while a service runs it: a thread that drives it."""
+
+from __future__ import annotations
+
+import logging
+from threading import Lock, Thread
+from time import time
+from typing import Any, Literal
+
+from zenturio.errors import ConflictError, Interrupted, RecordError, ZenError
+from zenturio.record import Repository, Submission
+from zenturio.study.lending import Lender, Share
+from zenturio.study.progress import Plan, Progress, Summary
+from zenturio.study.queueing import Load, alone_of, slowdown
+from zenturio.study.request import Request
+from zenturio.study.run import Run
+
+End = Literal["done", "failed", "later", "stopped"]
+"""All was run; it cannot be run; somebody else has it or the repository is away; we stopped it."""
+
+
+class Order:
+    """A submission at work."""
+
+    def __init__(
+        self, submission: Submission, repository: Repository, place: str, lender: Lender
+    ) -> None:
+        self.submission = submission
+        self.number = submission.number
+        self.place = place
+        self.end: End | None = None
+        self.cause = ""
+        self._repository = repository
+        self._lender = lender
+        self._shares: list[Share] = []
+        self._runs: list[Run] = []
+        self._stopped = False
+        self._turn = Lock()
+        told = submission.progress
+        self._total, self._done = int(told.get("total", 0)), int(told.get("done", 0))
+        self._before = float(told.get("spent", 0.0)), int(told.get("ended", 0))
+        self._thread = Thread(target=self._drive, name=f"zenturio-{self.number}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    @property
+    def over(self) -> bool:
+        return self.end is not None and not self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Kill what runs; what is recorded stays, and the rest waits."""
+        with self._turn:
+            self._stopped = True
+            runs = list(self._runs)
+        for run in runs:
+            run.stop()
+            run.stop()
+
+    def join(self, seconds: float) -> None:
+        self._thread.join(seconds)
+
+    def load(self, running: tuple[float, ...] = ()) -> Load:
+        """What its turn depends on."""
+        spent, ended = self._spent()
+        mean = spent / ended if ended else None
+        left = max(self._total - self._done, 0)
+        return Load(self.submission.submitted, max(self._total, 1), left, running, mean)
+
+    def facts(self, mean: float) -> dict[str, Any]:
+        """Where it stands, as the queue tells it; an experiment takes *mean* seconds."""
+        load, slots = self.load(), self._lender.slots
+        spent, ended = self._spent()
+        return {
+            "total": self._total,
+            "done": self._done,
+            "lent": self._lender.lent(self.number),
+            "place": self.place,
+            "spent": round(spent, 3),
+            "ended": ended,
+            "alone": round(alone_of(load.total, mean, slots), 3),
+            "slowdown": round(slowdown(load, mean, slots, time()), 3),
+        }
+
+    def _spent(self) -> tuple[float, int]:
+        """Seconds in slots, and for how many experiments; those before a restart count too."""
+        seconds, count = self._before
+        shares = list(self._shares)
+        return seconds + sum(s.spent for s in shares), count + sum(s.ended for s in shares)
+
+    def _drive(self) -> None:
+        try:
+            self.cause, end = self._run()
+        except Interrupted:
+            end = "stopped"
+        except (ConflictError, RecordError) as error:
+            self.cause, end = str(error), "later"
+        except ZenError as error:
+            self.cause, end = str(error), "failed"
+        except Exception as error:
+            logging.getLogger(__name__).exception("submission %s", self.number)
+            self.cause, end = f"a mistake of zenturio's: {error!r}", "failed"
+        finally:
+            for share in self._shares:
+                share.close()
+        self.end = end
+
+    def _run(self) -> tuple[str, End]:
+        session = Request.read(self.submission.request).session(self._repository)
+        share = self._lender.share(self.number)
+        self._shares.append(share)
+        summary = session.run(share, self._planned, self._heard, self._begun)
+        if summary.interrupted:
+            return "", "stopped"
+        self._done = self._total = summary.total
+        return _words(summary), "done"
+
+    def _begun(self, run: Run) -> None:
+        with self._turn:
+            self._runs.append(run)
+            stopped = self._stopped
+        if stopped:
+            run.stop()
+            run.stop()
+
+    def _planned(self, plan: Plan) -> None:
+        self._total, self._done = plan.experiments, max(self._done, plan.known)
+
+    def _heard(self, progress: Progress) -> None:
+        self._total, self._done = progress.total, progress.done
+
+
+def _words(summary: Summary) -> str:
+    words = [f"{each.count} x {each.cause}" for each in summary.failures]
+    if summary.unfinished:
+        words.append(f"{summary.unfinished} were not run")
+    return ", ".join(words)

@@ -1,0 +1,89 @@
+"""What somebody wants to have run: the options of a run, as the queue of a service keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from zenturio.annotate import scan
+from zenturio.annotate.goals import read_goals
+from zenturio.errors import InputError
+from zenturio.record import Repository
+from zenturio.search import read_budget, read_stops
+from zenturio.study.choose import Chosen, choose
+from zenturio.study.here import choose_only
+from zenturio.study.session import Session
+from zenturio.study.source import Hunt
+
+
+@dataclass(frozen=True)
+class Request:
+    """A study that is to be run."""
+
+    paths: tuple[str, ...]
+    param: tuple[str, ...] = ()
+    limit: int | None = None
+    sample: int | None = None
+    search: str = ""
+    budget: str = ""
+    stop: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    objective: str = ""
+    seed: int = 0
+    only: str = "missing"
+    name: str = ""
+    on: str = ""
+    """The place; any that the service has, if none is named."""
+
+    @classmethod
+    def read(cls, facts: Mapping[str, Any]) -> Request:
+        """What `facts` told."""
+        known = {each.name for each in fields(cls)}
+        told: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in facts.items()
+            if name in known
+        }
+        return cls(**told)
+
+    def facts(self) -> dict[str, Any]:
+        """The same as JSON has it."""
+        return {n: list(v) if isinstance(v, tuple) else v for n, v in asdict(self).items()}
+
+    def session(self, repository: Repository) -> Session:
+        """The study, its files read now; whatever is wrong with it is told here."""
+        application = scan([Path(path) for path in self.paths], overrides=self.param)
+        hunt = read_hunt(self.search, self.settings, self.budget, self.stop, self.seed)
+        space = application.space
+        goals = read_goals(self.objective, application) if self.objective else ()
+        if hunt is not None and (self.limit, self.sample) != (None, None):
+            raise InputError("--search asks for points itself", cure="say how many: --budget 100")
+        points = (
+            choose(space, limit=self.limit, sample=self.sample, seed=self.seed)
+            if hunt is None
+            else Chosen.none(space)
+        )
+        only = choose_only(self.only)
+        session = Session(application, points, repository, self.name, only, hunt=hunt, wanted=goals)
+        session.check()
+        return session
+
+
+def read_hunt(
+    engine: str, settings: Sequence[str], budget: str, stop: Sequence[str], seed: int
+) -> Hunt | None:
+    """The search that the options describe; none if there is no --search."""
+    if not engine:
+        for option, given in (("--budget", budget), ("--stop", stop), ("--set", settings)):
+            if given:
+                raise InputError(f"{option} belongs to a search", cure="name one: --search ga")
+        return None
+    pairs = {}
+    for setting in settings:
+        name, sign, value = setting.partition("=")
+        if not sign:
+            raise InputError(f"--set {setting}", cure="write NAME=VALUE, such as population=150")
+        pairs[name.strip()] = value.strip()
+    return Hunt(engine, pairs, read_budget(budget or None), read_stops(list(stop)), seed)

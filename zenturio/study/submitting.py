@@ -1,0 +1,80 @@
+"""What users of a service say to it, and what they see: they meet in the repository's queue."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from zenturio.errors import ConflictError
+from zenturio.record import Repository, Submission
+from zenturio.study.request import Request
+
+LOCK = "serve.lock"
+
+
+def submit(repository: Repository, request: Request, user: str, token: str = "") -> Submission:
+    """Puts a study into the queue, once its files have been read and understood.
+
+    What waits or runs already is not asked for twice; another one of that name is a ConflictError.
+    """
+    paths = tuple(str(Path(path).absolute()) for path in request.paths)
+    whole = replace(request, paths=paths)
+    session = whole.session(repository)
+    for known in repository.submissions(("waiting", "running")):
+        if known.study != session.study:
+            continue
+        if known.request == whole.facts():
+            return known
+        raise ConflictError(
+            f"study {known.study!r} is in the queue already: number {known.number}, of"
+            f" {known.user}",
+            cure="wait until it is over, or give yours another name: --name NAME",
+        )
+    return repository.submit(token or secrets.token_hex(16), user, session.study, whole.facts())
+
+
+def cancel(repository: Repository, number: int, user: str) -> Submission:
+    """Takes a study off the queue; what runs of it is killed, and what was recorded stays."""
+    return repository.settle(number, "cancelled", f"by {user}")
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """The only service of the project whose ``.zenturio`` is *folder*; else a ConflictError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConflictError(
+                f"another service runs here already: process {_holder(lock)}",
+                cure="zen submit hands it studies; to have another policy, stop it first",
+            ) from None
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(lock)
+
+
+def served(folder: Path) -> bool:
+    """Whether a service looks at the queue of that project, on this machine."""
+    with suppress(OSError):
+        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(lock)
+    return False
+
+
+def _holder(lock: int) -> str:
+    return os.pread(lock, 32, 0).decode("ascii", "replace").strip() or "unknown"
