@@ -1,0 +1,124 @@
+"""A table of any length as CSV, JSON lines or Parquet, part by part: never all of it is held."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from zenturio.errors import InputError, PlaceError, did_you_mean
+from zenturio.experiment import Missing
+from zenturio.expression import text_of
+from zenturio.query.catalog import Column
+from zenturio.query.exporting import to_csv, to_jsonl
+from zenturio.query.result import Result
+
+Part = Sequence[tuple[Any, ...]]
+
+
+def streamed(columns: Sequence[Column], parts: Iterable[Part], format: str) -> Iterator[bytes]:  # noqa: A002
+    """The rows of all *parts*, as ``export`` writes one table; a missing metric is empty."""
+    if format not in _WRITERS:
+        cure = did_you_mean(format, _WRITERS)
+        raise InputError(f"no format is called {format!r}", cure=cure)
+    plain = ([tuple(map(_plain, row)) for row in part] for part in parts)
+    return _WRITERS[format](columns, plain)
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, Missing) else value
+
+
+def _csv(columns: Sequence[Column], parts: Iterable[Part]) -> Iterator[bytes]:
+    names = tuple(column.name for column in columns)
+    heads = to_csv(Result(names, ()))
+    yield heads.encode()
+    for part in parts:
+        yield to_csv(Result(names, tuple(part))).removeprefix(heads).encode()
+
+
+def _jsonl(columns: Sequence[Column], parts: Iterable[Part]) -> Iterator[bytes]:
+    names = tuple(column.name for column in columns)
+    for part in parts:
+        yield to_jsonl(Result(names, tuple(part))).encode()
+
+
+def _parquet(columns: Sequence[Column], parts: Iterable[Part]) -> Iterator[bytes]:
+    """A group of rows for each part; units stand in the metadata of the columns."""
+    try:
+        import pyarrow as pa  # noqa: PLC0415 - an extra
+        import pyarrow.parquet as pq  # noqa: PLC0415
+    except ImportError as error:
+        raise PlaceError(
+            "Parquet is written by pyarrow, which is not installed",
+            cure="pip install 'zenturio[parquet]'",
+        ) from error
+    kinds = {"int": pa.int64(), "real": pa.float64(), "bool": pa.bool_()}
+    types = [kinds.get(column.type or "", pa.string()) for column in columns]
+    schema = pa.schema([
+        pa.field(column.name, kind, metadata={"unit": column.unit} if column.unit else None)
+        for column, kind in zip(columns, types, strict=True)
+    ])  # fmt: skip
+    target = _Sink()
+    open_writer: Any = pq.ParquetWriter
+    with open_writer(target, schema) as writer:
+        for part in parts:
+            cells = list(zip(*part, strict=True)) or [()] * len(columns)
+            arrays = [
+                pa.array([_FITTING.get(column.type or "", _text)(value) for value in values], kind)
+                for column, kind, values in zip(columns, types, cells, strict=True)
+            ]
+            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+            yield target.taken()
+    yield target.taken()
+
+
+class _Sink(io.RawIOBase):
+    """A file that is only ever written at its end, and taken away from its beginning."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._held: list[bytes] = []
+        self._place = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
+        part = bytes(content)
+        self._held.append(part)
+        self._place += len(part)
+        return len(part)
+
+    def tell(self) -> int:
+        return self._place
+
+    def taken(self) -> bytes:
+        """What was written since it was asked last."""
+        found = b"".join(self._held)
+        self._held.clear()
+        return found
+
+
+def _text(value: Any) -> str | None:
+    """Columns of several types, and integers that none holds, are text."""
+    if value is None:
+        return None
+    return text_of(value) if isinstance(value, bool | int | float | str) else str(value)
+
+
+def _real(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+_FITTING: dict[str, Callable[[Any], Any]] = {
+    "int": lambda value: value,
+    "bool": lambda value: value,
+    "real": _real,
+}
+_WRITERS: dict[str, Callable[[Sequence[Column], Iterable[Part]], Iterator[bytes]]] = {
+    "csv": _csv,
+    "jsonl": _jsonl,
+    "parquet": _parquet,
+}
+STREAMED = tuple(_WRITERS)
