@@ -76,9 +76,12 @@ def free_ports(count: int) -> list[int]:
 
 
 class Cluster:
-    """Three nodes of two CPUs each; *memory* is for how many seconds ended jobs are known."""
+    """Three nodes of 16 CPUs each; *memory* is for how many seconds ended jobs are known.
 
-    def __init__(self, memory: int = 300, array: int = 1001) -> None:
+    *array* is one more than a job array may have tasks.
+    """
+
+    def __init__(self, memory: int = 300, array: int = 21) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="zen-slurm-", dir="/tmp"))
         self.folder.chmod(0o755)
         self.conf = self.folder / "slurm.conf"
@@ -126,7 +129,8 @@ class Cluster:
     def start_controller(self) -> None:
         self._start("slurmctld", "slurmctld", "-D", "-f", self.conf)
 
-    def stop_controller(self, number: int = signal.SIGKILL) -> None:
+    def stop_controller(self, number: int = signal.SIGTERM) -> None:
+        """SIGTERM lets it save what it knows; SIGKILL takes the last seconds from it."""
         self._stop("slurmctld", number)
 
     def start_node(self, node: str) -> None:
@@ -154,6 +158,7 @@ class Cluster:
             return
         self.run("scancel", "--signal=KILL", "--full", "-u", "root", check=False)
         self.run("scancel", "-u", "root", check=False)
+        self.run("scontrol", "update", "nodename=n[1-3]", "state=resume", check=False)
         end = time.monotonic() + PATIENCE
         while self.run("squeue", "-h") and time.monotonic() < end:
             time.sleep(0.05)

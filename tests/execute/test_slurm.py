@@ -1,15 +1,29 @@
-"""A real Slurm as a place."""
+"""A real Slurm as a place: what every place promises, and what happens to jobs."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
 
 import pytest
 
 from slurm import cluster, slurm
+from zenturio.errors import PlaceError
+from zenturio.execute.slurm import submission
 from zenturio.execute.slurm.options import Options
 from zenturio.execute.slurm.place import Slurm
-from zenturio.testing.executor import CommandContract
+from zenturio.experiment import Step
+from zenturio.testing.executor import PATIENCE, CommandContract, experiment, outcome, running, until
 
 __all__ = ["cluster", "slurm"]
 
-QUICK = Options(poll=0.1, grace=2.0, patience=10.0)
+QUICK = Options(poll=0.1, grace=1.0, patience=10.0)
+MINUTES = ("many_experiments", "no_more_run", "do_not_share", "built_once", "change_the_build",
+           "sigterm", "daemons", "a_build_that_fails", "artifacts", "links_among", "server_for",
+           "kept_apart", "could_not_be_built", "much_output", "fails_is_an", "outputs_are",
+           "optional_metric", "one_word", "standard_input", "share_a_folder", "not_there")  # fmt: skip
+"""The half of the contract that is left to make test-all: each job is a Python that starts."""
 
 
 @pytest.fixture
@@ -18,5 +32,310 @@ def place(slurm, tmp_path):
         yield place
 
 
+@pytest.fixture
+def opened(slurm, tmp_path):
+    """Makes places, which share a folder; all are closed behind."""
+    made = []
+
+    def make(jobs=3, **options) -> Slurm:
+        quick = {"poll": 0.1, "grace": 1.0, "patience": 10.0}
+        made.append(Slurm(tmp_path / "zen", jobs, options=Options(**{**quick, **options})))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def instead(tmp_path, monkeypatch):
+    """Puts a script where one of Slurm's commands is found; $REAL is that command."""
+
+    def make(command: str, lines: str) -> None:
+        folder = tmp_path / "instead"
+        folder.mkdir(exist_ok=True)
+        script = folder / command
+        script.write_text(f"#!/bin/sh\nREAL=/usr/bin/{command}\n{lines}\n")
+        script.chmod(0o755)
+        if str(folder) not in os.environ["PATH"]:
+            monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+    return make
+
+
 class TestSlurm(CommandContract):
-    pass
+    """As on this machine."""
+
+
+for name, test in list(vars(CommandContract).items()) + list(
+    vars(CommandContract.__bases__[0]).items()
+):
+    if name.startswith("test_") and any(word in name for word in MINUTES):
+        setattr(TestSlurm, name, pytest.mark.slow(test))
+
+
+def counted(log: Path, *more: str):
+    """An experiment that leaves a mark each time that it runs."""
+    return experiment(f"echo run >> {log}", *more)
+
+
+def jobs(slurm) -> str:
+    return slurm.run("squeue", "-h", "-r", "-o", "%F_%K")
+
+
+# Submitting
+
+
+@pytest.mark.parametrize("arrives", ["at once", "late", "never"])
+def test_a_lost_answer_of_sbatch_does_not_submit_twice(
+    opened, instead, monkeypatch, tmp_path, arrives
+):
+    monkeypatch.setattr(submission, "UNSURE", 1.0)
+    does = {
+        "at once": '$REAL "$@" >/dev/null',
+        "late": '(sleep 3; $REAL "$@") >/dev/null 2>&1 &',
+        "never": "",
+    }[arrives]
+    once = f"""
+if mkdir {tmp_path}/lost 2>/dev/null; then
+  {does}
+  echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv" >&2
+  exit 1
+fi
+exec $REAL "$@" """
+    instead("sbatch", once)
+    place = opened()
+    log = tmp_path / "log"
+    several = [place.submit(counted(log, "echo GFLOPS=1")) for _ in range(3)]
+    assert [f.result(PATIENCE).status for f in several] == ["ok"] * 3
+    if arrives == "late":
+        until(lambda: len(list((tmp_path / "lost").parent.glob("lost"))) == 1)
+        time.sleep(3)
+    assert log.read_text() == "run\n" * 3
+    assert any("does not answer" in words for words in place.remarks)
+
+
+def test_arrays_are_as_long_as_the_cluster_takes(opened, slurm):
+    """MaxArraySize is 21, and 1000 are tried."""
+    place = opened(45)
+    several = [place.submit(experiment("sleep 30")) for _ in range(45)]
+    until(lambda: len(jobs(slurm).split()) == 45)
+    for future in several:
+        future.cancel()
+    assert {f.result(PATIENCE).status for f in several} == {"cancelled"}
+
+
+def test_what_slurm_refuses_fails_in_its_words(opened):
+    place = opened(partition="nowhere")
+    with pytest.raises(PlaceError, match="sbatch: .*invalid partition specified: nowhere"):
+        outcome(place, experiment("true"))
+
+
+def test_more_than_any_node_has_is_refused(opened):
+    with pytest.raises(PlaceError, match="node configuration is not available"):
+        outcome(opened(), experiment(Step("true", memory=2**40)))
+
+
+def test_jobs_that_can_never_run_are_told(opened):
+    place = opened()
+    future = place.submit(experiment(Step("true", cpus=99)))
+    until(lambda: place.remarks)
+    assert "may never run: " in place.remarks[0]
+    assert future.cancel()
+    assert future.result(PATIENCE).status == "cancelled"
+
+
+def test_limits_become_those_of_the_job(opened, slurm):
+    place = opened()
+    future = place.submit(experiment(Step("sleep 97.1", timeout=150.0, cpus=3, memory=2**28)))
+    until(lambda: jobs(slurm))
+    shown = slurm.run("squeue", "-h", "-o", "%C %m %l").split()
+    assert shown == ["3", "384M", "4:00"]
+    future.cancel()
+
+
+# Jobs that end otherwise
+
+
+def test_a_job_that_somebody_cancels_is_lost_and_no_failure(opened, slurm):
+    place = opened()
+    future = place.submit(experiment("sleep 97.2"))
+    until(lambda: running("97.2"))
+    slurm.run("scancel", jobs(slurm).strip())
+    assert future.result(PATIENCE).status == "cancelled"
+    assert any("CANCELLED; it is begun again" in words for words in place.remarks)
+
+
+def test_a_job_that_is_requeued_runs_again(opened, slurm, tmp_path):
+    place = opened()
+    log = tmp_path / "log"
+    future = place.submit(counted(log, f"test $(wc -l < {log}) -gt 1 || sleep 97.3; echo done"))
+    until(lambda: running("97.3"))
+    slurm.run("scontrol", "requeue", jobs(slurm).strip())
+    until(lambda: not running("97.3"))
+    slurm.run("scontrol", "update", f"jobid={jobs(slurm).strip()}", "StartTime=now", check=False)
+    found = future.result(PATIENCE)
+    assert (found.status, found.stdout.head) == ("ok", b"done\n")
+    assert log.read_text() == "run\n" * 2
+
+
+def test_a_node_that_goes_down_loses_its_jobs_and_no_more(opened, slurm):
+    place = opened(extra="--no-requeue\n--nodelist=n2")
+    future = place.submit(experiment("sleep 97.4"))
+    until(lambda: running("97.4"))
+    slurm.stop_node("n2")
+    slurm.run("scontrol", "update", "nodename=n2", "state=down", "reason=test")
+    try:
+        assert future.result(PATIENCE).status == "cancelled"
+        assert any("NODE_FAIL" in words for words in place.remarks)
+    finally:
+        slurm.start_node("n2")
+        slurm.run("scontrol", "update", "nodename=n2", "state=resume")
+        slurm.wait_for_nodes()
+    assert outcome(place, experiment("true")).status == "ok"
+
+
+@pytest.mark.slow
+def test_a_time_limit_of_the_cluster_is_a_timeout(opened):
+    found = opened(time="1").submit(experiment("echo begun; sleep 97.5")).result(150)
+    assert (found.status, found.cause) == ("timeout", "time limit of its Slurm job")
+
+
+def test_a_worker_that_cannot_start_is_tried_three_times_and_told(opened):
+    place = opened(python="/no/such/python", grace=0.2)
+    what = experiment("true")
+    assert outcome(place, what).status == "cancelled"
+    assert outcome(place, what).status == "cancelled"
+    with pytest.raises(PlaceError, match="FAILED, for the 3rd time; it said: .*/no/such/python"):
+        outcome(place, what)
+
+
+# A controller that is away
+
+
+def test_jobs_outlive_their_controller(opened, slurm, tmp_path):
+    place = opened(patience=2.0)
+    log = tmp_path / "log"
+    several = [place.submit(counted(log, "sleep 4; echo GFLOPS=1")) for _ in range(3)]
+    until(lambda: all(future.running() for future in several))
+    slurm.stop_controller()
+    more = place.submit(counted(log))
+    try:
+        assert several[0].result(PATIENCE).status == "ok"
+    finally:
+        slurm.start_controller()
+        slurm.wait_for_nodes()
+    assert [f.result(PATIENCE).status for f in (*several, more)] == ["ok"] * 4
+    assert log.read_text() == "run\n" * 4
+
+
+@pytest.mark.slow
+def test_a_controller_that_forgot_what_it_started_loses_jobs_and_no_more(opened, slurm):
+    """Killed before it saved its state; then the nodes refuse numbers that they know already."""
+    place = opened()
+    several = [place.submit(experiment("sleep 3; echo GFLOPS=1")) for _ in range(3)]
+    until(lambda: all(future.running() for future in several))
+    slurm.stop_controller(signal.SIGKILL)
+    slurm.start_controller()
+    assert {f.result(PATIENCE).status for f in several} <= {"ok", "cancelled"}
+    slurm.clear()
+    until(lambda: outcome(place, experiment("true")).status == "ok")
+
+
+def test_a_queue_that_hangs_holds_nothing_up_for_ever(opened, slurm):
+    place = opened(patience=1.0)
+    future = place.submit(experiment("sleep 2; echo GFLOPS=1"))
+    until(future.running)
+    daemon = slurm._daemons["slurmctld"]
+    daemon.send_signal(signal.SIGSTOP)
+    try:
+        assert future.result(PATIENCE).status == "ok"
+        until(lambda: any("did not answer for 1 s" in words for words in place.remarks))
+    finally:
+        daemon.send_signal(signal.SIGCONT)
+
+
+def test_what_the_queue_knows_no_more_is_told_by_what_it_left(opened, instead):
+    instead("squeue", "")
+    place = opened(grace=20.0)
+    assert outcome(place, experiment("sleep 1; echo GFLOPS=1")).status == "ok"
+
+
+# Drivers that die
+
+
+def test_a_place_finds_what_a_dead_one_submitted(opened, tmp_path):
+    log = tmp_path / "log"
+    several = [counted(log, "sleep 1.5; echo GFLOPS=1") for _ in range(3)]
+    dead = opened()
+    for each in several[:2]:
+        dead.submit(each)
+    until(lambda: log.exists() and len(log.read_text().split()) == 2)
+    dies(dead)
+    heir = opened()
+    futures = [heir.submit(each) for each in several]
+    assert [f.result(PATIENCE).status for f in futures] == ["ok"] * 3
+    assert log.read_text() == "run\n" * 3
+
+
+def test_what_ended_while_no_driver_lived_is_found(opened, tmp_path):
+    log = tmp_path / "log"
+    what = counted(log, "echo GFLOPS=1")
+    dead = opened()
+    dead.submit(what).result(PATIENCE)
+    dies(dead)
+    assert outcome(opened(), what).status == "ok"
+    assert log.read_text() == "run\n"
+
+
+def test_what_is_forgotten_is_run_again(opened, tmp_path):
+    log = tmp_path / "log"
+    what = counted(log)
+    place = opened()
+    for _ in range(2):
+        outcome(place, what)
+        place.forget(what.digest)
+    assert log.read_text() == "run\n" * 2
+
+
+def test_a_living_driver_keeps_what_it_submitted(opened, tmp_path):
+    log = tmp_path / "log"
+    what = counted(log, "sleep 1")
+    futures = [opened().submit(what), opened().submit(what)]
+    assert [f.result(PATIENCE).status for f in futures] == ["ok"] * 2
+    assert log.read_text() == "run\n" * 2
+
+
+def dies(place: Slurm) -> None:
+    """As kill -9: its threads do nothing more, and its lock is free."""
+    place._reader._closed.set()
+    place._clerk._step = lambda: None
+    place._session.leave()
+    place._closed = True
+
+
+# The rest
+
+
+def test_the_cluster_is_checked(opened, instead):
+    assert list(opened().check()) == []
+    assert list(opened(partition="nowhere").check()) == ["the partition nowhere has no node"]
+    instead("sinfo", "echo 'slurm_load_partitions: Unable to contact slurm controller' >&2; exit 1")
+    assert "Unable to contact" in next(iter(opened().check()))
+
+
+def test_that_experiments_are_short_is_said_once(opened):
+    place = opened(30)
+    several = [place.submit(experiment("true")) for _ in range(24)]
+    for future in several:
+        future.result(PATIENCE)
+    (remark,) = place.remarks
+    assert 'kind = "dask", cluster = "slurm"' in remark
+
+
+def test_threads_end_with_the_place(opened):
+    before = threading.active_count()
+    place = opened()
+    assert threading.active_count() == before + 2
+    place.close()
+    assert threading.active_count() == before

@@ -148,6 +148,14 @@ class Clerk:
             for job in jobs:
                 self._submission.saw(name, job.array)
         self._submission.resolve()
+        dead = [
+            f"{job.array}_{number}"
+            for (_, number), jobs in shown.items()
+            for job in jobs
+            if job.unlaunched
+        ]
+        if dead:  # which counts as lost, so that another one is submitted
+            self._queue.cancel(dead)
         for ticket in tickets:
             self._judge(ticket, _newest(shown, ticket.task))
         if any(t.stopped or t.held for t in self._desk.queued()):
@@ -168,8 +176,10 @@ class Clerk:
         if ticket.held is not None and not job.begun:  # it was requeued, and begins anew
             ticket.held = None
             ticket.session.outcome(ticket.digest).unlink(missing_ok=True)
-        if job.held:
-            self._remark(f"jobs of this study are held in the queue: {job.reason}")
+        if job.stuck:
+            self._remark(
+                f"Slurm lets jobs wait that may never run: {job.reason} (see squeue, job {job.array})"
+            )
 
     def _has_ended(self, ticket: Ticket, job: Job | None) -> None:
         if ticket.stopped:

@@ -27,6 +27,10 @@ ENDED = frozenset(
 )
 """States from which no job comes back, unless it is requeued; all others are alive."""
 _BEGUN = frozenset(("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT"))
+_STUCK = re.compile(
+    "held|^(partition|bad|invalid|reqnode)|notallowed|neversatisfied", re.IGNORECASE
+)
+"""Reasons for which jobs wait until somebody changes them, or the cluster."""
 _FORMAT = "%j|%F|%K|%T|%N|%r"
 _AT_A_TIME = 200
 """Jobs that one scancel is given."""
@@ -67,9 +71,14 @@ class Job:
         return self.state in _BEGUN
 
     @property
-    def held(self) -> bool:
-        """Whether it waits for somebody to let it go."""
-        return self.state == "PENDING" and "held" in self.reason.lower()
+    def unlaunched(self) -> bool:
+        """Whether no node would start it, and Slurm holds it until somebody sees to it."""
+        return self.state == "PENDING" and "launch failed" in self.reason.lower()
+
+    @property
+    def stuck(self) -> bool:
+        """Whether it waits for something that waiting does not bring about."""
+        return self.state == "PENDING" and _STUCK.search(self.reason) is not None
 
 
 Task = tuple[str, int]
