@@ -11,6 +11,7 @@ from zenturio.schedule.just_in_time import MASTERS, PRIORITIES, Ready, played
 from zenturio.schedule.plan import Plan
 from zenturio.schedule.problem import Problem
 from zenturio.schedule.trace import Event
+from zenturio.schedule.urgency import raised
 from zenturio.search.settings import NoSettings
 
 
@@ -78,11 +79,10 @@ class PriorityMasterSlave(MasterSlave):
     def _learn(self, grid: Grid, task: int) -> None:
         """Step 5: all ancestors of its children are more urgent by one."""
         before, after = grid.problem.before, grid.problem.after
-        ahead, found = after.of(task).tolist(), set()
-        while ahead:
-            for parent in before.of(ahead.pop()).tolist():
-                if parent not in found and grid.state[parent] != "done":
-                    found.add(parent)
-                    ahead.append(parent)
-        for ancestor in found:
+        for ancestor in raised(
+            task,
+            lambda each: after.of(each).tolist(),
+            lambda each: before.of(each).tolist(),
+            lambda each: grid.state[each] == "done",
+        ):
             self._rank[ancestor] -= 1
