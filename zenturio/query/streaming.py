@@ -59,13 +59,13 @@ def _parquet(columns: Sequence[Column], parts: Iterable[Part]) -> Iterator[bytes
         pa.field(column.name, kind, metadata={"unit": column.unit} if column.unit else None)
         for column, kind in zip(columns, types, strict=True)
     ])  # fmt: skip
+    array: Any = pa.array
     target = _Sink()
-    open_writer: Any = pq.ParquetWriter
-    with open_writer(target, schema) as writer:
+    with pq.ParquetWriter(target, schema) as writer:
         for part in parts:
             cells = list(zip(*part, strict=True)) or [()] * len(columns)
             arrays = [
-                pa.array([_FITTING.get(column.type or "", _text)(value) for value in values], kind)
+                array([_FITTING.get(column.type or "", _text)(value) for value in values], kind)
                 for column, kind, values in zip(columns, types, cells, strict=True)
             ]
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))

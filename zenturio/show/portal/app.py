@@ -24,7 +24,17 @@ from zenturio.errors import (
     ZenError,
 )
 from zenturio.show.portal.keys import Keys
-from zenturio.show.portal.pages import experiment, failing, home, login, study
+from zenturio.show.portal.pages import (
+    asking,
+    chart,
+    comparing,
+    experiment,
+    failing,
+    home,
+    login,
+    saving,
+    study,
+)
 from zenturio.show.portal.security import Gate, Names, Scope
 from zenturio.show.portal.state import THREADS, Portal
 
@@ -36,6 +46,10 @@ STATUS: tuple[tuple[type[ZenError], int], ...] = (
 ROUTES = (
     Route("/", home.home),
     Route("/live", home.live),
+    *chart.ROUTES,
+    Route("/compare", comparing.compare),
+    Route("/sql", asking.page),
+    Route("/download", saving.download),
     Route("/login", login.show),
     Route("/login", login.enter, methods=["POST"]),
     Route("/study", study.study),
@@ -65,9 +79,8 @@ def create_app(
         lifespan=partial(_alive, portal),
     )
     app.state.portal = portal
-    return Gate(
-        app, keys or Keys(), names or Names.of("localhost"), partial(_refusal, portal), used
-    )
+    app.state.keys = keys
+    return Gate(app, keys, names, partial(_refusal, portal), used)
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ from zenturio.show.portal.keys import Keys, Password
 from zenturio.show.portal.security import Names, loopback
 from zenturio.show.portal.state import Portal, Settings
 
-LAST = 1.0
+LAST = 1
 """Seconds that answers under way have in the end."""
 
 
@@ -56,9 +56,15 @@ class Service:
         self.portal = Portal(settings)
         app = create_app(self.portal, self._keys, Names.of(host), self._used)
         config = uvicorn.Config(
-            app, log_config=None, access_log=False, server_header=False, lifespan="on",
-            timeout_graceful_shutdown=int(LAST), h11_max_incomplete_event_size=64 * 1024,
-        )  # fmt: skip
+            app,
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=LAST,
+            h11_max_incomplete_event_size=64 * 1024,
+        )
         self._server = uvicorn.Server(config)
 
     def link(self) -> str:

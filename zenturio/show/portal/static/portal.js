@@ -70,6 +70,10 @@ document.addEventListener("click", (event) => {
 // Keys: / to the filter, g then a letter to a page, j and k along the rows of a table.
 let before = "";
 document.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+    const form = event.target.matches("[data-send]") && event.target.form;
+    if (form) form.requestSubmit();
+  }
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.target.closest("input, textarea, select")) {
     if (event.key === "Escape") event.target.blur();
