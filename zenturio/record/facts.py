@@ -78,6 +78,8 @@ class Lease:
     since: float
     until: float
     seconds: float
+    born: str = ""
+    """Tells the driver's process from others that have its number: see `driver.Driver`."""
 
 
 class Key(NamedTuple):

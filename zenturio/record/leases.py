@@ -74,7 +74,9 @@ def take(transaction: Transaction, name: str, driver: Driver, join: bool, second
     transaction.insert("leases", _COLUMNS, [facts])
     ((number, *_),) = transaction.rows(_OWN, of_study=study, of_token=driver.token)
     note(transaction, study, "driver", f"lease {number}: process {driver.pid} on {driver.host}")
-    return Lease(number, name, driver.host, driver.pid, now, now + seconds, seconds)
+    return Lease(
+        number, name, driver.host, driver.pid, now, now + seconds, seconds, driver.born
+    )
 
 
 def lengthen(transaction: Transaction, lease: Lease) -> Lease:
@@ -145,5 +147,5 @@ def _retire(transaction: Transaction, study: int, number: int, why: str) -> None
 
 
 def _lease(name: str, row: tuple[Any, ...]) -> Lease:
-    number, host, pid, since, until, seconds, *_ = row
-    return Lease(number, name, host, pid, since, until, seconds)
+    number, host, pid, since, until, seconds, _, born, _ = row
+    return Lease(number, name, host, pid, since, until, seconds, born)

@@ -146,7 +146,9 @@ class Memory(Line):
             self._bury(study)
             now = self._clock()
             number = next(self._lease_numbers)
-            lease = Lease(number, study, driver.host, driver.pid, now, now + seconds, seconds)
+            lease = Lease(
+                number, study, driver.host, driver.pid, now, now + seconds, seconds, driver.born
+            )
             self._leases[number] = lease, driver
             self.note(study, "driver", f"lease {number}: process {driver.pid} on {driver.host}")
             return lease
