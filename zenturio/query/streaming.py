@@ -59,13 +59,12 @@ def _parquet(columns: Sequence[Column], parts: Iterable[Part]) -> Iterator[bytes
         pa.field(column.name, kind, metadata={"unit": column.unit} if column.unit else None)
         for column, kind in zip(columns, types, strict=True)
     ])  # fmt: skip
-    array: Any = pa.array
     target = _Sink()
     with pq.ParquetWriter(target, schema) as writer:
         for part in parts:
             cells = list(zip(*part, strict=True)) or [()] * len(columns)
             arrays = [
-                array([_FITTING.get(column.type or "", _text)(value) for value in values], kind)
+                pa.array([_fitted(column, value) for value in values], kind)
                 for column, kind, values in zip(columns, types, cells, strict=True)
             ]
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
@@ -100,22 +99,15 @@ class _Sink(io.RawIOBase):
         return found
 
 
-def _text(value: Any) -> str | None:
-    """Columns of several types, and integers that none holds, are text."""
-    if value is None:
-        return None
+def _fitted(column: Column, value: Any) -> Any:
+    """Columns of several types, and integers that no column holds, become text."""
+    if value is None or column.type in ("int", "bool"):
+        return value
+    if column.type == "real":
+        return float(value)
     return text_of(value) if isinstance(value, bool | int | float | str) else str(value)
 
 
-def _real(value: Any) -> float | None:
-    return None if value is None else float(value)
-
-
-_FITTING: dict[str, Callable[[Any], Any]] = {
-    "int": lambda value: value,
-    "bool": lambda value: value,
-    "real": _real,
-}
 _WRITERS: dict[str, Callable[[Sequence[Column], Iterable[Part]], Iterator[bytes]]] = {
     "csv": _csv,
     "jsonl": _jsonl,

@@ -131,8 +131,8 @@ def _evil(repository, folder):
 HELLO = """\
 #!/bin/sh
 #ZEN$ PARAM word = {hello, goodbye}
-#ZEN$ ASSIGN count = {1:2}
 count=1
+#ZEN$ ASSIGN count = {1:2}
 #ZEN$ RUN "sh hello.sh {word}" TIMEOUT 60s
 #ZEN$ METRIC letters FROM stdout REGEX "letters (\\d+)"
 #ZEN$ OUTPUT "*.txt"
