@@ -1,4 +1,4 @@
-"""Fetches what the portal shows in browsers: pinned, checked, compressed, with its licence.
+"""Fetches what pages show and what tests them in browsers: pinned, checked, with its licence.
 
     python .ci/vendor.py
 
@@ -13,7 +13,9 @@ import tarfile
 import urllib.request
 from pathlib import Path
 
-STATIC = Path(__file__).parent.parent / "zenturio" / "show" / "portal" / "static"
+ROOT = Path(__file__).parent.parent
+STATIC = "zenturio/show/portal/static"
+TESTS = "tests/show/portal/axe"
 REGISTRY = "https://registry.npmjs.org"
 
 PINNED = {
@@ -22,14 +24,27 @@ PINNED = {
         "4.1.1",
         "/M2gRAF8LeqafKIO/bUU+DQk7RlonVbwpPb2G/jZsfqCl/DttBfvF+wQfZ6vT9y9EKy47eDI/zfIWC/uA1L6TQ==",
         {
-            "package/plotly-strict.min.js": "plotly-strict.min.js.gz",
-            "package/LICENSE": "plotly.LICENSE",
+            "package/plotly-strict.min.js": f"{STATIC}/plotly-strict.min.js.gz",
+            "package/LICENSE": f"{STATIC}/plotly.LICENSE",
         },
     ),
     "htmx.org": (
         "2.0.11",
         "Thx/WtpeOQqSrqBCw/A1cwGJGg4UrVa3+sW0GmrM3p4gJgO89ecH4qtbnyzDDWFvBTqjnIMCgELTNt636dtamA==",
-        {"package/dist/htmx.min.js": "htmx.min.js.gz", "package/LICENSE": "htmx.LICENSE"},
+        {
+            "package/dist/htmx.min.js": f"{STATIC}/htmx.min.js.gz",
+            "package/LICENSE": f"{STATIC}/htmx.LICENSE",
+        },
+    ),
+    # What finds barriers in pages: for tests alone.
+    "axe-core": (
+        "4.14.0",
+        "9WTZxEjsZ7b13TH8JPmbV2z8CHbl80/2hm3XPEG4JgNdQLK81IBRXmSxHfMAOkSqQeRxT/0dwNDz2GOm3zzpcQ==",
+        {
+            "package/axe.min.js": f"{TESTS}/axe.min.js.gz",
+            "package/LICENSE": f"{TESTS}/LICENSE",
+            "package/LICENSE-3RD-PARTY.txt": f"{TESTS}/LICENSE-3RD-PARTY.txt",
+        },
     ),
 }  # fmt: skip
 
@@ -54,7 +69,8 @@ def main() -> None:
                 content = member.read()
                 if target.endswith(".gz"):
                     content = gzip.compress(content, 9, mtime=0)
-                (STATIC / target).write_bytes(content)
+                (ROOT / target).parent.mkdir(exist_ok=True)
+                (ROOT / target).write_bytes(content)
                 print(f"{target}: {len(content):,} bytes, of {name} {version}")
 
 

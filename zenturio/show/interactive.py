@@ -23,10 +23,10 @@ PANEL = 320
 """Height of a panel in pixels."""
 
 
-def plotly_figure(chart: Chart) -> go.Figure:
-    """The chart as a figure to look around in."""
+def plotly_figure(chart: Chart, *, columns: int | None = None) -> go.Figure:
+    """The chart as a figure to look around in, with so many panels side by side."""
     count = len(chart.panels)
-    columns = columns_of(count)
+    columns = columns or columns_of(count)
     rows = -(-count // columns)
     kinds = {"surface": "scene", "pie": "domain", "parallel": "domain"}
     flat = chart.kind not in kinds

@@ -30,6 +30,7 @@ class Page(NamedTuple):
 
 PAGES = (
     Page("/", "Studies", "h"),
+    Page("/chart", "Charts", "p"),
     Page("/compare", "Compare", "c"),
     Page("/sql", "SQL", "s"),
     Page("/run", "Run", "r"),

@@ -1,0 +1,245 @@
+"""The chart builder: columns become axes; its address is all that there is to know."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from zenturio.errors import InputError, NotFoundError, ZenError, did_you_mean
+from zenturio.query.listing import Row, Wanted, listed
+from zenturio.record import Field
+from zenturio.show.charts import AGGREGATES
+from zenturio.show.portal.charting import View, brush, figure_json
+from zenturio.show.portal.state import Portal, portal_of
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from zenturio.query.catalog import Column
+    from zenturio.show.drawn import Drawn
+
+ROWS = 12
+"""Rows of the table below a chart."""
+FACTS = ("repeat", "host")
+"""Of what is known of every experiment, what may stand on an axis."""
+MOST_KEPT = 4_000_000
+"""Characters of an answer that is kept for others."""
+
+
+class Choice(NamedTuple):
+    """A kind of chart in words."""
+
+    kind: str
+    name: str
+
+
+class Sort(NamedTuple):
+    """Kinds that are alike."""
+
+    name: str
+    choices: tuple[Choice, ...]
+
+
+SORTS = (
+    Sort("by a column", (Choice("line", "line"), Choice("bar", "bar"), Choice("scatter", "scatter"),
+                         Choice("box", "box"), Choice("pie", "pie"))),
+    Sort("by two", (Choice("heatmap", "heatmap"), Choice("surface", "surface"))),
+    Sort("of a search", (Choice("convergence", "convergence"), Choice("importance", "importance"),
+                         Choice("slice", "slice"), Choice("pareto", "Pareto front"),
+                         Choice("parallel", "parallel axes"))),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What can be chosen, of all studies that are drawn."""
+
+    studies: Sequence[str]
+    parameters: Sequence[Field]
+    metrics: Sequence[Field]
+
+    @property
+    def types(self) -> Mapping[str, str | None]:
+        known = {field.name: field.type for field in (*self.parameters, *self.metrics)}
+        return {"repeat": "int", "host": "str"} | known
+
+
+def chart(request: Request) -> Response:
+    """The page; its figures come behind, for they may take a moment."""
+    portal, view = portal_of(request), View.of(request.query_params)
+    names = [study.name for study in portal.repository.studies()]
+    if not view.studies and names:
+        view = replace(view, studies=(_newest(portal) or names[-1],))
+    for name in view.studies:
+        if name not in names:
+            cure = did_you_mean(name, names)
+            raise NotFoundError(f"no study is named {name!r}", cure=cure)
+    return portal.page(
+        request,
+        "chart.html",
+        view=view,
+        offer=_offer(portal, view, names),
+        sorts=SORTS,
+        aggregates=AGGREGATES,
+        facts=FACTS,
+    )
+
+
+def figure(request: Request) -> Response:
+    """The figures of a view as plotly takes them, the SQL behind them, and what was chosen."""
+    portal, given = portal_of(request), request.query_params
+    dark, narrow = given.get("dark") == "1", given.get("narrow") == "1"
+    try:
+        view = View.of(given)
+        text = _kept(portal, view, dark=dark, narrow=narrow)
+    except ZenError as error:
+        return JSONResponse({"said": str(error)}, 400 if isinstance(error, InputError) else 404)
+    return Response(text, media_type="application/json")
+
+
+def picture(request: Request) -> Response:
+    """One of the view's charts as a file."""
+    portal, view = portal_of(request), View.of(request.query_params)
+    kind = request.path_params["format"]
+    found = view.drawn(portal.repository)
+    number = request.query_params.get("number", "0")
+    chosen = found[min(int(number), len(found) - 1) if number.isdecimal() else 0].chart
+    return sent(kind, chosen, "-".join((*view.studies, view.kind)))
+
+
+def sent(kind: str, what: Any, name: str) -> Response:
+    """A chart or a scene as a file to be kept."""
+    types = {"html": "text/html; charset=utf-8", "png": "image/png",
+             "svg": "image/svg+xml", "pdf": "application/pdf"}  # fmt: skip
+    if kind not in types:
+        cure = did_you_mean(kind, types)
+        raise NotFoundError(f"no format of pictures is called {kind!r}", cure=cure)
+    if kind == "html":
+        from zenturio.show.interactive import page  # noqa: PLC0415 - plotly loads slowly
+
+        content = page(what).encode()
+    else:
+        from zenturio.show.images import image  # noqa: PLC0415 - matplotlib loads slowly
+
+        content = image(what, kind)
+    return Response(content, headers={"Content-Disposition": attached(f"{name}.{kind}")},
+                    media_type=types[kind])  # fmt: skip
+
+
+def attached(name: str) -> str:
+    """What makes a browser keep an answer under a *name*, which may be anything."""
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in "-._") else "-" for c in name)
+    return f'attachment; filename="{plain[-120:]}"'
+
+
+def rows(request: Request) -> Response:
+    """The experiments behind a view, or those of them that were brushed."""
+    portal, view = portal_of(request), View.of(request.query_params)
+    try:
+        if not view.studies:
+            raise InputError("no study is named")
+        found = _rows(portal, view)
+    except ZenError as error:
+        text = portal.render("_rows.html", view=view, complaint=str(error), table=None)
+        return Response(text, 400, media_type="text/html")
+    text = portal.render("_rows.html", view=view, complaint="", table=found)
+    return Response(text, media_type="text/html")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The beginning of a table."""
+
+    study: str
+    condition: str
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    found: int
+    total: int
+
+
+def _rows(portal: Portal, view: View) -> Rows:
+    from zenturio.errors import Passage  # noqa: PLC0415
+    from zenturio.expression import parse  # noqa: PLC0415
+
+    study = view.studies[0]
+    parts = [part for part in (view.where, view.rows) if part]
+    for part in parts:
+        parse(Passage.of(part, "filter"))  # by itself, or brackets could hide what is wrong
+    condition = parts[0] if len(parts) == 1 else " and ".join(f"({part})" for part in parts)
+    where = parse(Passage.of(condition, "filter")) if condition else None
+    wanted = Wanted(study, where, ("ok",))
+    total = portal.repository.counts(study)["ok"]
+    if where is None:
+        found = total
+        shown = listed(portal.repository, wanted, lambda known: (known.columns, known.first(ROWS)))
+    else:
+        numbers = portal.order(wanted).value
+        found = len(numbers)
+        shown = listed(
+            portal.repository, wanted, lambda known: (known.columns, known.those(numbers[:ROWS]))
+        )
+    return Rows(study, condition, *shown, found, total)
+
+
+def _kept(portal: Portal, view: View, *, dark: bool, narrow: bool) -> str:
+    """The answer to a view, found once for all who look at it."""
+    if not view.studies:
+        raise InputError("nothing to draw", cure="choose a study")
+    plain = replace(view, rows="")
+    key = ("chart", repr(plain.given), dark, narrow)
+    others = tuple(tuple(portal.repository.counts(name).values()) for name in view.studies[1:])
+    return portal.keep(
+        view.studies[0], (*key, others), lambda: _answer(portal, plain, dark=dark, narrow=narrow)
+    ).value
+
+
+def _answer(portal: Portal, view: View, *, dark: bool, narrow: bool) -> str:
+    types = _offer(portal, view, ()).types
+    pictures = view.drawn(portal.repository)
+    asked = pictures[0].asked
+    return json.dumps({
+        "figures": [_one(each, types, dark=dark, narrow=narrow) for each in pictures],
+        "sql": "\n\n".join(dict.fromkeys(each.sql for each in pictures)),
+        "chosen": {"x": asked.x, "y": asked.y, "z": asked.z, "color": asked.colour,
+                   "facet": asked.facet},
+    })  # fmt: skip
+
+
+def _one(
+    picture: Drawn, types: Mapping[str, str | None], *, dark: bool, narrow: bool
+) -> dict[str, Any]:
+    found = picture.chart
+    return {
+        "title": found.title,
+        "note": found.note,
+        "kind": found.kind,
+        **figure_json(found, dark=dark, narrow=narrow),
+        "brush": brush(picture, types),
+    }
+
+
+def _newest(portal: Portal) -> str:
+    """The study in which something happened last, of those that have anything."""
+    seen = [each for each in portal.watch.look() if each.standing.ok]
+    return max(seen, key=lambda each: each.active).name if seen else ""
+
+
+def _offer(portal: Portal, view: View, names: Sequence[str]) -> Offer:
+    definitions = [portal.definition(name) for name in view.studies]
+    parameters = {f.name: f for d in definitions[::-1] for f in d.parameters}
+    metrics = {f.name: f for d in definitions[::-1] for f in d.metrics}
+    return Offer(names, list(parameters.values()), list(metrics.values()))
+
+
+ROUTES = (
+    Route("/chart", chart),
+    Route("/chart/figure", figure),
+    Route("/chart/rows", rows),
+    Route("/chart/file.{format}", picture),
+)

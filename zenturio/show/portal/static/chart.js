@@ -1,0 +1,203 @@
+// The chart builder: what is chosen becomes the address, and the address becomes a picture.
+"use strict";
+{
+  const form = document.getElementById("wishes");
+  const place = document.getElementById("figures");
+  const complaint = document.getElementById("complaint");
+  const config = { displaylogo: false, responsive: true, scrollZoom: false, modeBarButtonsToRemove: ["toImage", "lasso2d"] };
+  const NARROW = 640;
+
+  const kind = () => form.elements.kind.value;
+
+  // Fields that mean nothing for this kind are not there for keyboards and forms either.
+  const fit = () => {
+    for (const field of form.querySelectorAll("[data-for]")) {
+      const used = field.dataset.for.split(" ").includes(kind());
+      field.hidden = !used;
+      for (const input of field.matches("input, select") ? [field] : field.querySelectorAll("input, select")) {
+        input.disabled = !used || Boolean(input.closest("[data-for][hidden]"));
+      }
+    }
+  };
+
+  const wishes = () => {
+    const usual = { agg: "mean" };
+    const given = new URLSearchParams();
+    for (const [name, value] of new FormData(form)) {
+      if (value !== "" && usual[name] !== value) given.append(name, value);
+    }
+    return given;
+  };
+
+  const isNarrow = () => place.clientWidth < NARROW;
+
+  // One more choice where several may be made, as soon as the last is taken.
+  const grow = (changed) => {
+    if (changed.tagName !== "SELECT" || !["study", "y"].includes(changed.name)) return;
+    const field = changed.closest("fieldset");
+    if (!field) return;
+    const all = [...field.querySelectorAll("select")];
+    const last = all[all.length - 1];
+    if (last.value !== "") {
+      const next = last.cloneNode(true);
+      next.value = "";
+      next.setAttribute("aria-label", changed.name === "y" ? "one more y" : "one more study");
+      if (!next.querySelector('option[value=""]')) next.prepend(new Option("and …", "", true, true));
+      next.options[0].textContent = "and …";
+      field.append(next);
+    }
+  };
+
+  const tellChosen = (chosen) => {
+    for (const option of form.querySelectorAll("option[data-empty]")) {
+      const select = option.parentElement;
+      if (select.disabled || !option.dataset.empty) continue;
+      const taken = chosen[select.name];
+      const first = select === form.querySelector(`select[name="${select.name}"]:not(:disabled)`);
+      option.textContent = first && taken && select.value === "" ? `${option.dataset.empty}: ${taken}` : option.dataset.empty;
+    }
+  };
+
+  const fitLayout = (layout) => {
+    if (!isNarrow()) return layout;
+    layout.legend = { ...layout.legend, orientation: "h", x: 0, y: -0.18, yanchor: "top" };
+    layout.margin = { ...layout.margin, l: 48, r: 8 };
+    if (layout.coloraxis) layout.coloraxis.colorbar = { ...layout.coloraxis.colorbar, thickness: 10 };
+    return layout;
+  };
+
+  const brushed = (condition) => {
+    form.elements.rows.value = condition;
+    history.replaceState(null, "", `/chart?${wishes()}`);
+    showRows();
+  };
+
+  const listenTo = (target, figure) => {
+    const meant = figure.brush;
+    if (!meant) return;
+    const { ofSelection, ofPoint, ofStrands } = window.zenBrush;
+    target.on("plotly_selected", (event) => {
+      if (event) brushed(ofSelection(meant, event, target.layout));
+    });
+    target.on("plotly_deselect", () => brushed(""));
+    target.on("plotly_click", (event) => {
+      if (event.points.length) brushed(ofPoint(meant, event.points[0], figure.kind));
+    });
+    target.on("plotly_restyle", () => {
+      if (figure.kind === "parallel") brushed(ofStrands(meant, target.data[0]));
+    });
+  };
+
+  const show = async (answer) => {
+    const figures = answer.figures.map((figure) => {
+      const holder = document.createElement("figure");
+      const caption = document.createElement("figcaption");
+      const title = document.createElement("h2");
+      title.textContent = figure.title;
+      const note = document.createElement("p");
+      note.className = "faint";
+      note.textContent = figure.note;
+      caption.append(title, note);
+      const target = document.createElement("div");
+      target.className = "plot";
+      target.setAttribute("role", "img");
+      target.setAttribute("aria-label", `${figure.title}. ${figure.note}`);
+      holder.append(caption, target);
+      return [holder, target, figure];
+    });
+    for (const old of place.querySelectorAll(".plot")) Plotly.purge(old);
+    place.replaceChildren(...figures.map(([holder]) => holder));
+    for (const [, target, figure] of figures) {
+      const layout = fitLayout(figure.layout);
+      if (figure.brush && !["surface", "pie", "parallel", "heatmap"].includes(figure.kind)) layout.dragmode = "select";
+      await Plotly.newPlot(target, figure.data, layout, config);
+      listenTo(target, figure);
+    }
+    document.getElementById("sql").textContent = answer.sql;
+    tellChosen(answer.chosen);
+  };
+
+  let turn = 0;
+  const draw = async () => {
+    const mine = ++turn;
+    place.setAttribute("aria-busy", "true");
+    const given = wishes();
+    given.delete("rows");
+    if (isDark()) given.set("dark", "1");
+    if (isNarrow()) given.set("narrow", "1");
+    let answer;
+    try {
+      const response = await fetch(`/chart/figure?${given}`);
+      answer = await response.json();
+    } catch {
+      answer = { said: "the portal does not answer" };
+    }
+    if (mine !== turn) return;
+    complaint.hidden = !answer.said;
+    complaint.textContent = answer.said || "";
+    if (answer.said) {
+      const waiting = place.querySelector(".waiting");
+      if (waiting) waiting.textContent = "nothing is drawn";
+    } else {
+      await show(answer);
+    }
+    place.setAttribute("aria-busy", "false");
+    document.dispatchEvent(new CustomEvent("zen:drawn"));
+  };
+
+  const showRows = async () => {
+    const target = document.getElementById("rows");
+    const held = document.activeElement && target.contains(document.activeElement);
+    const response = await fetch(`/chart/rows?${wishes()}`);
+    target.innerHTML = await response.text();
+    if (held) target.querySelector('input[name="rows"]').focus();
+  };
+
+  const address = () => {
+    const given = wishes();
+    for (const link of document.querySelectorAll("[data-file]")) {
+      link.href = `/chart/file.${link.dataset.file}?${given}`;
+    }
+    document.getElementById("report").href = `/report/add?${given}`;
+    return `/chart?${given}`;
+  };
+
+  const changed = () => {
+    fit();
+    history.pushState(null, "", address());
+    draw();
+    showRows();
+  };
+
+  if (form) {
+    fit();
+    history.replaceState(null, "", address());
+    form.addEventListener("change", (event) => {
+      grow(event.target);
+      // Other studies have other columns: the page is made anew.
+      if (event.target.name === "study") {
+        fit();
+        location.assign(address());
+      } else {
+        changed();
+      }
+    });
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      changed();
+    });
+    document.addEventListener("submit", (event) => {
+      if (event.target.id !== "brushed") return;
+      event.preventDefault();
+      brushed(event.target.elements.rows.value);
+    });
+    document.addEventListener("click", (event) => {
+      if (event.target.closest("[data-unbrush]")) brushed("");
+      if (event.target.closest("#link")) copy(location.href);
+    });
+    document.addEventListener("zen:theme", draw);
+    window.addEventListener("popstate", () => location.reload());
+    draw();
+    showRows();
+  }
+}
