@@ -1,19 +1,34 @@
 """A cluster of Dask as a place."""
 
 import logging
+import os
+import platform
+from dataclasses import replace
+from pathlib import Path
 
+import dask.config
 import pytest
 from distributed import LocalCluster
 
+from dask_cluster import free_port
+from zenturio.errors import InputError, PlaceError, SafetyError
+from zenturio.execute.dask import traffic
+from zenturio.execute.dask.batches import Batches
 from zenturio.execute.dask.options import Options
 from zenturio.execute.dask.place import Dask
-from zenturio.testing.executor import CommandContract
+from zenturio.experiment import Filed, Recipe
+from zenturio.experiment.identity import content_digest
+from zenturio.testing.executor import PATIENCE, CommandContract, experiment, outcome, running, until
 
 
 @pytest.fixture(scope="module")
 def cluster():
     """Two slots on this machine, for all tests of this file."""
-    with LocalCluster(
+    ways = {
+        "distributed.nanny.pre-spawn-environ": {},
+        "distributed.nanny.environ": {"OMP_NUM_THREADS": "1"},
+    }
+    with dask.config.set(ways), LocalCluster(
         n_workers=1, threads_per_worker=2, host="127.0.0.1", dashboard_address=None,
         memory_limit=0, silence_logs=logging.CRITICAL,
     ) as cluster:  # fmt: skip
@@ -21,14 +36,133 @@ def cluster():
 
 
 @pytest.fixture
-def place(cluster, tmp_path):
+def opened(cluster, tmp_path):
+    """Opens places at the cluster."""
     address = cluster.scheduler_address.replace("tcp://", "dask://")
-    with Dask(tmp_path / "zen", options=Options(address, grace=0.3)) as place:
+    return lambda **ways: Dask(tmp_path / "zen", options=Options(address, grace=0.3, **ways))
+
+
+@pytest.fixture
+def place(opened):
+    with opened() as place:
         yield place
 
 
 class TestDask(CommandContract):
     pass
+
+
+def test_a_machine_without_our_disk_gets_the_files_and_sends_them_back(
+    opened, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(platform, "node", lambda: "elsewhere")
+    content = os.urandom(2**21)
+    big = Filed("big", 0o644, None, tmp_path / "big", content_digest(content).hex())
+    recipe = Recipe(outputs=("left",))
+    look = f"cmp big {tmp_path}/same && pwd > left"
+    each = [replace(experiment(look, recipe=recipe), files=(big,)) for _ in range(2)]
+    (tmp_path / "same").write_bytes(content)
+    with opened() as place:
+        with pytest.raises(PlaceError, match="big: No such file"):
+            outcome(place, each[0])
+        (tmp_path / "big").write_bytes(content)
+        monkeypatch.setattr(Path, "exists", lambda path: path.name != "big" and path.is_file())
+        for what in each:
+            (left,) = outcome(place, what).artifacts
+            assert left.kept == tmp_path / "zen" / "outputs" / what.digest / "left"
+            where = Path(left.kept.read_text())
+            assert not where.is_relative_to(tmp_path)
+    assert not where.parents[2].is_dir()  # what it had there is cleared away
+
+
+def test_a_long_one_among_short_ones_holds_up_nobody(opened, tmp_path):
+    go = tmp_path / "go"
+    long = f"while ! test -e {go}; do sleep 0.02; done"
+    with opened(batch="8") as place:
+        waits, *others = [place.submit(experiment(c)) for c in [long, *["echo on"] * 9]]
+        assert {future.result(PATIENCE).status for future in others} == {"ok"}
+        assert not waits.done()
+        go.touch()
+        assert waits.result(PATIENCE).status == "ok"
+
+
+def test_one_of_several_that_travel_together_is_cancelled_alone(opened):
+    with opened(batch="4") as place:
+        futures = [place.submit(experiment(f"sleep {s}; echo")) for s in ("95.6", "0.2", "0.1")]
+        until(lambda: running("95.6"))
+        assert futures[0].cancel()
+        assert [f.result(PATIENCE).status for f in futures] == ["cancelled", "ok", "ok"]
+        assert not running("95.6")
+
+
+def test_experiments_do_not_get_the_environment_of_nannies(place):
+    assert outcome(place, experiment("echo $OMP_NUM_THREADS")).stdout.head == b"\n"
+
+
+def test_what_cannot_be_sent_fails_and_the_others_do_not(place, monkeypatch):
+    def broken(*_words, **_more):
+        raise RuntimeError("it broke")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(traffic, "pack_all", broken)
+        with pytest.raises(PlaceError, match="it broke"):
+            outcome(place, experiment("true"))
+    assert outcome(place, experiment("true")).status == "ok"
+
+
+@pytest.mark.parametrize("address", ["dask://10.1.2.3:8786", "tcp://head:8786", "[2001:db8::1]:1"])
+def test_what_others_could_listen_to_is_refused(tmp_path, address):
+    with pytest.raises(SafetyError) as caught:
+        Dask(tmp_path, options=Options(address))
+    assert caught.value.exit_code == 6
+    assert "tls://" in caught.value.complaints[0].cure
+    assert not list((tmp_path / "places").iterdir())
+
+
+@pytest.mark.parametrize("host", ["127.0.0.2", "localhost", "[::1]"])
+def test_what_stays_on_this_machine_needs_no_tls(tmp_path, host):
+    with pytest.raises(PlaceError, match="no scheduler of Dask answers"):
+        Dask(tmp_path, options=Options(f"dask://{host}:{free_port()}", patience=0.2))
+
+
+def test_an_insecure_address_can_be_allowed(tmp_path):
+    with pytest.raises(PlaceError, match="no scheduler of Dask answers"):
+        Dask(tmp_path, options=Options("dask://192.0.2.1:9", insecure=True, patience=0.2))
+
+
+@pytest.mark.parametrize("address", ["dask://", "dask://host", "http://host:80", "host:port"])
+def test_what_is_no_address_is_said_to_be_none(tmp_path, address):
+    with pytest.raises(InputError, match="no address"):
+        Dask(tmp_path, options=Options(address))
+
+
+def test_a_certificate_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(PlaceError, match=r"nowhere\.pem, which is not there"):
+        Dask(tmp_path, options=Options("tls://127.0.0.1:1", ca="nowhere.pem"))
+
+
+@pytest.mark.parametrize("batch", ["0", "x", "-1", "1001", "1.5", ""])
+def test_a_batch_is_auto_or_a_number(tmp_path, batch):
+    with pytest.raises(InputError, match="batch"):
+        Dask(tmp_path, options=Options(batch=batch))
+
+
+def test_batches_grow_with_what_was_measured_and_shrink_at_once():
+    batches = Batches(None)
+    assert (batches.size, batches.short) == (1, False)
+    batches.took(0.001)
+    assert batches.size == 250
+    batches.took(10)
+    assert (batches.size, batches.short) == (1, False)
+    for _ in range(200):
+        batches.took(0.001)
+    assert batches.size > 100
+
+
+def test_a_batch_leaves_something_for_every_slot():
+    batches = Batches(100)
+    assert [batches.share(waiting, 4) for waiting in (1, 4, 40, 4000)] == [1, 1, 10, 100]
+    assert batches.share(10, 0) == 10
 
 
 SCRIPTS = {
@@ -40,15 +174,20 @@ SCRIPTS = {
 }
 
 
-@pytest.mark.parametrize("cluster", SCRIPTS)
-def test_the_script_of_a_batch_system_asks_for_what_was_configured(tmp_path, cluster):
-    lines = "x = y" if cluster == "htcondor" else "-x y"
+@pytest.mark.parametrize("system", SCRIPTS)
+def test_the_script_of_a_batch_system_asks_for_what_was_configured(tmp_path, system):
+    lines = "x = y" if system == "htcondor" else "-x y"
     told = Options(
-        cluster=cluster, cores=4, account="physics", lines=lines, prologue="module load gcc\n\n"
+        cluster=system, cores=4, account="physics", lines=lines, prologue="module load gcc\n\n"
     )
     text = Dask.script(tmp_path, told)
     usual = ["distributed.cli.dask_worker tls://", "--nthreads 4", "module load gcc", lines]
     usual.append(f"--tls-key {tmp_path}/places/jobs/key.pem")
-    for line in [*SCRIPTS[cluster], *usual]:
+    for line in [*SCRIPTS[system], *usual]:
         assert line in text
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_starts_no_jobs_has_no_script(tmp_path):
+    with pytest.raises(InputError, match="starts no jobs"):
+        Dask.script(tmp_path, Options())

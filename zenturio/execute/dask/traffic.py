@@ -199,10 +199,10 @@ class Traffic:
             if not parcel.follows:
                 data = pack_all((t.experiment for t in tickets), shared=not parcel.whole)
             future = self._cluster.send(data, sent, self._way, key)
-        except OSError as error:
-            reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-            for ticket in tickets:
-                ticket.fails(PlaceError(reason))
+        except Exception as error:  # noqa: BLE001 - it belongs to those that were to be sent
+            named = isinstance(error, OSError) and error.filename
+            reason = f"{error.filename}: {error.strerror}" if named else str(error)  # type: ignore[attr-defined]
+            self._give_up(sent, PlaceError(reason))
             return
         with self._turn:
             self._out[key] = (sent, future)

@@ -1,0 +1,145 @@
+"""What happens to a cluster of Dask, and what must happen then."""
+
+import signal
+import time
+
+import pytest
+
+from dask_cluster import Cluster, certificate
+from zenturio.errors import PlaceError
+from zenturio.execute.dask.options import Options
+from zenturio.execute.dask.place import Dask
+from zenturio.experiment import Step
+from zenturio.testing.executor import PATIENCE, experiment, outcome, running, until
+
+
+@pytest.fixture
+def cluster():
+    with Cluster() as cluster:
+        yield cluster
+
+
+def opened(cluster, folder, **ways):
+    told = {"patience": 30.0, "grace": 0.3, **ways}
+    return Dask(folder / "zen", options=Options(cluster.address, **told))
+
+
+def test_what_runs_when_its_worker_is_killed_runs_again_elsewhere(cluster, tmp_path):
+    worker = cluster.worker()
+    log = tmp_path / "log"
+    with opened(cluster, tmp_path) as place:
+        often = f"echo >> {log}; test $(wc -l < {log}) -gt 2 || sleep 95.1; echo on"
+        futures = [place.submit(experiment(often + f"; : {i}")) for i in range(4)]
+        until(lambda: len(running("95.1")) == 2)
+        worker.kill()
+        until(lambda: not running("95.1"))  # they die with their worker
+        assert not any(future.done() for future in futures)
+        cluster.worker()
+        found = [future.result(PATIENCE) for future in futures]
+    assert {o.status for o in found} == {"ok"}
+    assert len(log.read_text()) == 6
+
+
+def test_what_kills_its_worker_each_time_fails_and_the_others_do_not(tmp_path, monkeypatch):
+    monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES", "0")
+    with Cluster() as cluster:
+        for _ in range(3):
+            cluster.worker(1)
+        kill = "kill -9 $(ps -o ppid= -p $PPID); sleep 95.2"
+        commands = (kill, "sleep 0.5; echo one", "echo two")
+        with opened(cluster, tmp_path, batch="3") as place:
+            futures = [place.submit(experiment(command)) for command in commands]
+            bad, *others = [future.result(PATIENCE) for future in futures]
+    assert (bad.status, bad.cause) == ("failed", "worker lost")
+    assert {o.status for o in others} == {"ok"}
+    until(lambda: not running("95.2"))
+
+
+def test_a_scheduler_that_comes_back_is_given_everything_again(cluster, tmp_path):
+    worker = cluster.worker()
+    with opened(cluster, tmp_path) as place:
+        go = tmp_path / "go"
+        waits = [place.submit(experiment(f"test -e {go} || sleep 95.3; : {i}")) for i in range(2)]
+        until(lambda: len(running("95.3")) == 2)
+        go.touch()
+        cluster.scheduler.kill()
+        cluster.scheduler.wait()
+        until(lambda: not running("95.3"))  # the worker gives up, and with it what it runs
+        worker.wait(PATIENCE)
+        cluster.schedule()
+        cluster.worker()
+        assert [future.result(PATIENCE).status for future in waits] == ["ok", "ok"]
+        assert outcome(place, experiment("echo on")).status == "ok"
+
+
+def test_a_scheduler_that_stays_away_is_an_error_of_the_place(cluster, tmp_path):
+    cluster.worker()
+    with opened(cluster, tmp_path, patience=2.0) as place:
+        future = place.submit(experiment("sleep 95.4"))
+        until(lambda: running("95.4"))
+        cluster.scheduler.kill()
+        with pytest.raises(PlaceError, match=f"127.0.0.1:{cluster.port} is lost"):
+            future.result(PATIENCE)
+        with pytest.raises(PlaceError, match="is lost"):
+            outcome(place, experiment("true"))
+        until(lambda: not running("95.4"))
+
+
+@pytest.mark.slow
+def test_a_cluster_without_workers_is_an_error_of_the_place(cluster, tmp_path):
+    with pytest.raises(PlaceError, match="has no worker") as caught:
+        opened(cluster, tmp_path, patience=1.0)
+    assert f"dask worker tcp://127.0.0.1:{cluster.port}" in caught.value.complaints[0].cure
+    worker = cluster.worker()
+    with opened(cluster, tmp_path, patience=5.0) as place:
+        place._traffic._patience = 1.0
+        future = place.submit(experiment("sleep 95.5"))
+        until(lambda: running("95.5"))
+        worker.kill()
+        with pytest.raises(PlaceError, match="has no worker any more"):
+            future.result(PATIENCE)
+    assert not list((tmp_path / "zen" / "places").iterdir())
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_silent_for_a_while_loses_nothing(cluster, tmp_path):
+    worker = cluster.worker()
+    with opened(cluster, tmp_path) as place:
+        future = place.submit(experiment("sleep 0.2; echo on"))
+        until(future.running)
+        worker.send_signal(signal.SIGSTOP)
+        time.sleep(1)
+        worker.send_signal(signal.SIGCONT)
+        assert future.result(PATIENCE).status == "ok"
+
+
+@pytest.mark.slow
+def test_an_experiment_of_two_cpus_goes_where_there_are_two(cluster, tmp_path):
+    cluster.worker(1)
+    cluster.worker(2)
+    with opened(cluster, tmp_path) as place:
+        until(lambda: len(place._cluster.threads()) == 2)
+        place.slots = place._cluster.slots = 3
+        wide = place.submit(experiment(Step("sleep 0.4", cpus=2)))
+        narrow = [place.submit(experiment("sleep 1")) for _ in range(2)]
+        span, *others = [future.result(PATIENCE) for future in (wide, *narrow)]
+        beside = [
+            o for o in others if o.started < span.ended - 0.05 and span.started + 0.05 < o.ended
+        ]
+        assert len(beside) <= 1
+
+
+def test_tls_is_spoken_and_nothing_else(tmp_path):
+    both = certificate(tmp_path)
+    ways = [f"--tls-{name}={both}" for name in ("ca-file", "cert", "key")]
+    with Cluster(*ways, scheme="tls") as cluster:
+        cluster.worker()
+        told = {"ca": str(both), "cert": str(both), "key": str(both)}
+        with opened(cluster, tmp_path, **told) as place:
+            assert outcome(place, experiment("echo 1")).status == "ok"
+            assert place._cluster.client.scheduler_comm.comm.peer_address.startswith("tls://")
+        with pytest.raises(PlaceError, match="needs certificates"):
+            opened(cluster, tmp_path)
+        cluster.address = cluster.address.replace("tls://", "dask://")
+        with pytest.raises(PlaceError, match="no scheduler of Dask answers"):
+            opened(cluster, tmp_path, patience=0.5)
