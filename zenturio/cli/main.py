@@ -11,6 +11,7 @@ from zenturio.cli import (
     language,
     look,
     picture,
+    places,
     run,
     schedule,
     search,
@@ -34,6 +35,7 @@ app = typer.Typer(
 language.add_to(app)
 run.add_to(app)
 serve.add_to(app)
+places.add_to(app)
 look.add_to(app)
 search.add_to(app)
 answer.add_to(app)
