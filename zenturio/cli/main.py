@@ -12,6 +12,7 @@ from zenturio.cli import (
     look,
     picture,
     places,
+    portal,
     run,
     schedule,
     search,
@@ -40,6 +41,7 @@ look.add_to(app)
 search.add_to(app)
 answer.add_to(app)
 picture.add_to(app)
+portal.add_to(app)
 workflow.add_to(app)
 schedule.add_to(app)
 simulate.add_to(app)

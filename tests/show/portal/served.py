@@ -38,7 +38,7 @@ class Served:
         repository = self.service.portal.repository
         return next(repository.records(study, states=["failed"])).digest
 
-    def page(self, path: str, **given: Any) -> str:
+    def page(self, path: str, /, **given: Any) -> str:
         """The text of a page that is there."""
         answer = self.get(path, params=given)
         assert answer.status_code == 200, answer.text

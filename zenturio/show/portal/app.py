@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -32,6 +31,7 @@ from zenturio.show.portal.pages import (
     failing,
     home,
     login,
+    running,
     saving,
     study,
 )
@@ -50,6 +50,11 @@ ROUTES = (
     Route("/compare", comparing.compare),
     Route("/sql", asking.page),
     Route("/download", saving.download),
+    Route("/run", running.page),
+    Route("/run/runs", running.runs),
+    Route("/run/plan", running.foresee),
+    Route("/run/start", running.start, methods=["POST"]),
+    Route("/run/{what}", running.change, methods=["POST"]),
     Route("/login", login.show),
     Route("/login", login.enter, methods=["POST"]),
     Route("/study", study.study),
@@ -110,8 +115,8 @@ def _turned_away(request: Request, error: Exception) -> Response:
     return _failed(request, error.status_code, said.get(error.status_code, error.detail))
 
 
-def _unforeseen(request: Request, error: Exception) -> Response:
-    logging.getLogger(__name__).error("%s %s", request.method, request.url.path, exc_info=error)
+def _unforeseen(request: Request, _error: Exception) -> Response:
+    """The server prints what it was, and where."""
     return _failed(request, 500, "this is a mistake of the portal's; the terminal tells more")
 
 

@@ -19,6 +19,7 @@ from zenturio.record.open import open_repository, project_folder
 from zenturio.show.portal import words
 from zenturio.show.portal.assets import Assets
 from zenturio.show.portal.kept import Answer, Kept
+from zenturio.show.portal.runs import Runs
 from zenturio.show.portal.watch import Watch
 
 if TYPE_CHECKING:
@@ -114,6 +115,11 @@ class Portal:
     def watch(self) -> Watch:
         """Where all studies stand."""
         return Watch(lambda: self.repository)
+
+    @cached_property
+    def runs(self) -> Runs:
+        """The studies that were started from here."""
+        return Runs(self.settings.folder, self.settings.db)
 
     @property
     def templates(self) -> Environment:

@@ -57,7 +57,7 @@ def templates(assets: Assets, *, allow_run: bool) -> Environment:
     return found
 
 
-def address(path: str, given: Mapping[str, Any] | None = None, **changes: Any) -> str:
+def address(path: str, given: Mapping[str, Any] | None = None, /, **changes: Any) -> str:
     """*path* with what is *given*, changed: what is None or empty is left out."""
     pairs = [
         (name, str(each))

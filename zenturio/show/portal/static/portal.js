@@ -98,6 +98,19 @@ document.addEventListener("keydown", (event) => {
   before = key;
 });
 
+// What is renewed by itself stays as it is while somebody is at it, or while nothing is new.
+document.addEventListener("htmx:beforeRequest", (event) => {
+  if (document.hidden && event.target.hasAttribute("data-renewed")) event.preventDefault();
+});
+document.addEventListener("htmx:beforeSwap", (event) => {
+  const place = event.detail.target;
+  if (!place.hasAttribute("data-renewed")) return;
+  const text = event.detail.serverResponse;
+  const busy = place.contains(document.activeElement) || place.querySelector("details[open]");
+  if (place.shown === text || busy) event.detail.shouldSwap = false;
+  else place.shown = text;
+});
+
 document.addEventListener("visibilitychange", listen);
 document.addEventListener("htmx:afterSettle", listen);
 window.addEventListener("pagehide", () => stream && stream.close());

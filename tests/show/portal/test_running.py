@@ -1,0 +1,158 @@
+"""Studies are started, paused, resumed and stopped from the portal, where that is allowed."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from show.portal.served import served
+from zenturio.errors import ZenError
+from zenturio.record.open import FOLDER, open_repository
+from zenturio.show.portal.state import Settings
+
+SLOW = """\
+#!/bin/sh
+#ZEN$ PARAM n = {1:6}
+#ZEN$ RUN "sh slow.sh {n}" TIMEOUT 60s
+echo "$1" >> "$COUNTED"
+sleep 0.3
+"""
+
+
+@pytest.fixture
+def allowed(tmp_path, monkeypatch):
+    """A portal of a folder with an annotated file, from which it may be run."""
+    (tmp_path / FOLDER).mkdir()
+    (tmp_path / "slow.sh").write_text(SLOW)
+    (tmp_path / "plain.txt").write_text("no directives\n")
+    (tmp_path / ".hidden.sh").write_text(SLOW)
+    monkeypatch.setenv("COUNTED", str(tmp_path / "counted"))
+    settings = Settings(str(tmp_path / FOLDER / "zenturio.db"), tmp_path, allow_run=True)
+    with served(settings) as found:
+        yield found
+        for run in found.service.portal.runs.all():
+            if run.alive:
+                os.kill(run.pid, signal.SIGKILL)
+
+
+def _post(portal, path, /, **form):
+    own = {"Origin": portal.address}
+    return portal.known.post(portal.address + path, data=form, headers=own, timeout=60)
+
+
+def _until(condition, seconds=30):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to this"
+        time.sleep(0.05)
+
+
+def _counts(folder):
+    try:
+        repository = open_repository(folder / FOLDER / "zenturio.db", create=False)
+    except ZenError:
+        return {}
+    try:
+        return repository.counts("slow") if repository.studies() else {}
+    finally:
+        repository.close()
+
+
+def test_a_study_is_planned_started_paused_and_resumed(allowed, tmp_path):
+    page = allowed.page("/run")
+    assert "slow.sh" in page
+    assert "plain.txt" not in page
+    assert ".hidden.sh" not in page
+    plan = allowed.page("/run/plan", path="slow.sh", jobs="1")
+    assert "study slow" in plan
+    assert "zen run --jobs=1 -- slow.sh" in plan
+    assert not _counts(tmp_path), "a plan writes nothing"
+
+    assert _post(allowed, "/run/start", path="slow.sh", jobs="1", study="slow").status_code == 200
+    runs = allowed.service.portal.runs
+    (run,) = runs.all()
+    _until(lambda: _counts(tmp_path).get("ok", 0) >= 1)
+    assert os.getsid(run.pid) == run.pid, "it goes on when the portal ends"
+    assert "pause" in allowed.page("/run/runs")
+    assert _post(allowed, "/run/pause", run=run.key).status_code == 200
+    _until(lambda: not runs.all()[0].alive)
+    after = _counts(tmp_path)
+    assert 1 <= after["ok"] < 6
+    assert after["running"] == after["failed"] == after["cancelled"] == 0
+
+    assert _post(allowed, "/run/pause", run=run.key).status_code == 409
+    assert _post(allowed, "/run/resume", run=run.key).status_code == 200
+    _until(lambda: _counts(tmp_path)["ok"] == 6)
+    assert sorted((tmp_path / "counted").read_text().split()) == list("123456")
+    _until(lambda: not any(each.alive for each in runs.all()))
+
+
+def test_a_study_that_is_stopped_kills_what_it_has_begun(allowed, tmp_path):
+    (tmp_path / "slow.sh").write_text(SLOW.replace("sleep 0.3", "sleep 50"))
+    _post(allowed, "/run/start", path="slow.sh", jobs="1", study="slow")
+    runs = allowed.service.portal.runs
+    _until(lambda: (tmp_path / "counted").exists())
+    assert _post(allowed, "/run/stop", run=runs.all()[0].key).status_code == 200
+    _until(lambda: not runs.all()[0].alive)
+    assert _counts(tmp_path)["ok"] == 0
+    assert "stopped" in runs.printed(runs.all()[0])
+
+
+def test_a_run_is_found_again_by_a_portal_that_was_started_anew(allowed, tmp_path):
+    (tmp_path / "slow.sh").write_text(SLOW.replace("sleep 0.3", "sleep 50"))
+    _post(allowed, "/run/start", path="slow.sh", jobs="1", study="slow")
+    _until(lambda: (tmp_path / "counted").exists())
+    with served(allowed.service.portal.settings) as second:
+        (run,) = second.service.portal.runs.all()
+        assert run.alive
+        _post(second, "/run/stop", run=run.key)
+        _until(lambda: not run.alive)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"path": "plain.txt"}, {"path": "../slow.sh"}, {"path": "/etc/passwd"}, {"path": "--db=x"},
+        {"path": ".hidden.sh"}, {}, {"path": "slow.sh", "limit": "-1"},
+        {"path": "slow.sh", "jobs": "1 --db=/tmp/x"}, {"path": "slow.sh", "seed": "٣"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_only_files_that_were_found_are_run_and_options_are_what_they_seem(allowed, form):
+    assert _post(allowed, "/run/start", **form).status_code == 400
+    assert allowed.get("/run/plan", params=form).status_code == 400
+    assert allowed.service.portal.runs.all() == []
+
+
+def test_what_cannot_be_run_is_said_with_its_place(allowed, tmp_path):
+    (tmp_path / "slow.sh").write_text(SLOW.replace("{1:6}", "{1:6:0}"))
+    answer = allowed.get("/run/plan", params={"path": "slow.sh"})
+    assert answer.status_code == 400
+    assert "slow.sh:2:" in answer.text
+
+
+def test_a_portal_that_may_not_run_runs_nothing(portal, project):
+    for path in ("/run", "/run/runs", "/run/plan?path=hello.sh"):
+        assert portal.get(path).status_code == 403
+    for path in ("start", "pause", "stop", "resume"):
+        assert _post(portal, f"/run/{path}", path="hello.sh", run="x").status_code == 403
+    assert "/run" not in portal.page("/")
+
+
+def test_a_number_that_another_process_has_got_is_left_alone(allowed):
+    import json
+    from dataclasses import asdict
+
+    from zenturio.show.portal.runs import Run
+
+    runs = allowed.service.portal.runs
+    stale = Run("1-abcdef", "slow", ("run", "--", "slow.sh"), os.getpid(), "another boot/1/2", 1.0)
+    kept = runs._kept
+    kept.mkdir(parents=True)
+    (kept / "1-abcdef.json").write_text(json.dumps(asdict(stale)))
+    (kept / "0-broken.json").write_text("{")
+    assert [run.key for run in runs.all()] == ["1-abcdef"]
+    assert _post(allowed, "/run/stop", run="1-abcdef").status_code == 409
+    assert _post(allowed, "/run/kill", run="1-abcdef").status_code == 404
+    assert _post(allowed, "/run/stop", run="2-abcdef").status_code == 404

@@ -1,0 +1,71 @@
+"""The verb of the portal."""
+
+import os
+import sys
+import webbrowser
+from contextlib import suppress
+from typing import Annotated
+
+import typer
+
+from zenturio.cli.run import Database
+
+PASSWORD = "ZENTURIO_PORTAL_PASSWORD"  # noqa: S105 - where it is, not what
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the verb of this file into *app*."""
+    app.command()(portal)
+
+
+def portal(
+    host: Annotated[
+        str, typer.Option(metavar="HOST", help="Where it listens; this machine alone.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="At which port; 0 takes a free one.")
+    ] = 0,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open it in the browser.")
+    ] = True,
+    allow_run: Annotated[
+        bool, typer.Option("--allow-run", help="Let studies be started and stopped from it.")
+    ] = False,
+    db: Database = None,
+) -> None:
+    """Look at studies in a browser: what runs, what failed and why, tables and charts.
+
+    It prints a link that is good once, and shows another when that was used. Beyond this machine it
+    listens only with a password, which ZENTURIO_PORTAL_PASSWORD holds.
+
+    Examples: zen portal; zen portal --port 8600 --no-browser --allow-run
+    """
+    from zenturio.errors import PlaceError
+    from zenturio.record.open import project_folder
+
+    try:
+        from zenturio.show.portal.serve import Service
+    except ModuleNotFoundError as error:
+        if error.name and error.name.partition(".")[0] in ("starlette", "uvicorn", "anyio"):
+            raise PlaceError(
+                f"the portal needs {error.name}, which is not installed",
+                cure="pip install 'zenturio[portal]'",
+            ) from error
+        raise
+    from zenturio.show.portal.state import Settings
+
+    settings = Settings(db, project_folder(), allow_run)
+    service = Service(settings, host, port, os.environ.pop(PASSWORD, ""), _used)
+    link = service.link()
+    typer.echo(f"portal of {settings.folder}\n{link}")
+    sys.stdout.flush()
+    if browser and sys.stdout.isatty():
+        with suppress(webbrowser.Error):
+            webbrowser.open(link)
+    service.run()
+
+
+def _used(link: str) -> None:
+    """A link was used up: the next one."""
+    if sys.stderr.isatty():
+        typer.echo(f"used; for another browser: {link}", err=True)
