@@ -1,16 +1,15 @@
-#!/usr/bin/env python3
-# Aligns a sequence with the structures of a data base, a number of them in each iteration: a stand-in
-# that takes the time, and does what the program of the paper does for its schedulers. The machines
-# are those of Table 5.1, as $GRID describes them: an iteration takes the longer the slower the
-# machine is, and the more it has to do otherwise.
+# Aligns a sequence with the structures of a data base, a number of them in each iteration: it takes
+# the time, and does what the program of the paper does for its schedulers. The machines are those
+# of Table 5.1, as $GRID describes them: an iteration takes the longer the slower the machine is,
+# and the more it has to do otherwise.
 #
-#ZEN$ PARAM job = { 0:4 }
-#ZEN$ PARAM iterations = { 40 }
-#ZEN$ PARAM exact = { 40 }
-#ZEN$ PARAM seconds = { 0.1 } UNIT "s"
-#ZEN$ RUN "python3 align.py {job} {iterations} {exact} {seconds}"
-#ZEN$ METRIC aligned FROM stdout REGEX "aligned (\d+)"
-#ZEN$ METRIC at FROM stdout REGEX "at (\w+)"
+# ZEN$ PARAM job = { 0:4 }
+# ZEN$ PARAM iterations = { 40 }
+# ZEN$ PARAM exact = { 40 }
+# ZEN$ PARAM seconds = { 0.1 } UNIT "s"
+# ZEN$ RUN "python3 align.py {job} {iterations} {exact} {seconds}"
+# ZEN$ METRIC aligned FROM stdout REGEX "aligned (\d+)"
+# ZEN$ METRIC at FROM stdout REGEX "at (\w+)"
 import json
 import os
 import sys
@@ -41,7 +40,7 @@ for number in range(found["next"], iterations):
     draft.write_text(json.dumps(found))
     draft.replace(state)
     taken = time.monotonic() - begun
-    with open(os.environ["ZEN_PROFILE"], "a") as profile:
+    with Path(os.environ["ZEN_PROFILE"]).open("a") as profile:
         line = {"iteration": number + 1, "seconds": round(taken, 4), "of": iterations}
         profile.write(json.dumps(line) + "\n")
 

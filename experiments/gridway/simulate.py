@@ -1,6 +1,8 @@
-"""Both experiments in simulated time: the decisions are those of the tool, the machines are numbers.
+"""Both experiments in simulated time: decisions are those of the tool, machines are numbers.
 
-    python simulate.py degradation|demands SECONDS > events.json
+    python simulate.py degradation|demands SECONDS [--stay] > events.json
+
+--stay: no contract is looked at, nothing moves.
 """
 
 import heapq
@@ -8,6 +10,7 @@ import json
 import sys
 import tomllib
 from itertools import count
+from pathlib import Path
 
 from zenturio.errors import Passage
 from zenturio.execute.hosts.choosing import Wants, best, worth_moving
@@ -18,7 +21,7 @@ STAGING = 0.015
 """Seconds to prepare a machine and to start there, as measured; to stop and leave takes as long."""
 HEARD = 0.1
 """Seconds after which a line of a profile is heard."""
-ITERATIONS, EXACT, OVERLOADED, LOAD = 40, 26, 16, 8.0
+ITERATIONS, EXACT, OVERLOADED, LOAD = 40, 26, 16, 4.0
 MB = 10**6
 
 
@@ -28,17 +31,17 @@ class Job:
     def __init__(self, name, wants):
         self.name, self.wants = name, wants
         self.done = self.attempt = 0
-        self.profile, self.machine, self.score = Profile(), None, 0.0
+        self.profile, self.machine, self.score = None, None, 0.0
         self.exact = False
 
 
 class Grid:
     """Machines, jobs, and a heap of what happens next."""
 
-    def __init__(self, which, seconds):
-        with open(f"{which}.toml", "rb") as file:
-            described = tomllib.load(file)
-        self.ways, self.phases, self.seconds = described["options"], which == "demands", seconds
+    def __init__(self, which, seconds, ways):
+        described = tomllib.loads(Path(f"{which}.toml").read_text())
+        self.ways = {**described["options"], **ways}
+        self.phases, self.seconds = which == "demands", seconds
         self.facts = {
             name: {**host, "memory": int(host["memory"].replace("GB", "000MB")[:-2]) * MB,
                    "name": name, "load": 0.0, "free": host["slots"]}
@@ -74,10 +77,13 @@ class Grid:
                 self.go(job, machines[at])
 
     def go(self, job, machine):
-        job.machine, job.profile, job.score = machine, Profile(), job.wants.score(machine)
+        job.machine, job.profile, job.score = machine, self.profile(), job.wants.score(machine)
         machine["free"] -= 1
         self.note("prolog", job)
         self.later(STAGING, job, self.start)
+
+    def profile(self):
+        return Profile(self.ways.get("breaches", 1))
 
     def start(self, job):
         self.note("started", job)
@@ -117,9 +123,7 @@ class Grid:
 
     def gains(self, job, machine, gain):
         there = job.wants.score(machine)
-        return worth_moving(
-            job.profile, job.score, there, move=2 * STAGING, gain=gain, anew=False
-        )
+        return worth_moving(job.profile, job.score, there, move=2 * STAGING, gain=gain, anew=False)
 
     def leave(self, job, why):
         self.note("moving", job, why)
@@ -146,4 +150,5 @@ class Grid:
                 return
 
 
-print(json.dumps(Grid(sys.argv[1], float(sys.argv[2])).events, indent=1))
+stay = {"contract": 0.0, "gain": 0.0} if "--stay" in sys.argv else {}
+print(json.dumps(Grid(sys.argv[1], float(sys.argv[2]), stay).events, indent=1))

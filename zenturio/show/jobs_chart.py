@@ -61,7 +61,8 @@ def jobs(events: Sequence[Event], names: Mapping[str, str] = {}, title: str = ""
         raise NotFoundError("no job has run on hosts yet", cure="zen run ... --on hosts.toml")
     first = min(stay.start for stay in found)
     last = max(stay.end for stay in found)
-    rows = list(dict.fromkeys(stay.digest for stay in sorted(found, key=lambda s: s.start)))
+    known = {stay.digest for stay in found}
+    rows = [digest for digest in dict.fromkeys(e.digest for e in events) if digest in known]
     row = {digest: at for at, digest in enumerate(rows)}
     levels, level = levels_of([stay.host for stay in found])
     boxes = [
@@ -80,7 +81,7 @@ def jobs(events: Sequence[Event], names: Mapping[str, str] = {}, title: str = ""
     moves = sum(event.kind == "left" for event in events)
     return Scene(
         title or "Jobs on hosts",
-        f"{len(rows)} jobs, {moves} moves, {last - first:.3g} s; pale: staging and leaving",
+        f"{len(rows)} jobs, {moves} move{'' if moves == 1 else 's'}, {last - first:.3g} s; pale: staging and leaving",
         Axis("time", "s", ends=(0.0, last - first)),
         tuple(names.get(digest, digest[:8]) for digest in rows),
         "job",

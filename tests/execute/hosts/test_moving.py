@@ -103,8 +103,8 @@ def test_a_better_host_that_gets_free_draws_a_job_that_gains(hosts, loop, tmp_pa
     assert [e.why for e in place.events.seen if e.kind == "moving"] == ["one is better"]
 
 
-def test_a_job_that_is_nearly_done_stays_where_it_is(hosts, loop, tmp_path):
-    place = hosts({"gain": 0.1, **RESTART}, one={"speed": 10.0}, two={})
+def test_a_job_that_gains_less_than_is_asked_for_stays(hosts, loop, tmp_path):
+    place = hosts({"gain": 0.95, **RESTART}, one={"speed": 10.0}, two={})
     first = place.submit(experiment(f"while test ! -e {tmp_path}/go; do sleep 0.02; done"))
     future = place.submit(loop(5, one=0.02, two=0.2))
     until(reached(loop, "two", 3))

@@ -105,10 +105,11 @@ class Agent:
         job = self._job
         if again:
             job.kill = lambda: self._desk.take_off(job)
-            self._desk.broker.put(job, first=True)
+            self._desk.broker.put(job)
             if job.stopped:
                 self._desk.take_off(job)
             return
+        self._desk.broker.stays(job)
         self._desk.broker.assign()  # before anybody is told: the host is not to wait for that
         if outcome is not None:
             self._note("ended" if outcome.status == "ok" else "failed", outcome.cause)
@@ -122,7 +123,7 @@ class Agent:
         journal, job = self._desk.journal, self._job
         job.host = self._host.name
         job.kill = job.stop
-        job.profile = Profile()
+        job.profile = Profile(max(self._ways.breaches, 1))
         job.news = SimpleQueue()  # what was said of an attempt before does not count
         known = journal.attempt(job.digest)
         if known is not None and known.host == self._host.name:
@@ -149,9 +150,11 @@ class Agent:
         try:
             if not adopted or not self._adopted(site):
                 self._note("prolog")
+                begun = time.monotonic()
                 self._stage(site, "prolog", lambda: stages.prolog(site))
                 self._stage(site, "wrapper", lambda: stages.wrapper(site))
                 self._note("started")
+                job.staging = time.monotonic() - begun
             self._arrived()
             self._watch(site)
             self._note("epilog")
@@ -328,9 +331,9 @@ class Agent:
             self._move(site, f"an iteration took {profile.now:.3g} s, not {profile.usual:.3g} s")
 
     def _improve(self, site: Site, name: str) -> None:
-        there = self._desk.broker.host(name)
-        if there is not None and self._job.moves < self._ways.migrations:
+        if self._job.moves < self._ways.migrations:
             self._move(site, f"{name} is better")
+        self._desk.broker.stays(self._job)
 
     def _demand(self, site: Site, text: str) -> None:
         """The program has said anew what it needs."""

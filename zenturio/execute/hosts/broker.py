@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from threading import RLock
 
 from zenturio.errors import ExpressionError, PlaceError
@@ -13,8 +15,6 @@ from zenturio.execute.hosts.machine import KNOWN, Ways
 
 _CHANGING = frozenset(("load", "free_memory", "disk", "free"))
 """What may be otherwise in a moment: a requirement of these is waited for."""
-_MOVE = 1.0
-"""Seconds that a move is thought to cost before one has been seen."""
 
 
 class Broker:
@@ -31,8 +31,10 @@ class Broker:
         self._hosts: dict[str, Host] = {}
         self._waiting: list[Job] = []
         self._running: dict[Job, Host] = {}
+        self._promised: dict[Job, Host] = {}
+        """Room that is kept for jobs which are to move there."""
         self._turn = RLock()
-        self._move = _MOVE
+        self._move: float | None = None
         self._closed = False
 
     @property
@@ -70,11 +72,12 @@ class Broker:
         except ExpressionError as error:
             return error
 
-    def put(self, job: Job, *, first: bool = False) -> None:
-        """*job* waits from now on."""
+    def put(self, job: Job) -> None:
+        """*job* waits from now on, behind those that came before it."""
         with self._turn:
+            self.stays(job)  # it may go where room was kept, or where it is better by now
             if job not in self._waiting:
-                self._waiting.insert(0 if first else len(self._waiting), job)
+                insort(self._waiting, job, key=lambda each: each.number)
         self.assign()
 
     def adopt(self, job: Job, host: Host) -> None:
@@ -87,6 +90,13 @@ class Broker:
         """*job* is not at its host any more."""
         with self._turn:
             host = self._running.pop(job, None)
+            if host is not None:
+                host.take(-job.cpus, -job.memory)
+
+    def stays(self, job: Job) -> None:
+        """*job* does not move: what was kept for it is free again."""
+        with self._turn:
+            host = self._promised.pop(job, None)
             if host is not None:
                 host.take(-job.cpus, -job.memory)
 
@@ -117,7 +127,7 @@ class Broker:
         """Where *job*, which breaks its contract, is better off now."""
         with self._turn:
             found = self._best(job, without=host)
-            return found if found and self._gains(job, host, found, gain=0.0) else None
+            return found if found and self._gains(job, found, gain=0.0) else None
 
     def others(self, job: Job, host: Host) -> bool:
         """Whether any other host would do, room or not."""
@@ -129,8 +139,8 @@ class Broker:
         return best(job.wants, [host.values()], self._names()) is not None
 
     def moved(self, seconds: float) -> None:
-        """A move cost so much: the next one will do so too."""
-        self._move = 0.5 * self._move + 0.5 * seconds
+        """A move cost so many seconds: the next one will do so too."""
+        self._move = seconds if self._move is None else 0.5 * (self._move + seconds)
 
     def close(self) -> tuple[list[Job], list[Job]]:
         """Gives out nothing more; who waits in vain, and who runs."""
@@ -172,14 +182,16 @@ class Broker:
     def _take(self, job: Job, host: Host) -> None:
         self._running[job] = host
         host.take(job.cpus, job.memory)
+        with suppress(ExpressionError):
+            job.score = job.wants.score(host.values(), self._names())
 
-    def _gains(self, job: Job, here: Host, there: Host, gain: float) -> bool:
+    def _gains(self, job: Job, there: Host, gain: float) -> bool:
         names = self._names()
         return worth_moving(
             job.profile,
-            job.wants.score(here.values(), names),
+            job.score,
             job.wants.score(there.values(), names),
-            move=self._move,
+            move=2 * job.staging if self._move is None else self._move,
             gain=gain,
             anew=not self._ways.restart,
         )
@@ -190,12 +202,13 @@ class Broker:
             return
         with self._turn:
             for job, here in list(self._running.items()):
-                if job.moves >= self._ways.migrations or not here.up:
+                if job.moves >= self._ways.migrations or not here.up or job in self._promised:
                     continue
                 there = self._best(job, without=here)
-                if there is not None and self._gains(job, here, there, self._ways.gain):
+                if there is not None and self._gains(job, there, self._ways.gain):
+                    self._promised[job] = there
+                    there.take(job.cpus, job.memory)
                     job.hear("better", {"host": there.name})
-                    return
 
     def _names(self) -> set[str]:
         return {*KNOWN, *(name for host in self._hosts.values() for name in host.facts)}

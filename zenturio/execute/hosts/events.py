@@ -15,8 +15,8 @@ from zenturio.errors import NotFoundError
 
 FILE = "events.jsonl"
 Kind = Literal[
-    "submitted", "prolog", "started", "adopted", "progress", "moving", "left", "epilog", "ended", "failed",
-    "dropped", "attached", "requires", "retry", "up", "down",
+    "submitted", "prolog", "started", "adopted", "progress", "moving", "left", "epilog", "ended",
+    "failed", "dropped", "attached", "requires", "retry", "up", "down",
 ]  # fmt: skip
 
 

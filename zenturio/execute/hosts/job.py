@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import count
 from queue import SimpleQueue
 from typing import Any
 
@@ -10,6 +11,8 @@ from zenturio.execute.hosts.choosing import Wants
 from zenturio.execute.hosts.profile import Profile
 from zenturio.execute.task import Task
 from zenturio.experiment import Experiment
+
+_NUMBERS = count()
 
 
 class Job(Task):
@@ -26,6 +29,12 @@ class Job(Task):
         self.began = time.time()
         self.host = ""
         """Where it is, or was last."""
+        self.number = next(_NUMBERS)
+        """The order in which jobs came."""
+        self.staging = 0.0
+        """Seconds that it took to start it, the last time."""
+        self.score = 0.0
+        """The rank of that host when it went there: what is usual there was measured under it."""
         self._avoided: dict[str, float] = {}
         self.left_at = 0.0
         """Since when it is on its way to another host; 0 where it is not."""

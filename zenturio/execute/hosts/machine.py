@@ -65,6 +65,8 @@ class Ways:
     """What follows when no retries are left: another host, or the end of the study."""
     contract: float = 0.0
     """An iteration longer by this part than those before breaks the contract; 0: none does."""
+    breaches: int = 1
+    """So many iterations in a row break it: where one that is slow may be an accident, 2."""
     gain: float = 0.0
     """A job moves to a better host that ends it earlier by this part of what is left; 0: never."""
     migrations: int = 5

@@ -21,6 +21,8 @@ _USUAL = 3
 class Profile:
     """The iterations of one attempt."""
 
+    breaches: int = 1
+    """So many iterations in a row tell how fast it is now: one alone may be an accident."""
     seconds: list[float] = field(default_factory=list)
     iteration: int = 0
     of: int | None = None
@@ -48,13 +50,13 @@ class Profile:
     @property
     def usual(self) -> float | None:
         """What an iteration takes here as long as nothing disturbs it."""
-        before = self.seconds[:-1]
+        before = self.seconds[: -self.breaches]
         return median(before[:_USUAL]) if before else None
 
     @property
     def now(self) -> float | None:
-        """What the last iteration took."""
-        return self.seconds[-1] if self.seconds else None
+        """What each of the last iterations took at least."""
+        return min(self.seconds[-self.breaches :], default=None)
 
     @property
     def left(self) -> int | None:
@@ -62,7 +64,7 @@ class Profile:
         return None if self.of is None else max(self.of - self.iteration, 0)
 
     def broken(self, contract: float) -> bool:
-        """Whether the last iteration took longer by more than that part than is usual."""
+        """Whether the last iterations took longer by more than that part than is usual."""
         usual, now = self.usual, self.now
         return (
             bool(contract)
