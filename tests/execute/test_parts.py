@@ -3,6 +3,8 @@
 import os
 import shlex
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import pytest
 from hypothesis import given, settings
@@ -11,11 +13,13 @@ from hypothesis import strategies as st
 from zenturio.annotate.commands import fill_command
 from zenturio.execute import streams, tree
 from zenturio.execute.cpus import Cpus
+from zenturio.execute.filing import Inputs
 from zenturio.execute.outputs import found
 from zenturio.execute.streams import Stream
 from zenturio.execute.verdict import ended, verdict
 from zenturio.execute.words import words
-from zenturio.experiment import Step
+from zenturio.experiment import Filed, Step
+from zenturio.experiment.identity import content_digest
 
 # Words
 
@@ -245,3 +249,21 @@ def test_descendants_are_found_in_their_order():
         assert one.pid in tree.below(os.getpid())
         tree.kill(lambda: [one.pid])
     assert tree.below(one.pid) == []
+
+
+def test_a_copy_that_others_may_read_already_is_not_replaced(tmp_path):
+    original = tmp_path / "large"
+    original.write_bytes(b"x" * 3_000_000)
+    filed = Filed("in/large", 0o644, None, original, content_digest(original.read_bytes()).hex())
+    many = [Inputs(tmp_path / "inputs") for _ in range(4)]  # as many processes have them
+    barrier = Barrier(16)
+
+    def share(number):
+        barrier.wait()
+        return many[number % 4].shared(filed)
+
+    with ThreadPoolExecutor(16) as pool:
+        copies = list(pool.map(share, range(16)))
+    assert len(set(copies)) == 1
+    assert not any(each.changed() for each in copies)
+    assert [path.name for path in (tmp_path / "inputs").iterdir()] == [filed.digest]

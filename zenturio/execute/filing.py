@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
 from zenturio.errors import PlaceError, SafetyError
 from zenturio.experiment import Filed
@@ -118,22 +119,25 @@ class Inputs:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._known: dict[str, Shared] = {}
+        self._turn = Lock()
 
     def shared(self, filed: Filed) -> Shared:
         """The copy of the file's original, made where there is none."""
-        known = self._known.get(filed.digest)
-        if known is None:
-            assert filed.original is not None
-            path = self._folder / (filed.digest + ("x" if filed.mode & 0o111 else ""))
-            if not path.exists():
-                self._copy(filed, filed.original, path)
-            known = self._known[filed.digest] = Shared.of(path)
-        return known
+        with self._turn:
+            known = self._known.get(filed.digest)
+            if known is None:
+                assert filed.original is not None
+                path = self._folder / (filed.digest + ("x" if filed.mode & 0o111 else ""))
+                if not path.exists():
+                    self._copy(filed, filed.original, path)
+                known = self._known[filed.digest] = Shared.of(path)
+            return known
 
     def forget(self, shared: Shared) -> None:
         """Takes away a copy that was changed; the next experiment makes it again."""
-        shared.path.unlink(missing_ok=True)
-        self._known = {k: known for k, known in self._known.items() if known != shared}
+        with self._turn:
+            shared.path.unlink(missing_ok=True)
+            self._known = {k: known for k, known in self._known.items() if known != shared}
 
     def _copy(self, filed: Filed, original: Path, path: Path) -> None:
         content = original.read_bytes()
@@ -147,7 +151,19 @@ class Inputs:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
         os.chmod(draft, 0o555 if filed.mode & 0o111 else 0o444)  # noqa: PTH101
+        _keep_first(draft, path)
+
+
+def _keep_first(draft: str, path: Path) -> None:
+    """Lets *draft* be *path*, unless another process had one there first: that may be in use."""
+    try:
+        os.link(draft, path)  # a rename would replace what is there
+    except FileExistsError:
+        pass
+    except OSError:  # a file system without links
         os.replace(draft, path)  # noqa: PTH105
+        return
+    os.unlink(draft)  # noqa: PTH108
 
 
 class Folder:
