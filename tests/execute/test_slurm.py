@@ -127,7 +127,7 @@ def test_arrays_are_as_long_as_the_cluster_takes(opened, slurm):
 
 def test_what_slurm_refuses_fails_in_its_words(opened):
     place = opened(partition="nowhere")
-    with pytest.raises(PlaceError, match="sbatch: .*invalid partition specified: nowhere"):
+    with pytest.raises(PlaceError, match=r"sbatch: .*invalid partition specified: nowhere"):
         outcome(place, experiment("true"))
 
 
@@ -206,7 +206,7 @@ def test_a_worker_that_cannot_start_is_tried_three_times_and_told(opened):
     what = experiment("true")
     assert outcome(place, what).status == "cancelled"
     assert outcome(place, what).status == "cancelled"
-    with pytest.raises(PlaceError, match="FAILED, for the 3rd time; it said: .*/no/such/python"):
+    with pytest.raises(PlaceError, match=r"FAILED, for the 3rd time; it said: .*/no/such/python"):
         outcome(place, what)
 
 

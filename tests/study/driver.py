@@ -1,6 +1,6 @@
 """Drives the study of the current folder, as a process of its own: python driver.py URL [words].
 
-Words: ``join``, ``lease=SECONDS``, ``jobs=N``, ``keep=WHICH``. Says ``planned`` before the first experiment, and
+Words: ``join``, ``lease=SECONDS``, ``jobs=N``, ``keep=WHICH``, ``on=PLACE``. Says ``planned`` before the first experiment, and
 after each commit how many are ok.
 """
 
@@ -26,7 +26,11 @@ def main(url: str, *words: str) -> int:
             application,
             choose(application.space),
             db=url,
-            here=Here(int(options.get("jobs", 2)), options.get("keep", "never")),
+            here=Here(
+                int(options.get("jobs", 2)),
+                options.get("keep", "never"),
+                place=options.get("on", "local"),
+            ),
             join="join" in words,
             settings=Settings(lease=float(options.get("lease", 60))),
             planned=lambda _plan: print("planned", flush=True),

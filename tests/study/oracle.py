@@ -52,6 +52,7 @@ class Study:
     count: int
     repeats: int = 1
     work: str = ""
+    place: str = "local"
 
     @property
     def experiments(self) -> int:
@@ -68,11 +69,12 @@ class Study:
 
     def start(self, *words: str, **environment: str) -> subprocess.Popen:
         """A driver; see driver.py."""
-        return self._start([str(DRIVER), self.url, *words], environment)
+        return self._start([str(DRIVER), self.url, f"on={self.place}", *words], environment)
 
     def zen(self, *words: str, **environment: str) -> subprocess.Popen:
         """``zen run`` as a user has it."""
-        return self._start(["-c", ZEN, "run", "study.sh", "--db", self.url, *words], environment)
+        command = ["-c", ZEN, "run", "study.sh", "--db", self.url, "--on", self.place]
+        return self._start([*command, *words], environment)
 
     def limited(self, files: int) -> subprocess.Popen:
         """A driver that may have so many files open."""
@@ -108,7 +110,7 @@ class Study:
             application = scan(["study.sh"])
             points = choose(application.space)
             return run_here(
-                application, points, db=self.url, here=Here(2, "never"), join=join,
+                application, points, db=self.url, here=Here(2, "never", place=self.place), join=join,
                 settings=Settings(),
             )  # fmt: skip
 

@@ -20,7 +20,11 @@ DECLARED = {
     for name in re.findall(r'\bFailpoint\("([\w.]+)"\)', path.read_text("utf-8"))
 }
 """Every failpoint of the code, and its module."""
-ELSEWHERE = {"record.migrated": "a run does not migrate; tests/record/test_kills.py does"}
+ELSEWHERE = {
+    "record.migrated": "a run does not migrate; tests/record/test_kills.py does",
+    "slurm.submitting": "a run on this machine has no queue; test_slurm.py does",
+    "slurm.submitted": "the same",
+}
 ONCE = {
     "study.opened", "study.leased", "study.added", "study.set_aside", "study.driven", "study.left",
     "record.created",

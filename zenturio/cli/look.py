@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from zenturio.cli import output
+from zenturio.cli import again, output
 from zenturio.cli.experiment import (
     difference_facts,
     facts_of,
@@ -61,7 +61,7 @@ def status(
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Say where studies stand: what ran, what failed, who drives.
+    """Say where studies stand: what ran, what failed, who drives, what is where in a queue.
 
     Example: zen status matmul
     """
@@ -169,11 +169,21 @@ def _standing_line(standing: "Standing") -> str:
     if standing.planned > standing.total:
         parts.append(f"{standing.planned - standing.total:,} not begun")
     line = f"{standing.study}: {', '.join(parts)}"
+    if standing.stages:
+        stages = ", ".join(f"{count:,} {stage}" for stage, count in _ordered(standing))
+        line += f"\n  at {standing.place}: {stages}"
     for driver in standing.drivers:
         line += f"\n  driven by process {driver.pid} on {driver.host} since {moment(driver.since)}"
     if standing.left and not standing.drivers:
-        line += "\n  nobody drives it: the same zen run goes on"
+        known = again.command("attach", standing.study) if standing.place else "the same zen run"
+        line += f"\n  nobody drives it: {known} goes on"
     return line
+
+
+def _ordered(standing: "Standing") -> list[tuple[str, int]]:
+    """How many of its experiments are how far at its place; those that are over came last."""
+    order = ("running", "queued", "ended")
+    return sorted(standing.stages.items(), key=lambda item: order.index(item[0]))
 
 
 def _standing_facts(standing: "Standing") -> dict[str, Any]:
@@ -183,6 +193,8 @@ def _standing_facts(standing: "Standing") -> dict[str, Any]:
         "experiments": standing.total,
         **{str(state): count for state, count in standing.counts.items()},
         "created": iso(standing.created),
+        "place": standing.place,
+        "stages": dict(_ordered(standing)),
         "drivers": [
             {"host": d.host, "pid": d.pid, "since": iso(d.since)} for d in standing.drivers
         ],

@@ -8,6 +8,7 @@ import typer
 
 from zenturio.cli import (
     answer,
+    drive,
     language,
     look,
     picture,
@@ -35,6 +36,7 @@ app = typer.Typer(
 )
 language.add_to(app)
 run.add_to(app)
+drive.add_to(app)
 serve.add_to(app)
 places.add_to(app)
 look.add_to(app)

@@ -1,5 +1,6 @@
 """The verb of verbs: run."""
 
+import os.path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -76,6 +77,7 @@ def run(
     ] = "",
     name: Annotated[str | None, typer.Option(help="The study's name, if not the file's.")] = None,
     dry_run: Annotated[bool, typer.Option(help="Say what would be run, and stop.")] = False,
+    same: Annotated[bool, typer.Option("--same", hidden=True)] = False,
     db: Database = None,
     json: Json = False,
 ) -> None:
@@ -103,6 +105,12 @@ def run(
     )
     from zenturio.study.request import read_hunt
 
+    remembered = {
+        "paths": [os.path.abspath(path) for path in paths], "jobs": jobs, "param": param,
+        "limit": limit, "sample": sample, "search": search, "budget": budget, "stop": stop,
+        "settings": settings, "objective": objective, "seed": seed, "only": only,
+        "fail_fast": fail_fast, "keep": keep, "pin": pin, "on": on, "batch": batch,
+    }  # fmt: skip
     ways = {"batch": batch} if batch else {}
     here = Here(jobs, choose_keep(keep), pin, choose_place(on, ways), ways)
     wanted = choose_only(only)
@@ -134,6 +142,8 @@ def run(
             settings=Settings(fail_fast),
             hunt=hunt,
             wanted=goals,
+            remembered=remembered,
+            same=same,
             planned=lambda plan: None if json else typer.echo(_plan(plan)),
             listener=live,
         )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from zenturio.experiment import Experiment, Outcome
 
@@ -44,3 +45,22 @@ class Talking(Executor, Protocol):
 
     remarks: deque[str]
     """Each once; whoever shows them takes them off."""
+
+
+Stage = Literal["queued", "running", "ended"]
+"""How far an experiment is whose outcome is not recorded."""
+
+
+class Left(Protocol):
+    """What drivers have at a place, living and dead, seen from outside.
+
+    The class of a place that has such a thing answers it from ``left(folder, options)``.
+    """
+
+    def stages(self) -> Mapping[str, Stage]:
+        """How far each experiment is there, by digest."""
+        ...
+
+    def cancel(self, digests: Collection[str]) -> int:
+        """Ends those of *digests* whose drivers are dead; how many there were."""
+        ...

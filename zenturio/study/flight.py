@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import replace
 from queue import Empty, SimpleQueue
-from time import monotonic
+from time import monotonic, time
 
 from zenturio.errors import PlaceError
 from zenturio.execute import Executor
@@ -27,6 +27,7 @@ class Flight:
         self._lasting = executor if isinstance(executor, Lasting) else None
         self._talking = executor if isinstance(executor, Talking) else None
         self._away: dict[str, Future[Outcome]] = {}
+        self._unwanted: set[str] = set()
         self._back: SimpleQueue[tuple[Ready, Future[Outcome]] | None] = SimpleQueue()
 
     def __len__(self) -> int:
@@ -64,6 +65,15 @@ class Flight:
             if not future.running():
                 future.cancel()
 
+    def drop(self, digest: str) -> bool:
+        """Cancels an experiment for good: that is its outcome. False if the place has it not."""
+        future = self._away.get(digest)
+        if future is None:
+            return False
+        self._unwanted.add(digest)
+        future.cancel()
+        return True
+
     def kill(self, patience: float) -> Iterator[tuple[Ready, Outcome | None]]:
         """Kills what runs; what ended all the same, until all is back or *patience* is over."""
         for future in list(self._away.values()):
@@ -86,17 +96,33 @@ class Flight:
         return tuple(said.popleft() for _ in range(len(said))) if said else ()
 
     def _landed(self, ready: Ready, future: Future[Outcome]) -> tuple[Ready, Outcome | None]:
-        self._away.pop(ready.experiment.digest, None)
+        digest = ready.experiment.digest
+        self._away.pop(digest, None)
+        unwanted = digest in self._unwanted
+        self._unwanted.discard(digest)
         if future.cancelled():
-            return ready, None
+            return ready, _cancelled(ready) if unwanted else None
         try:
             outcome = future.result()
         except OSError as error:
             reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
             raise PlaceError(f"experiment {ready.experiment.digest[:12]}: {reason}") from error
         ENDED()
-        if outcome.status == "cancelled":
+        if outcome.status == "cancelled" and not unwanted:
             return ready, None
         if outcome.attempt != ready.attempt:
             outcome = replace(outcome, attempt=ready.attempt)
         return ready, outcome
+
+
+def _cancelled(ready: Ready) -> Outcome:
+    """Of one that had not begun."""
+    now = time()
+    return Outcome(
+        ready.experiment.digest,
+        "cancelled",
+        "cancelled",
+        attempt=ready.attempt,
+        started=now,
+        ended=now,
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import get_args
+from typing import Any, get_args
 
 from zenturio.annotate import Application, Goal
 from zenturio.errors import InputError, NotFoundError, did_you_mean
@@ -19,6 +19,7 @@ from zenturio.study.run import PLAIN, Settings
 from zenturio.study.session import Session
 from zenturio.study.source import Hunt
 from zenturio.study.supply import Only
+from zenturio.study.wishes import Wishes
 
 
 @dataclass(frozen=True)
@@ -49,22 +50,29 @@ def run_here(
     settings: Settings = PLAIN,
     hunt: Hunt | None = None,
     wanted: tuple[Goal, ...] = (),
+    remembered: Mapping[str, Any] = {},
+    same: bool = False,
     planned: Callable[[Plan], None] = lambda _plan: None,
     listener: Callable[[Progress], None] = lambda _progress: None,
 ) -> Summary:
     """Run *points* of *application* on this machine, and remember them in *db*.
 
     With *hunt* those points are run that a search asks for; *wanted* are its goals, if they are
-    not the application's.
+    not the application's. What is *remembered* is kept with the study, for whoever goes on with
+    it; *same*: only if the program is the one that was run before.
     """
     with _opened(db) as repository:
-        session = Session(application, points, repository, name, only, join, settings, hunt, wanted)
+        session = Session(
+            application, points, repository, name, only, join, settings, hunt, wanted,
+            remembered=remembered, same=same,
+        )  # fmt: skip
         session.check()
         folder = project_folder() / FOLDER
         with open_place(
             here.place, folder, here.jobs, keep=here.keep, pin=here.pin, given=here.ways
         ) as executor:
-            return session.run(executor, planned, listener)
+            wishes = Wishes(folder)
+            return session.run(executor, planned, listener, lambda run: run.heed(wishes))
 
 
 def plan_here(

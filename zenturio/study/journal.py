@@ -100,7 +100,7 @@ class Journal:
             self._tried = []
 
     def _retries(self, ready: Ready, outcome: Outcome) -> bool:
-        if outcome.status == "ok":
+        if outcome.status in ("ok", "cancelled"):
             return False
         allowed = self._retry
         if allowed is None:

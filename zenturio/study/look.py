@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from zenturio.errors import InputError, NotFoundError
 from zenturio.experiment import Artifact, Measure, Missing, Series
 from zenturio.record import Attempt, Definition, Lease, Record, Repository, State, Study
 from zenturio.record.open import FOLDER, open_repository, project_folder
+from zenturio.study.remembered import left_at, place_of
+from zenturio.study.stop import has_gone
 
 if TYPE_CHECKING:
+    from zenturio.execute.executor import Stage
     from zenturio.expression import Value
 
 
@@ -38,6 +42,11 @@ class Standing:
     planned: int
     """Experiments of all its points, as far as that was known when it was run last."""
     drivers: tuple[Lease, ...]
+    """Those that are not certainly dead."""
+    place: str = ""
+    """Where it was run last, if that is known."""
+    stages: Mapping[Stage, int] = field(default_factory=dict)
+    """How far those of its experiments are that the place has, where they outlive their driver."""
 
     @property
     def total(self) -> int:
@@ -83,13 +92,28 @@ def standings(db: str | None) -> list[Standing]:
 
 def _standing(repository: Repository, study: Study) -> Standing:
     notes = repository.definition(study.name).notes
+    counts = repository.counts(study.name)
     return Standing(
         study.name,
         study.created,
-        repository.counts(study.name),
+        counts,
         int(notes.get("experiments", 0)),
-        repository.drivers(study.name),
+        tuple(each for each in repository.drivers(study.name) if not has_gone(each)),
+        place_of(notes),
+        _stages(repository, study.name, notes) if counts["running"] + counts["waiting"] else {},
     )
+
+
+def _stages(repository: Repository, study: str, notes: Mapping[str, Any]) -> dict[Stage, int]:
+    """How far the experiments of *study* are that its place still has."""
+    left = left_at(notes, project_folder() / FOLDER)
+    stages = left.stages() if left is not None else {}
+    found: Counter[Stage] = Counter()
+    if stages:
+        for record in repository.records(study, states=("waiting", "running")):
+            if record.digest in stages:
+                found[stages[record.digest]] += 1
+    return dict(found)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from zenturio.study.signals import stopping
 from zenturio.study.source import Source
 from zenturio.study.supply import BATCH, Only, Ready, Supply
 from zenturio.study.tally import Tally
+from zenturio.study.wishes import Wishes
 
 AHEAD = 0.25
 """Seconds of work that are claimed ahead: enough for the place never to wait."""
@@ -27,6 +28,8 @@ ELSEWHERE = 1.0
 """Seconds between two looks at what other drivers hold."""
 QUIET = 5.0
 """Seconds for which a repository that failed is left alone while experiments still run."""
+HEED = 1.0
+"""Seconds between two looks at what others wish."""
 KILLING = 10.0
 """Seconds within which what was killed is back, at the most: more than any place's grace."""
 
@@ -85,6 +88,8 @@ class Run:
         self._stops = 0
         self._failed_fast = False
         self._next_look = 0.0
+        self._wishes: Wishes | None = None
+        self._next_wish = 0.0
         self._quiet = 0.0
 
     def look_ahead(self) -> tuple[int, int]:
@@ -111,9 +116,14 @@ class Run:
         self._stops += 1
         self._flight.wake()
 
+    def heed(self, wishes: Wishes) -> None:
+        """From now on, cancel what these say."""
+        self._wishes = wishes
+
     def _loop(self) -> None:
         while True:
             self._heart.check()
+            self._obey()
             if self._stops > 1:
                 raise Interrupted(f"study {self._study} was stopped; what ran was killed")
             more = False
@@ -129,6 +139,14 @@ class Run:
                 return
             self._hear(0.0 if more else WAIT if self._journal else ELSEWHERE)
             self._tell()
+
+    def _obey(self) -> None:
+        if self._wishes is None or monotonic() < self._next_wish:
+            return
+        self._next_wish = monotonic() + HEED
+        for digest in self._wishes.unwanted():
+            if self._flight.drop(digest):
+                self._wishes.take_back(digest)
 
     def _advance(self) -> bool:
         """Commit, and give the place what it has room for; whether more can be done at once."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import Any
 
 from zenturio.annotate import Application, Goal
 from zenturio.errors import InputError, RecordError
@@ -17,6 +18,7 @@ from zenturio.record.driver import Driver
 from zenturio.study.choose import Chosen
 from zenturio.study.define import Archived, define, foresee_version, open_version
 from zenturio.study.progress import Plan, Progress, Summary
+from zenturio.study.remembered import RUN
 from zenturio.study.run import Run, Settings
 from zenturio.study.source import Hunt, Searching, Source, Walk
 from zenturio.study.supply import BATCH, Only
@@ -42,6 +44,11 @@ class Session:
     """How points are searched for; all of *points*, if they are not."""
     wanted: tuple[Goal, ...] = ()
     """Goals that are given instead of the application's."""
+
+    remembered: Mapping[str, Any] = field(default_factory=dict)
+    """What it takes to go on from the study's name alone; anything JSON."""
+    same: bool = False
+    """Whether it must be the program that was run before: else it is an error."""
 
     @property
     def goals(self) -> tuple[Goal, ...]:
@@ -100,7 +107,7 @@ class Session:
         """
         self.check()
         generator = Generator(self.application)
-        definition = define(self.application, self.experiments, generator.program)
+        definition = self._definition(generator)
         archived = open_version(self.repository, self.study, definition)
         OPENED()
         with self._lease() as lease:
@@ -122,6 +129,16 @@ class Session:
             summary = run.drive()
             DRIVEN()
             return self._concluded(summary, source, definition)
+
+    def _definition(self, generator: Generator) -> Definition:
+        found = define(self.application, self.experiments, generator.program)
+        other = foresee_version(self.repository, self.study, found.notes) if self.same else None
+        if other is not None:
+            raise InputError(
+                f"the program of {self.study} is another one by now: {', '.join(other.changes)}",
+                cure="take the change back, or begin anew: zen run",
+            )
+        return replace(found, notes={**found.notes, RUN: dict(self.remembered)})
 
     def _concluded(self, summary: Summary, source: Source, definition: Definition) -> Summary:
         """What a search came to; one that ended before its budget leaves nothing to be begun."""

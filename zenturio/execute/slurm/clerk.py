@@ -177,9 +177,8 @@ class Clerk:
             ticket.held = None
             ticket.session.outcome(ticket.digest).unlink(missing_ok=True)
         if job.stuck:
-            self._remark(
-                f"Slurm lets jobs wait that may never run: {job.reason} (see squeue, job {job.array})"
-            )
+            words = "Slurm lets jobs wait that may never run"
+            self._remark(f"{words}: {job.reason} (squeue tells more of job {job.array})")
 
     def _has_ended(self, ticket: Ticket, job: Job | None) -> None:
         if ticket.stopped:

@@ -16,6 +16,7 @@ from zenturio.execute.slurm import options as choice
 from zenturio.execute.slurm.clerk import Clerk
 from zenturio.execute.slurm.desk import Desk
 from zenturio.execute.slurm.fates import cancelled, doubtful
+from zenturio.execute.slurm.left import Left
 from zenturio.execute.slurm.queue import Queue, UnansweredError
 from zenturio.execute.slurm.reader import Reader
 from zenturio.execute.slurm.script import Demand, Paths, script
@@ -126,6 +127,21 @@ class Slurm:
     ) -> None:
         self.close()
 
+    @staticmethod
+    def left(folder: Path, options: choice.Options) -> Left:
+        """What drivers have there."""
+        return Left(_place(folder, options), options)
+
+    @staticmethod
+    def script(folder: Path, options: choice.Options) -> str:
+        """What a job would be."""
+        return _script(Demand(), 1, folder, options)
+
+    @staticmethod
+    def preview(experiment: Experiment, count: int, folder: Path, options: choice.Options) -> str:
+        """The script with which *count* experiments like this one would be submitted."""
+        return _script(Demand.of(experiment), count, folder, options)
+
     def check(self) -> Iterator[str]:
         """What is wrong with the cluster, in words; a probe tells the rest."""
         try:
@@ -208,14 +224,9 @@ class Slurm:
             self.remarks.append(words)
 
 
-def preview(
-    experiment: Experiment, folder: Path, keep: Keep, count: int, options: choice.Options
-) -> str:
-    """The script that *count* experiments like this one would be submitted with."""
-    session = _place(folder, options) / "session-N"
-    paths = _paths(folder, options, session, keep)
-    many = min(count, options.array)
-    return script("zen-NAME", many, Demand.of(experiment), options, paths)
+def _script(demand: Demand, count: int, folder: Path, options: choice.Options) -> str:
+    paths = _paths(folder, options, _place(folder, options) / "session-N", "failed")
+    return script("zen-N", min(count, options.array), demand, options, paths)
 
 
 def _place(folder: Path, options: choice.Options) -> Path:

@@ -1,0 +1,81 @@
+"""What drivers have at a cluster, living and dead, seen from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+
+from zenturio.errors import PlaceError
+from zenturio.execute.executor import Stage
+from zenturio.execute.slurm.options import Options
+from zenturio.execute.slurm.queue import Queue, UnansweredError
+from zenturio.execute.slurm.session import Session
+
+BRIEFLY = 5.0
+"""Seconds that whoever only looks waits for Slurm."""
+
+
+class Left:
+    """The sessions below the folder of a place, and what the queue says of their jobs."""
+
+    def __init__(self, folder: Path, options: Options) -> None:
+        self._sessions = Session.all(folder)
+        self._patience = options.patience
+
+    def stages(self) -> dict[str, Stage]:
+        """How far each experiment is that is not recorded, by digest."""
+        found: dict[str, Stage] = {}
+        names = {name for session in self._sessions for name, _ in session.batches()}
+        shown = {}
+        if names:
+            with suppress(UnansweredError, PlaceError):  # then nobody knows what runs
+                shown = Queue(min(self._patience, BRIEFLY)).look(names)
+        for session in self._sessions:
+            tasks, ended = session.tasks(), set(session.ended())
+            for digest in session.digests():
+                jobs = shown.get(tasks[digest], []) if digest in tasks else []
+                if digest in ended:
+                    found[digest] = "ended"
+                elif any(job.begun for job in jobs):
+                    found[digest] = "running"
+                else:
+                    found.setdefault(digest, "queued")
+        return found
+
+    def cancel(self, digests: Collection[str]) -> int:
+        """Ends the jobs of those that dead drivers have there; how many experiments there were.
+
+        PlaceError where Slurm does not answer.
+        """
+        wanted, count = set(digests), 0
+        for session in self._sessions:
+            held = wanted & set(session.digests())
+            if not held or not session.take():
+                continue
+            try:
+                self._cancel(session, held)
+                count += len(held)
+            finally:
+                session.leave() if session.digests() else session.remove()
+        return count
+
+    def _cancel(self, session: Session, held: set[str]) -> None:
+        queue, tasks = Queue(self._patience), session.tasks()
+        names = {tasks[digest][0] for digest in held if digest in tasks}
+        for digest in held:
+            session.drop(digest)  # what has not begun does nothing from now on
+        try:
+            shown = queue.look(names) if names else {}
+            ours = {tasks[digest] for digest in held if digest in tasks}
+            queue.cancel(
+                f"{job.array}_{task[1]}"
+                for task, jobs in shown.items()
+                for job in jobs
+                if task in ours and not job.ended
+            )
+        except UnansweredError as error:
+            raise PlaceError(
+                f"{error}; what waits there does nothing any more, what runs goes on",
+                cure="try again later, or see scancel",
+            ) from error

@@ -1,0 +1,104 @@
+"""Ends what runs of a study: its drivers, wherever they are, and what dead ones left in queues."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from dataclasses import dataclass
+
+from zenturio.errors import PlaceError
+from zenturio.record import Lease, Repository
+from zenturio.record.driver import Driver
+from zenturio.record.open import FOLDER, project_folder
+from zenturio.study.remembered import left_at
+from zenturio.study.wishes import Wishes
+
+PATIENCE = 120.0
+"""Seconds that a driver may take to end what it has, at the most."""
+_LOOK = 0.1
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """What came of it."""
+
+    study: str
+    stopped: tuple[Lease, ...] = ()
+    """Drivers that were told, and have ended."""
+    told: tuple[Lease, ...] = ()
+    """Drivers elsewhere that will hear of it at their next heartbeat."""
+    jobs: int = 0
+    """Experiments that dead drivers had in a queue."""
+
+
+def stop_study(repository: Repository, study: str) -> Stopped:
+    """Has every driver of *study* end at once, and takes its jobs off the queue of its place."""
+    repository.study(study)
+    stopped, told = [], []
+    for lease in repository.drivers(study):
+        if _is_here(lease):
+            _end(repository, lease)
+            stopped.append(lease)
+        elif lease.host != socket.gethostname():
+            repository.leave(lease)
+            told.append(lease)
+    notes = repository.definition(study).notes
+    left = left_at(notes, project_folder() / FOLDER)
+    unsettled = repository.records(study, states=("waiting", "running")) if left else ()
+    jobs = left.cancel([record.digest for record in unsettled]) if left else 0
+    return Stopped(study, tuple(stopped), tuple(told), jobs)
+
+
+def stop_experiment(repository: Repository, study: str, digest: str) -> str:
+    """Cancels one experiment; its state then, ``waiting`` where no driver had it."""
+    if repository.row(study, digest).state != "running":
+        return repository.row(study, digest).state
+    if not any(not has_gone(lease) for lease in repository.drivers(study)):
+        left = left_at(repository.definition(study).notes, project_folder() / FOLDER)
+        if left is not None:
+            left.cancel([digest])
+        return "waiting"
+    wishes = Wishes(project_folder() / FOLDER)
+    wishes.ask(digest)
+    end = time.monotonic() + PATIENCE
+    while (state := repository.row(study, digest).state) in ("running", "waiting"):
+        if time.monotonic() > end:
+            wishes.take_back(digest)
+            raise PlaceError(
+                f"the driver of {study} did not cancel {digest[:12]} for {PATIENCE:g} s",
+                cure="does it run in this project? zen status tells where",
+            )
+        time.sleep(_LOOK)
+    wishes.take_back(digest)
+    return state
+
+
+def _is_here(lease: Lease) -> bool:
+    return lease.host == socket.gethostname() and not has_gone(lease)
+
+
+def has_gone(lease: Lease) -> bool:
+    """Whether the process of that driver has certainly ended."""
+    return Driver(lease.host, lease.pid, lease.born).gone()
+
+
+def _end(repository: Repository, lease: Lease) -> None:
+    """Has a driver of this host kill what it runs, give back its claims, and end."""
+    try:
+        os.kill(lease.pid, signal.SIGTERM)
+    except ProcessLookupError:
+        return
+    except PermissionError as error:
+        raise PlaceError(
+            f"process {lease.pid}, which drives {lease.study}, is somebody else's",
+            cure="ask them, or be them",
+        ) from error
+    end = time.monotonic() + PATIENCE
+    while not has_gone(lease) and any(
+        d.number == lease.number for d in repository.drivers(lease.study)
+    ):
+        if time.monotonic() > end:
+            raise PlaceError(f"process {lease.pid} does not end: it was told to by SIGTERM")
+        time.sleep(_LOOK)
