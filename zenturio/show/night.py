@@ -11,7 +11,7 @@ from zenturio.show import palette
 GROUND = "#161d24"
 INK = "#e6ebf0"
 GRID = "#2c3742"
-PALE = "#4b5865"
+PALE = "#6b7885"
 CONTRAST = 4.0
 """What a line has against the ground at least (WCAG asks for 3)."""
 

@@ -4,6 +4,7 @@ import gzip
 import io
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlencode
 
 import numpy as np
 from PIL import Image
@@ -12,6 +13,8 @@ from playwright.sync_api import sync_playwright
 AXE = gzip.decompress((Path(__file__).parent / "axe" / "axe.min.js.gz").read_bytes()).decode()
 SHOTS = Path(__file__).parents[3] / "test-output" / "portal"
 WIDE, SMALL = (1280, 900), (390, 800)
+HINTS = ("GPU stall", "willReadFrequently")
+"""Of warnings: how something that works would be faster."""
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 
@@ -35,6 +38,7 @@ class Person:
 
     def __init__(self, browser, served, *, dark=False, size=WIDE, javascript=True):
         self.served = served
+        self._scripts = javascript
         self._context = browser.new_context(
             viewport={"width": size[0], "height": size[1]},
             color_scheme="dark" if dark else "light",
@@ -52,12 +56,18 @@ class Person:
         self.page.goto(served.link())
 
     def _heard(self, message):
-        if message.type in ("error", "warning") and "GPU stall" not in message.text:
+        hint = any(word in message.text for word in HINTS)
+        if message.type in ("error", "warning") and not hint:
             self.wrong.append(f"console: {message.text}")
 
     def _asked(self, request):
         if not request.url.startswith((self.served.address + "/", "data:", "blob:")):
             self.wrong.append(f"request: {request.url}")
+
+    @staticmethod
+    def encoded(given):
+        """The part of an address behind its question mark."""
+        return urlencode(given)
 
     def close(self):
         self._context.close()
@@ -70,6 +80,8 @@ class Person:
 
     def settle(self):
         """Until charts are drawn and parts that come later have come."""
+        if not self._scripts:
+            return
         self.page.wait_for_function(
             "() => !document.querySelector('[aria-busy=true], .htmx-request')"
             " && [...document.querySelectorAll('[hx-trigger=load]')].length === 0"

@@ -1,8 +1,11 @@
 """A portal with studies that are worth a look."""
 
+import shutil
+
 import pytest
 
-from show.portal.filled import fill_project
+from needs import needs
+from show.portal.filled import EVIL, fill_project
 from show.portal.served import served
 from zenturio.show.portal.state import Settings
 
@@ -21,3 +24,55 @@ def portal(project):
     settings = Settings(db=str(project / ".zenturio" / "zenturio.db"), folder=project)
     with served(settings) as found:
         yield found
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """One Chromium for all tests."""
+    needs("chromium")
+    from show.portal.browsing import chromium
+
+    with chromium(shutil.which("chromium")) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def people(browser, portal):
+    """Makes people who are let in, each with a window; the same one for the same wishes."""
+    from show.portal.browsing import Person
+
+    known = {}
+
+    def person(**wishes):
+        key = tuple(wishes.items())
+        if key not in known:
+            known[key] = Person(browser, portal, **wishes)
+        known[key].wrong.clear()
+        return known[key]
+
+    yield person
+    for each in known.values():
+        each.close()
+
+
+@pytest.fixture
+def day(people):
+    """Somebody at a desk, by day."""
+    return people()
+
+
+@pytest.fixture
+def pocket(people):
+    """Somebody with a telephone, by night."""
+    return people(dark=True, size=(390, 800))
+
+
+@pytest.fixture
+def still(people):
+    """Somebody whose browser runs no scripts."""
+    return people(javascript=False)
+
+
+@pytest.fixture
+def evil():
+    return EVIL

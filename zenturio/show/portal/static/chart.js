@@ -4,7 +4,7 @@
   const form = document.getElementById("wishes");
   const place = document.getElementById("figures");
   const complaint = document.getElementById("complaint");
-  const config = { displaylogo: false, responsive: true, scrollZoom: false, modeBarButtonsToRemove: ["toImage", "lasso2d"] };
+  const config = { displaylogo: false, responsive: true, scrollZoom: false, modeBarButtonsToRemove: ["toImage", "lasso2d", "sendChartToCloud"] };
   const NARROW = 640;
 
   const kind = () => form.elements.kind.value;
@@ -100,8 +100,6 @@
       caption.append(title, note);
       const target = document.createElement("div");
       target.className = "plot";
-      target.setAttribute("role", "img");
-      target.setAttribute("aria-label", `${figure.title}. ${figure.note}`);
       holder.append(caption, target);
       return [holder, target, figure];
     });
@@ -164,7 +162,9 @@
 
   const changed = () => {
     fit();
-    history.pushState(null, "", address());
+    const target = address();
+    if (target === location.pathname + location.search) return;
+    history.pushState(null, "", target);
     draw();
     showRows();
   };
