@@ -1,4 +1,21 @@
-"""Home: every study and where it stands."""
+"""Home: every study and where it stands, while it stands and while it moves."""
+
+import json
+import threading
+import time
+
+import requests
+
+from show.portal.filled import enter
+from show.portal.served import served
+from zenturio.experiment.experiment import Experiment, Outcome, Recipe
+from zenturio.record import Definition, Driver, Field
+from zenturio.record.open import open_repository
+from zenturio.show.portal.state import Settings
+from zenturio.show.portal.watch import Watch, life_of
+from zenturio.study.look import Standing
+
+FIELDS = (Field("n", "int"),), (Field("wtime", "real", "s"),)
 
 
 def test_home_shows_every_study_and_where_it_stands(portal):
@@ -8,3 +25,149 @@ def test_home_shows_every_study_and_where_it_stands(portal):
     assert "<b>72</b> of 72" in page
     assert "nobody drives it, 28 are left" in page
     assert "it waits for nothing" in page
+
+
+def test_a_project_in_which_nothing_was_run_says_how_to_begin(tmp_path):
+    with served(Settings(str(tmp_path / "zenturio.db"), tmp_path)) as portal:
+        assert "Nothing was run here yet" in portal.page("/")
+        assert portal.get("/study?name=x").status_code == 404
+        assert portal.page("/sql")
+        assert not list(tmp_path.iterdir()), "looking creates nothing"
+
+
+def _experiments(count):
+    return [
+        Experiment(f"{n:032x}", n, 1, {"n": n}, (), (), {}, None, Recipe()) for n in range(count)
+    ]
+
+
+def test_a_study_at_work_is_followed_as_it_goes(tmp_path):
+    repository = open_repository(tmp_path / "zenturio.db")
+    repository.open("live", Definition(*FIELDS, notes={"experiments": 20}))
+    lease = repository.lease("live", Driver.here())
+    made = _experiments(20)
+    repository.add("live", made)
+    with served(Settings(str(tmp_path / "zenturio.db"), tmp_path)) as portal:
+        page = portal.page("/")
+        assert "running" in page
+        assert f"driven by process {lease.pid} on {lease.host}" in page
+        stream = portal.get("/live", stream=True)
+        assert stream.headers["Content-Type"].startswith("text/event-stream")
+        lines = (line for line in stream.iter_lines() if line.startswith(b"data:"))
+        first = json.loads(next(lines)[5:])
+        assert first["studies"] == ["live"]
+        assert "<b>0</b> of 20" in first["news"]["live"]
+        done = [Outcome(e.digest, "ok", "", {"wtime": 1.0}) for e in made[:8]]
+        repository.claim("live", lease.number, [e.digest for e in made[:10]])
+        repository.record("live", lease.number, done)
+        news = ""
+        for line in lines:
+            news = json.loads(line[5:])["news"].get("live", "")
+            if "<b>8</b> of 20" in news:
+                break
+        assert "<b>2</b> at work" in news
+        stream.close()
+        repository.leave(lease)
+        time.sleep(0.4)
+        assert "nobody drives it" in portal.page("/study", name="live")
+    repository.close()
+
+
+def test_a_driver_that_is_gone_is_said_to_be_gone(tmp_path):
+    repository = open_repository(tmp_path / "zenturio.db")
+    repository.open("lost", Definition(*FIELDS, notes={"experiments": 5}))
+    repository.add("lost", _experiments(5))
+    here = Driver.here()
+    lease = repository.lease("lost", Driver(here.host, 4_000_000, "a boot/1/9"), seconds=600)
+    (leased,) = repository.drivers("lost")
+    standing = Standing("lost", 0.0, repository.counts("lost"), 5, (leased,))
+    assert life_of(standing) == "silent"
+    elsewhere = repository.lease("lost", Driver("kofel", 7, "x"), join=True, seconds=600)
+    assert life_of(Standing("lost", 0.0, repository.counts("lost"), 5, (elsewhere,))) == "running"
+    silent = repository.lease("lost", Driver("kofel", 8, "y"), join=True, seconds=-60)
+    assert life_of(Standing("lost", 0.0, repository.counts("lost"), 5, (silent,))) == "silent"
+    assert lease.pid == 4_000_000
+    repository.close()
+
+
+def test_a_look_costs_the_same_however_many_look(tmp_path):
+    repository = open_repository(tmp_path / "zenturio.db")
+    for name in ("a", "b"):
+        enter(repository, name, Definition(*FIELDS), [({"n": 1}, {"wtime": 1.0}, {})])
+    calls = []
+
+    class Counting:
+        def __getattr__(self, name):
+            calls.append(name)
+            return getattr(repository, name)
+
+    watch = Watch(Counting)
+    first = watch.look()
+    assert [seen.name for seen in first] == ["a", "b"]
+    before = len(calls)
+    assert all(watch.look() == first for _ in range(50))
+    assert len(calls) == before
+    repository.close()
+
+
+def test_studies_come_and_go_while_somebody_looks(tmp_path):
+    repository = open_repository(tmp_path / "zenturio.db")
+    watch = Watch(lambda: repository)
+    assert watch.look() == ()
+    enter(repository, "a", Definition(*FIELDS), [({"n": 1}, {"wtime": 1.0}, {})])
+    time.sleep(0.35)
+    assert [seen.name for seen in watch.look()] == ["a"]
+    repository.delete("a")
+    time.sleep(0.35)
+    assert watch.look() == ()
+    repository.close()
+
+
+def test_fifty_tabs_neither_lock_nor_slow_who_records(tmp_path):
+    """Each tab hears the stream and turns pages; the run writes as if it were alone."""
+    place = tmp_path / "zenturio.db"
+    repository = open_repository(place)
+    repository.open("busy", Definition(*FIELDS, notes={"experiments": 3000}))
+    lease = repository.lease("busy", Driver.here())
+    made = _experiments(3000)
+
+    def drive(some):
+        longest = 0.0
+        for at in range(0, len(some), 50):
+            began = time.monotonic()
+            results = [(e, Outcome(e.digest, "ok", "", {"wtime": 1.0})) for e in some[at : at + 50]]
+            repository.enter("busy", lease.number, results)
+            longest = max(longest, time.monotonic() - began)
+            time.sleep(0.01)
+        return longest
+
+    drive(made[:1500])
+    with served(Settings(str(place), tmp_path)) as portal:
+        cookies = portal.known.cookies.get_dict()
+        over, heard = threading.Event(), []
+
+        def tab(number):
+            with requests.Session() as browser:
+                browser.cookies.update(cookies)
+                stream = browser.get(portal.address + "/live", stream=True, timeout=30)
+                events = stream.iter_lines()
+                while not over.is_set():
+                    line = next(events)
+                    heard.append(number) if line.startswith(b"data:") else None
+                    if number < 10:
+                        page = browser.get(portal.address + "/study?name=busy", timeout=30)
+                        assert page.status_code == 200
+                stream.close()
+
+        tabs = [threading.Thread(target=tab, args=(n,), daemon=True) for n in range(50)]
+        for each in tabs:
+            each.start()
+        while len(set(heard)) < 50:
+            time.sleep(0.02)
+        longest = drive(made[1500:])
+        over.set()
+        for each in tabs:
+            each.join(30)
+    assert longest < 5, "a write waits for no reader"
+    assert repository.counts("busy")["ok"] == 3000
+    repository.close()

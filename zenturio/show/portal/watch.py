@@ -6,8 +6,8 @@ import asyncio
 import socket
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Literal
@@ -97,7 +97,8 @@ class Watch:
         self._looked = -JUST
         self._newest: tuple[Seen, ...] = ()
         self._changed = asyncio.Event()
-        self.listeners = 0
+        self._wanted = asyncio.Event()
+        self._listeners = 0
         self.now: tuple[Seen, ...] = ()
         """The newest look."""
 
@@ -155,6 +156,16 @@ class Watch:
         known.seen = replace(known.seen, standing=standing, rate=rate, active=active, life=life)
         self._known[name] = known
 
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """While somebody listens, looks are frequent."""
+        self._listeners += 1
+        self._wanted.set()
+        try:
+            yield
+        finally:
+            self._listeners -= 1
+
     async def go_on(self, ask: Callable[[Look], Awaitable[tuple[Seen, ...]]]) -> None:
         """Look for ever; *ask* takes a look in a thread."""
         while True:
@@ -163,7 +174,12 @@ class Watch:
                 self.now = found
                 self._changed.set()
                 self._changed = asyncio.Event()
-            await asyncio.sleep(OFTEN if self.listeners else SELDOM)
+            if self._listeners:
+                await asyncio.sleep(OFTEN)
+            else:
+                self._wanted.clear()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._wanted.wait(), SELDOM)
 
     async def changed(self, patience: float) -> bool:
         """Wait until something is new; false if nothing was for so many seconds."""

@@ -35,9 +35,8 @@ async def live(request: Request) -> Response:
 
 async def _told(portal: Portal) -> AsyncIterator[str]:
     watch = portal.watch
-    watch.listeners += 1
-    try:
-        seen: Sequence[Seen] = ()
+    seen: Sequence[Seen] = ()
+    with watch.listening():
         while True:
             if watch.now != seen:
                 news = [each for each in watch.now if each not in seen]
@@ -46,5 +45,3 @@ async def _told(portal: Portal) -> AsyncIterator[str]:
                 yield f"data: {json.dumps({'studies': [s.name for s in seen], 'news': parts})}\n\n"
             elif not await watch.changed(QUIET):
                 yield ": still here\n\n"
-    finally:
-        watch.listeners -= 1

@@ -1,0 +1,166 @@
+"""One experiment, two side by side, and what somebody asks in SQL."""
+
+import html
+import re
+import time
+from hashlib import sha256
+
+import pytest
+
+from show.portal.filled import EVIL, enter
+from show.portal.served import served
+from zenturio.experiment.experiment import Artifact, Log
+from zenturio.record import Definition, Field
+from zenturio.record.open import open_repository
+from zenturio.show.portal.state import Settings
+
+
+def _digests(portal, study):
+    return [record.digest for record in portal.service.portal.repository.records(study)]
+
+
+def test_an_experiment_shows_all_that_is_known_of_it(portal):
+    page = portal.page(f"/experiment/{_digests(portal, 'hello')[0]}")
+    for text in ("letters", "wtime", "to stderr", "said.txt", "sh hello.sh {word}", "zenturio"):
+        assert text in page
+    files = portal.page(f"/experiment/{_digests(portal, 'hello')[0]}/files")
+    assert "hello.sh" in files
+    assert "count=1" in files
+    failed = portal.page(f"/experiment/{portal.failed('matmul')}")
+    assert "missing: no line matches gflops" in failed
+    assert "They cannot be shown" in portal.page(f"/experiment/{portal.failed('matmul')}/files")
+
+
+def test_a_few_digits_are_enough_and_none_are_said(portal):
+    digest = _digests(portal, "hello")[1]
+    assert digest in portal.page(f"/experiment/{digest[:10]}")
+    assert portal.get("/experiment/ffffffffffffffff").status_code == 404
+    assert portal.get("/experiment/xyz").status_code == 400
+    assert portal.get(f"/experiment/{digest}?study=matmul").status_code == 404
+    assert portal.get(f"/experiment/{digest}?attempt=x").status_code == 404
+
+
+def test_what_was_said_is_saved_to_the_byte_and_shown_without_loss(portal):
+    digest = portal.failed(EVIL)
+    answer = portal.get(f"/experiment/{digest}/log/stdout")
+    assert answer.content == f"{EVIL}\n\0\xff\x1b[31m".encode("latin-1")
+    assert answer.headers["Content-Type"] == "application/octet-stream"
+    assert "attachment" in answer.headers["Content-Disposition"]
+    assert b"not kept" in portal.get(f"/experiment/{digest}/log/stderr").content
+    page = portal.page(f"/experiment/{digest}")
+    assert r"\x00\xff\x1b[31m" in page
+    assert "bytes are not shown here" in page
+
+
+def test_a_file_that_was_left_is_served_by_its_number_while_it_is_the_same(tmp_path):
+    kept = tmp_path / "kept"
+    kept.write_bytes(b"it\0left this")
+    secret = tmp_path / "secret"
+    secret.write_text("not yours")
+    link = tmp_path / "link"
+    link.symlink_to(secret)
+    facts = [(kept, kept), (secret, kept), (link, secret), (tmp_path / "gone", kept)]
+    artifacts = tuple(
+        Artifact(f"a{n}", len(told.read_bytes()), sha256(told.read_bytes()).hexdigest(), lies)
+        for n, (lies, told) in enumerate(facts)
+    )
+    repository = open_repository(tmp_path / "zenturio.db")
+    definition = Definition((Field("n", "int"),), ())
+    (digest,) = enter(repository, "left", definition, [({"n": 1}, {}, {"artifacts": artifacts})])
+    repository.close()
+    with served(Settings(str(tmp_path / "zenturio.db"), tmp_path)) as portal:
+        good = portal.get(f"/experiment/{digest}/file/0")
+        assert good.content == b"it\0left this"
+        assert good.headers["Content-Type"] == "application/octet-stream"
+        codes = [portal.get(f"/experiment/{digest}/file/{n}").status_code for n in (1, 2, 3, 4)]
+        assert codes == [409, 404, 404, 404]
+        kept.write_bytes(b"it\0left that")
+        assert portal.get(f"/experiment/{digest}/file/0").status_code == 409
+
+
+def test_a_long_stream_is_shown_by_its_ends(portal, tmp_path):
+    repository = open_repository(tmp_path / "zenturio.db")
+    size = 90_000
+    log = Log(b"begin\n" + b"a" * 50_000, b"b" * 20_000 + b"\nend", size)
+    whole = b"".join(f"line {n}\n".encode() for n in range(5000))
+    more = {"stdout": log, "stderr": Log(whole, b"", len(whole))}
+    definition = Definition((Field("n", "int"),), ())
+    (digest,) = enter(repository, "long", definition, [({"n": 1}, {}, more)])
+    repository.close()
+    with served(Settings(str(tmp_path / "zenturio.db"), tmp_path)) as found:
+        page = found.page(f"/experiment/{digest}")
+        assert "begin" in page
+        assert "\nend</pre>" in page
+        assert "line 4999" in page
+        assert len(page) < 60_000
+        kept = found.get(f"/experiment/{digest}/log/stdout").content
+        assert b"bytes were not kept" in kept
+        assert found.get(f"/experiment/{digest}/log/stderr").content == whole
+
+
+def test_two_experiments_stand_side_by_side(portal):
+    one, other = _digests(portal, "hello")[:2]
+    page = portal.page(f"/compare?of={one}&of={other}")
+    assert re.search(r'class="differs"><th scope="row">count', page)
+    assert re.search(r'<span class="removed">-count=1</span><span class="added">\+count=2', page)
+    assert re.search(r'<span class="added">\+letters 10', page)
+    assert portal.page(f"/compare?of={one}").count(one) == 1
+    assert "the first 2 of 3" in portal.page(f"/compare?of={one}&of={other}&of={one}")
+    across = portal.page(f"/compare?of={one}&of={portal.failed('matmul')}")
+    assert "their files cannot be shown" in across
+    assert portal.get(f"/compare?of={one}&of=ffffffffff").status_code == 404
+
+
+def test_sql_is_answered(portal):
+    query = "SELECT threads, count(*) AS n FROM study_matmul GROUP BY threads ORDER BY threads"
+    page = portal.page("/sql", query=query)
+    assert "4 rows" in page
+    assert html.escape(query) in page
+    assert '<td class="number">18</td>' in page
+    assert "cut after 500 rows" in portal.page(
+        "/sql",
+        query="WITH RECURSIVE a(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM a) SELECT n FROM a",
+    )
+    assert "study_matmul" in portal.page("/sql")
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ("DELETE FROM experiments", 403),
+        ("ATTACH 'x.db' AS x", 403),
+        ("PRAGMA user_version = 3", 403),
+        ("SELECT 1; DROP TABLE studies", 403),
+        ("SELECT load_extension('x')", 403),
+        ("SELECT writefile('x', 'y')", 400),
+        ("CREATE TABLE x (n)", 403),
+        ("SELECT nonsense", 400),
+        ("SELECT hex(randomblob(100000000))", 403),
+    ],
+)
+def test_sql_that_does_more_than_read_is_denied(portal, query, code):
+    for path in ("/sql", "/download"):
+        answer = portal.get(path, params={"query": query})
+        assert answer.status_code == code, answer.text
+        assert "complaint" in answer.text
+
+
+def test_sql_that_never_ends_is_stopped_and_others_have_their_turn(portal, monkeypatch):
+    from concurrent.futures import ThreadPoolExecutor
+
+    from zenturio.query import Limits
+    from zenturio.show.portal.pages import asking
+
+    monkeypatch.setattr(asking, "SHOWN", Limits(rows=10, seconds=1.0))
+    monkeypatch.setattr(asking, "TURN", 0.1)
+    endless = "WITH RECURSIVE a(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM a) SELECT max(n) FROM a"
+    with ThreadPoolExecutor(5) as pool:
+        asked = [pool.submit(portal.get, "/sql", params={"query": endless}) for _ in range(5)]
+        began = time.monotonic()
+        assert portal.get("/").status_code == 200
+        assert portal.get("/study?name=matmul").status_code == 200
+        quick = time.monotonic() - began
+        codes = sorted(each.result().status_code for each in asked)
+    assert codes[:2] == [403, 403]
+    assert codes[-1] == 429
+    assert quick < 5, "pages do not wait for questions"

@@ -1,0 +1,171 @@
+"""A study: its failures, its parameters, and a table of which every view has an address."""
+
+import csv
+import html
+import io
+import json
+import re
+from urllib.parse import parse_qs, urlsplit
+
+import pyarrow.parquet as pq
+import pytest
+
+from show.portal.filled import EVIL
+
+
+def _rows(page):
+    """The digests of the rows of a page, in their order."""
+    return re.findall(r'data-row href="/experiment/([0-9a-f]{32})', page)
+
+
+def _links(page):
+    """The links to other pages of the table, by what they are."""
+    found = re.findall(r'rel="(\w+)" href="([^"]+)"', page)
+    return {rel: html.unescape(href) for rel, href in found}
+
+
+def _walk(portal, path):
+    page = portal.page(path)
+    rows = _rows(page)
+    while link := _links(page).get("next"):
+        page = portal.page(link)
+        rows += _rows(page)
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("asked", "count"),
+    [
+        ("", 72),
+        ("&sort=-gflops", 72),
+        ("&where=threads+>%3D+2", 54),
+        ("&where=status+!%3D+'ok'&sort=wtime", 8),
+        ("&state=ok&sort=solver&sort=-n", 64),
+    ],
+)
+def test_pages_of_a_table_hold_every_row_once_and_lead_back(portal, asked, count):
+    path = f"/study?name=matmul{asked}"
+    rows = _walk(portal, path)
+    assert len(rows) == len(set(rows)) == count
+    first = portal.page(path)
+    assert f"of {count}" in first
+    last = portal.page(_links(first)["last"]) if count > 50 else first
+    assert _rows(last) == rows[-len(_rows(last)) :]
+    if count > 50:
+        assert f"51–{count} of {count}" in portal.page(_links(first)["next"])
+        back = portal.page(_links(last)["prev"])
+        assert set(_rows(back)) <= set(rows)
+        assert _rows(back)[-1] == rows[rows.index(_rows(last)[0]) - 1]
+
+
+def test_a_table_is_sorted_up_then_down_then_not(portal):
+    page = portal.page("/study?name=matmul&column=gflops")
+    for wanted in (("gflops",), ("-gflops",), ()):
+        link = html.unescape(re.search(r'<a href="(/study[^"]+)">gflops', page)[1])
+        assert tuple(parse_qs(urlsplit(link).query).get("sort", ())) == wanted
+        page = portal.page(link)
+        values = [float(v) for v in re.findall(r'<td class="number">([0-9.]+)</td>', page)]
+        if wanted:
+            assert values == sorted(values, reverse=wanted[0][0] == "-")
+
+
+def test_a_filter_that_is_wrong_is_explained_in_its_place(portal):
+    answer = portal.get("/study", params={"name": "matmul", "where": "n > and"})
+    assert answer.status_code == 400
+    assert "filter:1:5" in answer.text
+    answer = portal.get("/study", params={"name": "matmul", "where": "treads > 1"})
+    assert "did you mean &#39;threads&#39;" in answer.text
+    assert 'value="treads &gt; 1"' in answer.text, "what was typed can be mended"
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["", "name=matmull", "name=matmul&state=dead", "name=matmul&sort=gflop", "name=matmul&column=x",
+     "name=matmul&after=zz", "name=matmul&after=00000000000000000000000000000000"],
+)  # fmt: skip
+def test_an_address_that_names_what_is_not_there_is_answered_with_what_is(portal, query):
+    answer = portal.get(f"/study?{query}")
+    assert answer.status_code in (400, 404)
+    assert "complaint" in answer.text
+
+
+def test_the_sql_behind_a_table_is_shown_and_answers_the_same(portal):
+    page = portal.page("/study", name="matmul", where="threads == 2", sort="-wtime", state="ok")
+    told = html.unescape(re.search(r'<pre id="sql">(.*?)</pre>', page, re.DOTALL)[1])
+    answer = portal.page("/sql", query=told)
+    digests = re.findall(r"<td>([0-9a-f]{32})</td>", answer)
+    assert digests == _rows(page)
+    assert digests
+
+
+def test_failures_come_first_by_cause_with_the_end_of_the_log_and_the_command(portal):
+    page = portal.page("/study", name="matmul")
+    assert page.index("What failed") < page.index("Experiments")
+    assert page.index("exit 3") < page.index("timeout after 30 s")
+    assert "<b>6</b> &times;" in page
+    assert "out of memory in block 7" in page
+    assert "zen run matmul.c --db" in page
+    assert "--only failed" in page
+    link = html.unescape(re.search(r'href="([^"]+)">all of them', page)[1])
+    assert len(_rows(portal.page(link))) == 6
+    evil = portal.page("/study", name=EVIL)
+    link = html.unescape(re.search(r'href="([^"]+)">all of them', evil)[1])
+    assert len(_rows(portal.page(link))) == 2
+
+
+def test_parameters_tell_what_they_took(portal):
+    page = portal.page("/study/parameters", name="matmul")
+    for value in ("128", "512", "gmres"):
+        assert f'<span class="value">{value}</span>' in page
+    assert "(cells)" in page
+    assert "many values, 0 to 15" in portal.page("/study/parameters", name="stencil")
+
+
+def test_repeats_and_what_is_chosen_are_columns(portal):
+    page = portal.page("/study", name="matmul")
+    assert ">repeat<" in page.replace("\n", "")
+    chosen = portal.page("/study?name=matmul&column=gflops&column=host")
+    heads = re.findall(r'<th scope="col"[^>]*><a [^>]*>([^<]+)', chosen)
+    assert [head.strip() for head in heads] == ["gflops", "host"]
+    assert "kofel" in chosen
+    assert 'title="no line matches gflops' in chosen
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_a_table_is_saved_whole(portal, kind):
+    given = {"name": "matmul", "where": "threads <= 4", "sort": "-gflops", "format": kind}
+    answer = portal.get("/download", params=given)
+    assert "attachment" in answer.headers["Content-Disposition"]
+    if kind == "csv":
+        digests = [row["digest"] for row in csv.DictReader(io.StringIO(answer.text))]
+    elif kind == "jsonl":
+        digests = [json.loads(line)["digest"] for line in answer.text.splitlines()]
+    else:
+        digests = pq.read_table(io.BytesIO(answer.content)).column("digest").to_pylist()
+    assert len(digests) == 54
+    assert digests == _walk(portal, "/study?name=matmul&where=threads+<%3D+4&sort=-gflops")
+
+
+def test_text_that_a_spreadsheet_would_compute_is_defused(portal):
+    text = portal.get("/download", params={"name": EVIL}).text
+    assert "'=1+1" in text
+    assert portal.get("/download", params={"name": "matmul", "format": "xls"}).status_code == 400
+    answer = portal.get("/download", params={"query": "SELECT 'a' AS b, -1 AS c", "format": "csv"})
+    assert answer.text == "b,c\na,-1\n"
+
+
+def test_a_large_study_counts_when_its_page_is_there(portal, monkeypatch):
+    monkeypatch.setattr("zenturio.show.portal.pages.study.SMALL", 10)
+    page = portal.page("/study?name=matmul&where=threads>1&sort=-gflops")
+    assert "counting" in page
+    assert "<b>6</b> &times;" not in page
+    later = re.findall(r'hx-get="([^"]+)"', page)
+    assert [urlsplit(each).path for each in later] == [
+        "/study/failures", "/study/parameters", "/study/found",
+    ]  # fmt: skip
+    assert "1–50 of 54" in portal.page(html.unescape(later[-1]))
+    assert "exit 3" in portal.page(html.unescape(later[0]))
+    second = portal.page(_links(page)["next"])
+    assert len(_rows(second)) == 4
+    middle = portal.page(_links(portal.page("/study?name=matmul"))["next"])
+    assert "51–72 of 72" in portal.page(html.unescape(re.findall(r'hx-get="([^"]+)"', middle)[-1]))
