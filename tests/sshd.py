@@ -64,7 +64,7 @@ StrictModes no
 UsePAM no
 PrintMotd no
 MaxStartups 100
-SetEnv PATH={path}
+SetEnv PATH={path} HOME={self.folder}
 """
         )
         self.process = None
