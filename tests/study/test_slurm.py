@@ -2,6 +2,8 @@
 
 import random
 import signal
+import subprocess
+import sys
 import time
 from dataclasses import replace
 
@@ -123,3 +125,60 @@ def test_ctrl_c_takes_back_what_waits_and_lets_run_what_runs(on_slurm, slurm):
     assert study.states()["running"] == 0
     assert study.states()["ok"] >= 6
     assert set(runs(study).values()) == {1}
+
+
+def zen(study, *words, code=0) -> str:
+    """What a command says in the project."""
+    done = subprocess.run(
+        [sys.executable, "-c", oracle.ZEN, *words], cwd=study.folder, env=study.environment(),
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == code, (done.stdout, done.stderr)
+    return done.stdout
+
+
+def test_a_lost_study_is_looked_at_and_gone_on_with_by_its_name(on_slurm, slurm):
+    study = on_slurm(20, seconds=4)
+    driver = study.zen("-j", "12")
+    begun(slurm, study, 12)
+    driver.kill()
+    driver.communicate()
+    told = zen(study, "status", "study", "--db", study.url)
+    assert "at cluster: 12 running" in told
+    assert f"nobody drives it: zen attach study --db {study.url} goes on" in told
+    assert "20 ok" in zen(study, "attach", "study", "--db", study.url)
+    assert set(runs(study).values()) == {1}
+    oracle.settled(study)
+
+
+def test_what_a_lost_driver_left_in_the_queue_is_cancelled(on_slurm, slurm):
+    study = on_slurm(6, seconds=60)
+    driver = study.zen()
+    begun(slurm, study, 6)
+    driver.kill()
+    driver.communicate()
+    assert len(queued(slurm)) == 6
+    told = zen(study, "cancel", "study", "--db", study.url)
+    assert told == "study: 6 experiments that a lost driver left were taken off\n"
+    end = time.monotonic() + oracle.PATIENCE
+    while queued(slurm) or oracle.alive(study.folder):
+        assert time.monotonic() < end
+    assert list((study.folder / ".zenturio" / "places" / "slurm").iterdir()) == []
+    assert "attach" in zen(study, "status", "study", "--db", study.url)
+
+
+def test_a_dry_run_shows_the_script_of_the_jobs(on_slurm):
+    study = on_slurm(4)
+    told = zen(study, "run", "study.sh", "--on", "cluster", "--dry-run", "--db", study.url)
+    assert "4 points, 4 experiments" in told
+    assert "#SBATCH --array=0-3\n" in told
+    assert "#SBATCH --time=2\n" in told
+    assert not (study.folder / ".zenturio" / "places").exists()
+
+
+def test_the_place_is_checked_with_a_probe(on_slurm, slurm):
+    study = on_slurm(1)
+    told = zen(study, "places", "check", "cluster")
+    assert "WRONG" not in told
+    (study.folder / "zenturio.toml").write_text(PLACES + 'partition = "nowhere"\n')
+    assert "the partition nowhere has no node" in zen(study, "places", "check", "cluster", code=4)

@@ -73,7 +73,7 @@ def status(
         output.facts(facts if study is None else facts[0])
         return
     for each in found:
-        typer.echo(_standing_line(each))
+        typer.echo(_standing_line(each, db))
     if not found:
         typer.echo(NOTHING)
 
@@ -161,7 +161,7 @@ def diff(
         print_difference(found)
 
 
-def _standing_line(standing: "Standing") -> str:
+def _standing_line(standing: "Standing", db: str | None) -> str:
     parts = [f"{standing.ok:,} ok"]
     parts += [f"{standing.failed:,} failed"] if standing.failed else []
     parts += [f"{standing.running:,} running"] if standing.running else []
@@ -175,7 +175,9 @@ def _standing_line(standing: "Standing") -> str:
     for driver in standing.drivers:
         line += f"\n  driven by process {driver.pid} on {driver.host} since {moment(driver.since)}"
     if standing.left and not standing.drivers:
-        known = again.command("attach", standing.study) if standing.place else "the same zen run"
+        known = (
+            again.command("attach", standing.study, db=db) if standing.place else "the same zen run"
+        )
         line += f"\n  nobody drives it: {known} goes on"
     return line
 

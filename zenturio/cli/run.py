@@ -1,6 +1,6 @@
 """The verb of verbs: run."""
 
-import os.path
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -104,9 +104,10 @@ def run(
         run_here,
     )
     from zenturio.study.request import read_hunt
+    from zenturio.study.scripts import script_here
 
     remembered = {
-        "paths": [os.path.abspath(path) for path in paths], "jobs": jobs, "param": param,
+        "paths": [str(Path(path).absolute()) for path in paths], "jobs": jobs, "param": param,
         "limit": limit, "sample": sample, "search": search, "budget": budget, "stop": stop,
         "settings": settings, "objective": objective, "seed": seed, "only": only,
         "fail_fast": fail_fast, "keep": keep, "pin": pin, "on": on, "batch": batch,
@@ -127,7 +128,13 @@ def run(
     )
     if dry_run:
         plan = plan_here(application, points, db=db, name=name or "", hunt=hunt, wanted=goals)
-        output.facts(_plan_facts(plan)) if json else typer.echo(_plan(plan))
+        script = script_here(application, points, here)
+        if json:
+            output.facts({**_plan_facts(plan), "script": script})
+            return
+        typer.echo(_plan(plan))
+        if script:
+            typer.echo(f"\nthe script of its jobs:\n\n{script}")
         return
     live = Live()
     try:

@@ -39,35 +39,33 @@ class Left:
                     found[digest] = "ended"
                 elif any(job.begun for job in jobs):
                     found[digest] = "running"
-                else:
+                elif digest in tasks:  # else it was about to be submitted
                     found.setdefault(digest, "queued")
         return found
 
     def cancel(self, digests: Collection[str]) -> int:
-        """Ends the jobs of those that dead drivers have there; how many experiments there were.
+        """Ends the jobs of those that dead drivers have there; how many had one.
 
-        PlaceError where Slurm does not answer.
+        What has ended already waits for who goes on. PlaceError where Slurm does not answer.
         """
         wanted, count = set(digests), 0
         for session in self._sessions:
-            held = wanted & set(session.digests())
+            held = wanted & set(session.digests()) - set(session.ended())
             if not held or not session.take():
                 continue
             try:
-                self._cancel(session, held)
-                count += len(held)
+                count += self._cancel(session, held)
             finally:
                 session.leave() if session.digests() else session.remove()
         return count
 
-    def _cancel(self, session: Session, held: set[str]) -> None:
+    def _cancel(self, session: Session, held: set[str]) -> int:
         queue, tasks = Queue(self._patience), session.tasks()
-        names = {tasks[digest][0] for digest in held if digest in tasks}
+        ours = {tasks[digest] for digest in held if digest in tasks}
         for digest in held:
             session.drop(digest)  # what has not begun does nothing from now on
         try:
-            shown = queue.look(names) if names else {}
-            ours = {tasks[digest] for digest in held if digest in tasks}
+            shown = queue.look({name for name, _ in ours}) if ours else {}
             queue.cancel(
                 f"{job.array}_{task[1]}"
                 for task, jobs in shown.items()
@@ -79,3 +77,4 @@ class Left:
                 f"{error}; what waits there does nothing any more, what runs goes on",
                 cure="try again later, or see scancel",
             ) from error
+        return len(ours)

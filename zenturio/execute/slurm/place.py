@@ -226,7 +226,7 @@ class Slurm:
 
 def _script(demand: Demand, count: int, folder: Path, options: choice.Options) -> str:
     paths = _paths(folder, options, _place(folder, options) / "session-N", "failed")
-    return script("zen-N", min(count, options.array), demand, options, paths)
+    return script("zen-N", min(count, options.array, JOBS), demand, options, paths)
 
 
 def _place(folder: Path, options: choice.Options) -> Path:
