@@ -33,6 +33,7 @@ from zenturio.show.portal.pages import (
     login,
     running,
     saving,
+    schedule,
     study,
 )
 from zenturio.show.portal.security import Gate, Names, Scope
@@ -47,6 +48,7 @@ ROUTES = (
     Route("/", home.home),
     Route("/live", home.live),
     *chart.ROUTES,
+    *schedule.ROUTES,
     Route("/compare", comparing.compare),
     Route("/sql", asking.page),
     Route("/download", saving.download),

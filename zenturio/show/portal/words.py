@@ -32,6 +32,8 @@ PAGES = (
     Page("/", "Studies", "h"),
     Page("/chart", "Charts", "p"),
     Page("/compare", "Compare", "c"),
+    Page("/report", "Reports", "o"),
+    Page("/schedule", "Schedules", "w"),
     Page("/sql", "SQL", "s"),
     Page("/run", "Run", "r"),
 )

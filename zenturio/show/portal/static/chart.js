@@ -6,8 +6,9 @@
   const complaint = document.getElementById("complaint");
   const config = { displaylogo: false, responsive: true, scrollZoom: false, modeBarButtonsToRemove: ["toImage", "lasso2d", "sendChartToCloud"] };
   const NARROW = 640;
+  const page = (form && form.dataset.page) || "/chart";
 
-  const kind = () => form.elements.kind.value;
+  const kind = () => (form.elements.kind ? form.elements.kind.value : "");
 
   // Fields that mean nothing for this kind are not there for keyboards and forms either.
   const fit = () => {
@@ -111,7 +112,8 @@
       await Plotly.newPlot(target, figure.data, layout, config);
       listenTo(target, figure);
     }
-    document.getElementById("sql").textContent = answer.sql;
+    const sql = document.getElementById("sql");
+    if (sql) sql.textContent = answer.sql;
     tellChosen(answer.chosen);
   };
 
@@ -125,7 +127,7 @@
     if (isNarrow()) given.set("narrow", "1");
     let answer;
     try {
-      const response = await fetch(`/chart/figure?${given}`);
+      const response = await fetch(`${page}/figure?${given}`);
       answer = await response.json();
     } catch {
       answer = { said: "the portal does not answer" };
@@ -145,6 +147,7 @@
 
   const showRows = async () => {
     const target = document.getElementById("rows");
+    if (!target) return;
     const held = document.activeElement && target.contains(document.activeElement);
     const response = await fetch(`/chart/rows?${wishes()}`);
     target.innerHTML = await response.text();
@@ -154,10 +157,10 @@
   const address = () => {
     const given = wishes();
     for (const link of document.querySelectorAll("[data-file]")) {
-      link.href = `/chart/file.${link.dataset.file}?${given}`;
+      link.href = `${page}/file.${link.dataset.file}?${given}`;
     }
-    document.getElementById("report").href = `/report/add?${given}`;
-    return `/chart?${given}`;
+    document.getElementById("report").href = `/report/add?picture=${page.slice(1)}&${given}`;
+    return `${page}?${given}`;
   };
 
   const changed = () => {
