@@ -43,6 +43,18 @@ def test_so_is_a_file_that_a_generator_reads(tmp_path):
     assert library.problem(text, "identical:1").work.sum() == pytest.approx(20, rel=0.1)
 
 
+@pytest.mark.parametrize("ending", ["toml", "json"])
+def test_so_is_a_platform_when_the_log_of_its_load_says_something_else(tmp_path, ending):
+    log, path = tmp_path / "a.swf", tmp_path / f"grid.{ending}"
+    toml = "[[machine]]\nname = 'm'\nload = 'a.swf'"
+    path.write_text(toml if ending == "toml" else '{"machines": [{"name": "m", "load": "a.swf"}]}')
+    library, loads = Library(), []
+    for processors in (1, 3):
+        log.write_text(f"; MaxProcs: 4\n1 0 0 100 {processors}{' -1' * 13}\n")
+        loads.append(library.platform(str(path)).machines[0].load[0].share)
+    assert loads == [0.75, 0.25]
+
+
 def test_one_workflow_may_be_asked_for_as_several_kinds_of_problem():
     library = Library()
     rigid = library.problem("kwave-tree", "identical:9")

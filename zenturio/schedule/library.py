@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,8 @@ from zenturio.schedule.problem import Problem
 
 T = TypeVar("T")
 
+_LOG = re.compile(rb"""\bload["']?\s*[=:]\s*(["'])(.*?)\1""")
+"""How a file of machines names the log of a cluster, which lies beside it."""
 ROOM = 4
 """Of how many problems, and of how many platforms, the last that were asked for are kept."""
 
@@ -62,10 +65,12 @@ def _kept(known: OrderedDict[Any, T], mark: Any, read: Callable[[], T]) -> T:
 
 
 def _mark(text: str) -> tuple[Any, ...]:
-    """*text*, and what is in the files that it names: itself, or the settings of a generator."""
+    """*text*, and what is in the files that it names: itself and the logs of clusters that it
+    names in turn, or the settings of a generator."""
     content = _content(text)
     if content is not None:
-        return text, content
+        logs = (each.decode(errors="replace") for _, each in _LOG.findall(content))
+        return text, content, *(_content(str(Path(text).parent / log)) for log in logs)
     settings = [pair.partition("=")[2] for pair in text.partition(":")[2].split(",")]
     return text, *(_content(value) for value in settings)
 
