@@ -66,7 +66,8 @@ def _kept(known: OrderedDict[Any, T], mark: Any, read: Callable[[], T]) -> T:
 
 def _mark(text: str) -> tuple[Any, ...]:
     """*text*, and what is in the files that it names: itself and the logs of clusters that it
-    names in turn, or the settings of a generator."""
+    names in turn, or the settings of a generator.
+    """
     content = _content(text)
     if content is not None:
         logs = (each.decode(errors="replace") for _, each in _LOG.findall(content))
