@@ -607,6 +607,7 @@ class Generations:
     """Hands out a few at a time, and the next ones when all of these have landed."""
 
     total = 12
+    expecting = False
     ahead = 0
 
     def __init__(self, size=3):

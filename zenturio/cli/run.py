@@ -131,10 +131,10 @@ def run(
         script = script_here(application, points, here)
         if json:
             output.facts({**_plan_facts(plan), "script": script})
-            return
-        typer.echo(_plan(plan))
-        if script:
-            typer.echo(f"\nthe script of its jobs:\n\n{script}")
+        else:
+            typer.echo("\n".join(_plan(each) for each in (*plan.before, plan)))
+            if script:
+                typer.echo(f"\nthe script of its jobs:\n\n{script}")
         return
     live = Live()
     try:
@@ -156,17 +156,22 @@ def run(
         )
     finally:
         live.close()
-    output.facts(_summary_facts(summary)) if json else _print_summary(summary, db)
+    stages = (*summary.before, summary)
+    if json:
+        output.facts(_summary_facts(summary))
+    else:
+        for each in stages:
+            _print_summary(each, db, named=len(stages) > 1)
     if summary.interrupted:
         raise typer.Exit(130)
-    if summary.failures:
+    if any(each.failures for each in stages):
         raise typer.Exit(3)
 
 
 def _plan(plan: "Plan") -> str:
     repeats = f" x {plan.repeats} repeats" if plan.repeats > 1 else ""
-    known = f"{plan.known:,} of them known"
-    if plan.looked_at < plan.experiments or plan.engine:
+    known = f"{plan.known:,} of them known" if plan.looked_at else "what is known is not run"
+    if 0 < plan.looked_at < plan.experiments or plan.engine:
         known = f"{plan.known:,} of the first {plan.looked_at:,} known"
     what = (
         f"{output.count(plan.points)} points{repeats}, {output.count(plan.experiments)} experiments"
@@ -194,7 +199,7 @@ def _few(words: tuple[str, ...], most: int = 4) -> str:
     return ", ".join([*words[:most], *more])
 
 
-def _print_summary(summary: "Summary", db: str | None) -> None:
+def _print_summary(summary: "Summary", db: str | None, *, named: bool = False) -> None:
     from zenturio.cli import again
     from zenturio.cli.live import settings
 
@@ -204,9 +209,11 @@ def _print_summary(summary: "Summary", db: str | None) -> None:
         words.append(f"{summary.failed:,} failed")
     if summary.known:
         words.append(f"{summary.known:,} known before")
-    if summary.unfinished:
-        words.append(f"{summary.unfinished:,} left: the same command goes on")
-    typer.echo(", ".join(words))
+    if summary.blocked:
+        words.append(f"{summary.blocked:,} waited for what failed before them")
+    if left := summary.unfinished - summary.blocked:
+        words.append(f"{left:,} left: the same command goes on")
+    typer.echo(f"{summary.study}: " * named + ", ".join(words))
     if summary.alone:
         typer.echo(f"{summary.alone:,} asked for more CPUs than there are slots, and ran alone")
     if summary.ended:
@@ -234,6 +241,7 @@ def _summary_facts(summary: "Summary") -> dict[str, Any]:
     from dataclasses import asdict
 
     facts = asdict(summary)
-    for failures in facts["failures"]:
-        failures["values"] = dict(failures["values"])
+    for stage in (facts, *facts["before"]):
+        for failures in stage["failures"]:
+            failures["values"] = dict(failures["values"])
     return facts

@@ -14,6 +14,8 @@ from zenturio.execute.workspace import Keep
 from zenturio.record import Memory, Repository
 from zenturio.record.open import FOLDER, open_repository, project_folder
 from zenturio.study.choose import Chosen
+from zenturio.study.lending import Lender
+from zenturio.study.pipeline import Pipeline
 from zenturio.study.progress import Plan, Progress, Summary
 from zenturio.study.run import PLAIN, Settings
 from zenturio.study.session import Session
@@ -67,10 +69,13 @@ def run_here(
             remembered=remembered, same=same,
         )  # fmt: skip
         session.check()
+        pipeline = Pipeline(session, planned, listener) if application.after else None
         folder = project_folder() / FOLDER
         with open_place(
             here.place, folder, here.jobs, keep=here.keep, pin=here.pin, given=here.ways
         ) as executor:
+            if pipeline is not None:
+                return pipeline.run(Lender(executor))
             wishes = Wishes(folder)
             return session.run(executor, planned, listener, lambda run: run.heed(wishes))
 
@@ -87,7 +92,7 @@ def plan_here(
     """What ``run_here`` would do; nothing is written."""
     with _opened(db, create=False) as repository:
         session = Session(application, points, repository, name, hunt=hunt, wanted=wanted)
-        return session.foresee()
+        return Pipeline(session).foresee() if application.after else session.foresee()
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from zenturio.errors import ConflictError, Interrupted, RecordError, ZenError
 from zenturio.record import Repository, Submission
 from zenturio.study.lending import Lender, Share
+from zenturio.study.pipeline import Pipeline
 from zenturio.study.progress import Plan, Progress, Summary
 from zenturio.study.queueing import Load, alone_of, slowdown
 from zenturio.study.request import Request
@@ -33,7 +34,7 @@ class Order:
         self._repository = repository
         self._lender = lender
         self._shares: list[Share] = []
-        self._runs: list[Run] = []
+        self._runs: list[Run | Pipeline] = []
         self._stopped = False
         self._turn = Lock()
         told = submission.progress
@@ -107,15 +108,22 @@ class Order:
 
     def _run(self) -> tuple[str, End]:
         session = Request.read(self.submission.request).session(self._repository)
-        share = self._lender.share(self.number)
-        self._shares.append(share)
-        summary = session.run(share, self._planned, self._heard, self._begun)
+        if session.application.after:
+            pipeline = Pipeline(session, listener=self._heard)
+            self._total = pipeline.experiments
+            self._begun(pipeline)
+            summary = pipeline.run(self._lender, self.number, self._shares.append)
+        else:
+            share = self._lender.share(self.number)
+            self._shares.append(share)
+            summary = session.run(share, self._planned, self._heard, self._begun)
         if summary.interrupted:
             return "", "stopped"
-        self._done = self._total = summary.total
+        self._total = sum(each.total for each in (*summary.before, summary))
+        self._done = self._total - summary.unfinished
         return _words(summary), "done"
 
-    def _begun(self, run: Run) -> None:
+    def _begun(self, run: Run | Pipeline) -> None:
         with self._turn:
             self._runs.append(run)
             stopped = self._stopped
@@ -131,7 +139,8 @@ class Order:
 
 
 def _words(summary: Summary) -> str:
-    words = [f"{each.count} x {each.cause}" for each in summary.failures]
+    failures = [each for stage in (*summary.before, summary) for each in stage.failures]
+    words = [f"{each.count} x {each.cause}" for each in failures]
     if summary.unfinished:
         words.append(f"{summary.unfinished} were not run")
     return ", ".join(words)

@@ -28,6 +28,8 @@ class Plan:
     """The study of another version of the program that had the name before."""
     engine: str = ""
     """What searches; ``points`` are as many as it may visit then, or 0 if nobody knows."""
+    before: tuple[Plan, ...] = ()
+    """Of the stages that it waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,10 @@ class Summary:
     """What ended a search: exhausted, budget, time, target, stall; empty if it is to go on."""
     alone: int = 0
     """Asked for more CPUs than the place has slots, and ran alone with all of them."""
+    blocked: int = 0
+    """Waited for experiments of another stage that did not succeed."""
+    before: tuple[Summary, ...] = ()
+    """Of the stages that it waited for."""
 
 
 class Meter:

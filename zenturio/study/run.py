@@ -116,6 +116,10 @@ class Run:
         self._stops += 1
         self._flight.wake()
 
+    def wake(self) -> None:
+        """Look for more to run at once: the source has something new."""
+        self._flight.wake()
+
     def heed(self, wishes: Wishes) -> None:
         """From now on, cancel what these say."""
         self._wishes = wishes
@@ -176,7 +180,10 @@ class Run:
         if self._flight or self._journal:
             return False
         # A search that waits for an experiment that was left out would wait for ever.
-        return self._stops > 0 or (self._supply.dry and not self._supply.elsewhere)
+        if self._stops:
+            return True
+        waits = self._supply.elsewhere or self._source.expecting
+        return self._supply.dry and not waits
 
     def _hear(self, seconds: float) -> None:
         """Wait until something has ended, and take all that has, or as much as a commit holds."""

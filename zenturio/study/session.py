@@ -44,6 +44,8 @@ class Session:
     """How points are searched for; all of *points*, if they are not."""
     wanted: tuple[Goal, ...] = ()
     """Goals that are given instead of the application's."""
+    source: Callable[[Generator], Source] | None = None
+    """Where experiments come from, if they are not simply those of *points*."""
 
     remembered: Mapping[str, Any] = field(default_factory=dict)
     """What it takes to go on from the study's name alone; anything JSON."""
@@ -151,6 +153,8 @@ class Session:
 
     def _source(self, generator: Generator) -> Source:
         """The points in their order, or those that a search asks for."""
+        if self.source is not None:
+            return self.source(generator)
         if self.hunt is None:
             return Walk.of(self.points, generator.experiments, self.experiments)
         space, goals = self.application.space, self.goals

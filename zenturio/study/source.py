@@ -32,6 +32,11 @@ class Source(Protocol):
         ...
 
     @property
+    def expecting(self) -> bool:
+        """Whether more may come although nothing of this source is out."""
+        ...
+
+    @property
     def total(self) -> int:
         """How many there are in all, as far as it can be known now."""
         ...
@@ -50,6 +55,7 @@ class Walk:
     """Experiments in a given order, each made when it is asked for."""
 
     over = True
+    expecting = False
     ahead = 2048
 
     def __init__(self, experiments: Iterator[Experiment], total: int) -> None:
@@ -108,6 +114,7 @@ class _Away:
 class Searching:
     """The experiments that a search asks for; each point's repeats count as their mean."""
 
+    expecting = False
     ahead = 0  # what was asked for too early does not know what was learnt meanwhile
 
     def __init__(self, pilot: Pilot, goals: Sequence[Goal], make: Make, planned: int) -> None:

@@ -1,0 +1,392 @@
+"""Stages wait for exactly their own inputs, get their files, and are ordered as pM-S has it."""
+
+from contextlib import chdir
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Thread
+from time import monotonic, sleep
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from study.places import Held
+from zenturio.annotate import scan
+from zenturio.annotate.goals import read_goals
+from zenturio.errors import AnnotationError, InputError
+from zenturio.experiment import Generator
+from zenturio.record import Memory
+from zenturio.record.open import open_repository
+from zenturio.schedule import Problem, Task, Workflow, check, identical
+from zenturio.schedule.algorithm import make
+from zenturio.study import choose, run_here
+from zenturio.study.course import Course
+from zenturio.study.lending import Lender
+from zenturio.study.pipeline import Pipeline
+from zenturio.study.request import read_hunt
+from zenturio.study.session import Session
+from zenturio.study.staged import Staged
+from zenturio.study.stages import stages_of
+from zenturio.testing.repository import outcome
+
+MESH = """\
+#!/bin/sh
+#ZEN$ PARAM n = { 1:4 }
+#ZEN$ PARAM order = { 1, 2 }
+#ZEN$ RUN "sh mesh.sh {n} {order}"
+#ZEN$ OUTPUT "out/*.dat"
+mkdir out; echo "mesh $1 $2" > out/grid.dat
+"""
+SOLVE = """\
+#!/bin/sh
+#ZEN$ PARAM n = { 1:4 }
+#ZEN$ PARAM order = { 1, 2 }
+#ZEN$ RUN "sh solve.sh {n}"
+#ZEN$ AFTER "mesh" ON n, order
+#ZEN$ METRIC got FROM stdout REGEX "(mesh.*)"
+#ZEN$ OUTPUT "result"
+cat mesh/out/grid.dat; cat mesh/out/grid.dat > result
+"""
+PLOT = """\
+#!/bin/sh
+#ZEN$ PARAM order = { 1, 2 }
+#ZEN$ RUN "sh plot.sh"
+#ZEN$ AFTER "solve" ON order
+#ZEN$ METRIC all FROM stdout REGEX "all (.*)"
+#ZEN$ METRIC table FROM stdout REGEX "table (.*)"
+echo all $(cat solve/*/result)
+echo table $(cat solve.csv)
+"""
+
+
+@pytest.fixture
+def three(tmp_path):
+    """A mesh, solvers on it, and pictures of these: the folder."""
+    (tmp_path / ".zenturio").mkdir()
+    for name, text in (("mesh", MESH), ("solve", SOLVE), ("plot", PLOT)):
+        (tmp_path / f"{name}.sh").write_text(text)
+    with chdir(tmp_path):
+        yield tmp_path
+
+
+def run(path, **more):
+    application = scan(path)
+    return run_here(application, choose(application.space), **more)
+
+
+def told(study, name):
+    """A metric by the parameters of the experiments."""
+    repository = open_repository(create=False)
+    found = {
+        tuple(record.values.values()): record.outcome.metrics[name]
+        for record in repository.records(study, states=("ok",))
+    }
+    repository.close()
+    return found
+
+
+def test_each_experiment_gets_the_files_of_those_that_agree_with_it(three):
+    summary = run("plot.sh")
+    assert [each.study for each in summary.before] == ["mesh", "solve"]
+    assert [each.ok for each in (*summary.before, summary)] == [8, 8, 2]
+    assert told("solve", "got") == {(n, o): f"mesh {n} {o}" for n in range(1, 5) for o in (1, 2)}
+    assert told("plot", "all") == {
+        (1,): "mesh 1 1 mesh 2 1 mesh 3 1 mesh 4 1",
+        (2,): "mesh 1 2 mesh 2 2 mesh 3 2 mesh 4 2",
+    }
+
+
+def test_a_table_says_which_folder_is_of_which_experiment(three):
+    run("plot.sh")
+    assert told("plot", "table")[2,] == (
+        "folder,repeat,n,order solve/1,1,1,2 solve/2,1,2,2 solve/3,1,3,2 solve/4,1,4,2"
+    )
+
+
+def test_what_is_known_is_not_run_again_and_what_changed_before_it_is(three):
+    run("plot.sh")
+    again = run("plot.sh")
+    assert [each.ok for each in (*again.before, again)] == [0, 0, 0]
+    assert [each.known for each in (*again.before, again)] == [8, 8, 2]
+    mesh = three / "mesh.sh"
+    mesh.write_text(mesh.read_text().replace('"mesh $1', '"mesh  $1'))
+    third = run("plot.sh")
+    assert [each.ok for each in (*third.before, third)] == [8, 8, 2]
+
+
+def test_only_those_are_run_that_are_waited_for(three):
+    application = scan("solve.sh")
+    summary = run_here(application, choose(application.space, limit=3))
+    assert [each.ok for each in (*summary.before, summary)] == [3, 3]
+    assert set(told("mesh", "exit")) == {(1, 1), (1, 2), (2, 1)}
+
+
+def test_what_fails_holds_up_only_what_waits_for_it(three):
+    mesh = three / "mesh.sh"
+    mesh.write_text(mesh.read_text() + '[ "$1 $2" != "3 1" ]\n')
+    summary = run("plot.sh")
+    before = {each.study: each for each in summary.before}
+    assert (before["mesh"].ok, before["mesh"].failed) == (7, 1)
+    assert (before["solve"].ok, before["solve"].blocked) == (7, 1)
+    assert (summary.ok, summary.blocked) == (1, 1)
+    assert set(told("plot", "exit")) == {(2,)}
+
+
+def test_a_large_file_of_an_earlier_stage_comes_along(three):
+    mesh = three / "mesh.sh"
+    mesh.write_text(mesh.read_text() + "head -c 3000000 /dev/zero > out/large.dat\n")
+    solve = three / "solve.sh"
+    solve.write_text(solve.read_text() + "wc -c < mesh/out/large.dat > result\n")
+    summary = run("plot.sh")
+    assert summary.ok == 2, summary.before
+    assert told("plot", "all")[1,] == " ".join(["3000000"] * 4)
+
+
+def test_each_repeat_is_an_input(three):
+    mesh = three / "mesh.sh"
+    mesh.write_text(mesh.read_text().replace("#ZEN$ OUTPUT", "#ZEN$ REPEAT 2\n#ZEN$ OUTPUT"))
+    solve = three / "solve.sh"
+    solve.write_text(solve.read_text().replace("mesh/out", "mesh/2/out"))
+    summary = run("solve.sh")
+    assert [each.ok for each in (*summary.before, summary)] == [16, 8]
+
+
+# As soon as their own inputs are there.
+
+
+@dataclass
+class Driven:
+    """A pipeline in a thread, at a place that ends experiments when it is told to."""
+
+    pipeline: Pipeline
+    place: Held
+    errors: list = field(default_factory=list)
+
+    def __post_init__(self):
+        self.thread = Thread(target=self._run)
+        self.thread.start()
+
+    def _run(self):
+        try:
+            self.summary = self.pipeline.run(Lender(self.place))
+        except BaseException as error:  # noqa: BLE001
+            self.errors.append(error)
+
+    def running(self, count):
+        """The experiments at the place, as soon as there are so many."""
+        end = monotonic() + 10
+        while len(self.place.begun) != count and monotonic() < end:
+            sleep(0.01)
+        assert len(self.place.begun) == count, self.place.begun
+        found = [future.experiment for future in self.place.begun.values()]
+        return {(e.steps[0].command.split()[1], *e.values.values()): e for e in found}
+
+    def end(self, experiment, status="ok"):
+        self.place.end(experiment.digest, outcome(experiment, status))
+
+
+@pytest.fixture
+def driven(three):
+    """Starts a pipeline with so many slots."""
+    found = []
+
+    def start(path, slots):
+        application = scan(path)
+        session = Session(application, choose(application.space), Memory())
+        found.append(Driven(Pipeline(session), Held(slots)))
+        return found[-1]
+
+    yield start
+    for each in found:
+        each.pipeline.stop()
+        each.pipeline.stop()
+        each.thread.join(10)
+        assert not each.thread.is_alive()
+
+
+def test_a_stage_begins_when_its_own_inputs_are_there_not_when_all_are(driven):
+    pipeline = driven("solve.sh", 9)
+    meshes = pipeline.running(8)
+    assert {name for name, *_ in meshes} == {"mesh.sh"}
+    pipeline.end(meshes["mesh.sh", 3, 2])
+    after = pipeline.running(8)
+    assert ("solve.sh", 3, 2) in after
+    assert len([name for name, *_ in after if name == "mesh.sh"]) == 7
+
+
+def test_earlier_stages_have_slots_first(driven):
+    pipeline = driven("solve.sh", 1)
+    order = []
+    for _ in range(16):
+        ((name, experiment),) = pipeline.running(1).items()
+        order.append(name[0])
+        del experiment
+        pipeline.end(next(iter(pipeline.running(1).values())))
+        sleep(0.02)
+    pipeline.thread.join(10)
+    assert order == ["mesh.sh"] * 8 + ["solve.sh"] * 8
+    assert pipeline.summary.ok == 8
+
+
+def test_two_stops_kill_all_stages(driven):
+    pipeline = driven("plot.sh", 4)
+    pipeline.running(4)
+    pipeline.pipeline.stop()
+    pipeline.pipeline.stop()
+    pipeline.thread.join(10)
+    assert [type(error).__name__ for error in pipeline.errors] == ["Interrupted"]
+
+
+# What pM-S makes of it.
+
+
+def stage_files(folder, one, two, three):
+    """Three stages that meet in parameters drawn by a law."""
+    (folder / "a.sh").write_text(
+        f'#ZEN$ PARAM x = {{ 1:{one[0]} }}\n#ZEN$ PARAM y = {{ 1:{one[1]} }}\n#ZEN$ RUN "a {{x}}"\n'
+    )
+    (folder / "b.sh").write_text(
+        f"#ZEN$ PARAM x = {{ 1:{one[0]} }}\n#ZEN$ PARAM y = {{ 1:{one[1]} }}\n"
+        f'#ZEN$ RUN "b {{x}}"\n#ZEN$ AFTER "a"{on(two)}\n'
+    )
+    (folder / "c.sh").write_text(
+        f'#ZEN$ PARAM y = {{ 1:{one[1]} }}\n#ZEN$ RUN "c"\n#ZEN$ AFTER "b"{on(three)}\n'
+    )
+    return scan(folder / "c.sh")
+
+
+def on(names):
+    return f" ON {', '.join(names)}" if names else ""
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    one=st.tuples(st.integers(1, 4), st.integers(1, 4)),
+    two=st.sampled_from([(), ("x",), ("y",), ("x", "y")]),
+    three=st.sampled_from([(), ("y",)]),
+    slots=st.integers(1, 4),
+)
+def test_experiments_begin_as_tasks_do_under_pms(tmp_path_factory, one, two, three, slots):
+    application = stage_files(tmp_path_factory.mktemp("stages"), one, two, three)
+    course = Course(stages_of(application), choose(application.space))
+    tasks, edges = as_workflow(one, two, three)
+    problem = Problem.of(
+        Workflow.of("stages", [Task(t, 1.0) for t in tasks], edges), identical(slots)
+    )
+    plan = make("pm-s", {}).plan(problem)
+    check(plan)
+    wanted = dict(zip(problem.workflow.names, plan.start.tolist(), strict=True))
+    assert played(course, slots) == wanted
+
+
+def as_workflow(one, two, three):
+    """The same as tasks and edges, which are drawn without what is under test."""
+    points = [(x, y) for x in range(1, one[0] + 1) for y in range(1, one[1] + 1)]
+    at = {"x": 0, "y": 1}
+    a = {f"a{x},{y}": (x, y) for x, y in points}
+    b = {f"b{x},{y}": (x, y) for x, y in points}
+    c = {f"c{y}": (None, y) for y in range(1, one[1] + 1)}
+    edges = [
+        (n, m) for n, p in a.items() for m, q in b.items() if all(p[at[i]] == q[at[i]] for i in two)
+    ]
+    edges += [
+        (n, m)
+        for n, p in b.items()
+        for m, q in c.items()
+        if all(p[at[i]] == q[at[i]] for i in three)
+    ]
+    return [*a, *b, *c], edges
+
+
+class Bare(Memory):
+    """Where no experiment left a file."""
+
+    def artifacts(self, _digest, _attempt=None):
+        return ()
+
+
+def played(course, slots):
+    """When each experiment begins, if each takes a second: the place asks all sources anew."""
+    sources = [Staged(course, s.number, Generator(s.application), Bare(), 0) for s in course.stages]
+    begun, now = {}, 0.0
+    while True:
+        running = []
+        for source in sources:
+            for experiment in source:
+                running.append((source, experiment))
+                if len(running) == slots:
+                    break
+            if len(running) == slots:
+                break
+        if not running:
+            return begun
+        for source, experiment in running:
+            begun[label(source, experiment)] = now
+        for source, experiment in running:
+            source.land(experiment, outcome(experiment))
+        now += 1.0
+
+
+def label(source, experiment):
+    values = experiment.values
+    return "abc"[source.stage] + ",".join(str(values[n]) for n in ("x", "y") if n in values)
+
+
+# What is wrong with stages is told.
+
+
+@pytest.mark.parametrize(
+    ("after", "message", "cure"),
+    [
+        ('AFTER "mash" ON n', "no stage 'mash' beside solve.sh", "did you mean 'mesh'"),
+        ('AFTER "mesh" ON threads', "stage mesh has no parameter threads", "order"),
+        ('AFTER "solve"', "wait for each other: solve after solve", "first"),
+        ('AFTER "plot"', "solve after plot after solve", "first"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(three, after, message, cure):
+    text = SOLVE.replace('AFTER "mesh" ON n, order', after)
+    (three / "solve.sh").write_text(text.replace("PARAM n", "PARAM threads = { 1 }\n#ZEN$ PARAM n"))
+    with pytest.raises(AnnotationError) as raised:
+        run("solve.sh")
+    (complaint,) = raised.value.complaints
+    assert message in complaint.message
+    assert cure in complaint.cure
+    assert Path(complaint.place.file).name in ("solve.sh", "plot.sh")
+    assert "AFTER" in complaint.place.text
+
+
+def test_values_that_no_earlier_experiment_has_are_told(three):
+    (three / "solve.sh").write_text(SOLVE.replace("{ 1:4 }", "{ 1:5 }"))
+    with pytest.raises(
+        AnnotationError, match="stage mesh has no experiment where n = 5, order = 1"
+    ):
+        run("solve.sh")
+
+
+def test_a_stage_that_may_be_several_files_is_asked_for(three):
+    (three / "mesh.py").write_text("")
+    with pytest.raises(AnnotationError, match=r"may be mesh\.py, mesh\.sh"):
+        run("solve.sh")
+    solve = three / "solve.sh"
+    solve.write_text(SOLVE.replace('"mesh"', '"mesh.sh"'))
+    assert run("solve.sh").ok == 8
+
+
+def test_a_search_does_not_wait_for_stages(three):
+    application = scan("solve.sh")
+    hunt = read_hunt("random", [], "3", [], 0)
+    wanted = read_goals("MINIMIZE wtime", application)
+    with pytest.raises(InputError, match="is not searched"):
+        run_here(application, choose(application.space, limit=0), hunt=hunt, wanted=wanted)
+
+
+def test_many_experiments_that_meet_in_few_values_are_few_nodes(tmp_path):
+    application = stage_files(tmp_path, (60, 60), (), ())
+    course = Course(stages_of(application), choose(application.space))
+    source = Staged(course, 0, Generator(course.stages[0].application), Memory(), 0)
+    for experiment in source:
+        source.land(experiment, outcome(experiment))
+    ((_, points),) = course.fresh(1)
+    assert len(points) == 3600
+    assert source.over

@@ -1,0 +1,182 @@
+"""Stages that are run together: each by a driver of its own, all in the slots of one place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from threading import Lock, Thread
+
+from zenturio.errors import InputError
+from zenturio.experiment import Generator
+from zenturio.study.course import Course
+from zenturio.study.lending import Lender, Share
+from zenturio.study.progress import Plan, Progress, Summary
+from zenturio.study.run import Run
+from zenturio.study.session import Session
+from zenturio.study.signals import stopping
+from zenturio.study.source import Source
+from zenturio.study.staged import Staged
+from zenturio.study.stages import Stage, stages_of
+
+GLANCE = 0.5
+"""Seconds between two looks whether somebody stopped it."""
+
+
+@dataclass
+class Pipeline:
+    """A study, and the stages that it waits for."""
+
+    session: Session
+    planned: Callable[[Plan], None] = lambda _plan: None
+    listener: Callable[[Progress], None] = lambda _progress: None
+    """Hears of all stages together."""
+    _runs: dict[int, Run] = field(default_factory=dict)
+    _plans: dict[int, Plan] = field(default_factory=dict)
+    _planned: int = 0
+    """Stages of which it was told what they are going to do."""
+    _said: dict[int, Progress] = field(default_factory=dict)
+    _summaries: dict[int, Summary] = field(default_factory=dict)
+    _errors: list[BaseException] = field(default_factory=list)
+    _stops: int = 0
+    _turn: Lock = field(default_factory=Lock)
+
+    def __post_init__(self) -> None:
+        if self.session.hunt is not None:
+            raise InputError(
+                f"{self.session.study} waits for another stage, and is not searched",
+                cure="run it without --search",
+            )
+        self.stages = stages_of(self.session.application)
+        self._course = Course(self.stages, self.session.points)
+        self._sessions = [self._session(stage) for stage in self.stages]
+        for session in self._sessions:
+            session.check()
+
+    def foresee(self) -> Plan:
+        """What a run would do, as far as no stage needs to have run for it."""
+        plans = []
+        for stage, session in zip(self.stages, self._sessions, strict=True):
+            plain = replace(session, source=None)
+            plans.append(plain.plan(0, 0, 0) if stage.links else plain.foresee())
+        return replace(plans[-1], before=tuple(plans[:-1]))
+
+    @property
+    def experiments(self) -> int:
+        """Of all stages."""
+        return sum(session.experiments for session in self._sessions)
+
+    def run(
+        self,
+        lender: Lender,
+        owner: Hashable = "",
+        lent: Callable[[Share], None] = lambda _share: None,
+    ) -> Summary:
+        """Run all stages, for *owner*, in slots of *lender*; *lent* hears of each share."""
+        shares = [lender.share(owner, self._course.urgency(s.number)) for s in self.stages]
+        for share in shares:
+            lent(share)
+        threads = [
+            Thread(target=self._drive, args=pair, name=f"zenturio-{pair[0].name}", daemon=True)
+            for pair in zip(self.stages, shares, strict=True)
+        ]
+        with stopping(self.stop):
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                while thread.is_alive():
+                    thread.join(GLANCE)
+        if self._errors:
+            raise self._errors[0]
+        return self._concluded()
+
+    def stop(self) -> None:
+        """Take nothing more; asked again, kill what runs."""
+        with self._turn:
+            self._stops += 1
+            runs = list(self._runs.values())
+        for run in runs:
+            run.stop()
+
+    def _concluded(self) -> Summary:
+        """How the last stage ended, with how those before it did."""
+        found = []
+        for stage in self.stages:
+            blocked = self._course.blocked(stage.number) * stage.application.repeat.count
+            found.append(replace(self._summaries[stage.number], blocked=blocked))
+        stopped = any(each.interrupted for each in found)
+        return replace(found[-1], before=tuple(found[:-1]), interrupted=stopped)
+
+    def _session(self, stage: Stage) -> Session:
+        """The session of a stage; of earlier ones others may run a part."""
+        source = partial(self._source, stage)
+        if stage is self.stages[-1]:
+            return replace(self.session, points=self._course.points(stage.number), source=source)
+        return Session(
+            stage.application,
+            self._course.points(stage.number),
+            self.session.repository,
+            only=self.session.only | {"missing"},
+            join=True,
+            settings=self.session.settings,
+            source=source,
+        )
+
+    def _source(self, stage: Stage, generator: Generator) -> Source:
+        total = self._sessions[stage.number].experiments
+        return Staged(self._course, stage.number, generator, self.session.repository, total)
+
+    def _drive(self, stage: Stage, share: Share) -> None:
+        try:
+            hear = (self._plan, self._heard, self._begun)
+            session = self._sessions[stage.number]
+            summary = session.run(share, *(partial(each, stage) for each in hear))
+            self._summaries[stage.number] = summary
+        except BaseException as error:  # noqa: BLE001 - who runs the pipeline raises it
+            self._errors.append(error)
+            self.stop()
+            self.stop()
+        finally:
+            self._course.close(stage.number)
+            with suppress(Exception):
+                share.close()
+
+    def _begun(self, stage: Stage, run: Run) -> None:
+        with self._turn:
+            self._runs[stage.number] = run
+            stops = self._stops
+        for _ in range(stops):
+            run.stop()
+        self._course.listen(stage.number, run.wake)
+
+    def _plan(self, stage: Stage, plan: Plan) -> None:
+        """Tell what each stage is going to do, in the order of stages."""
+        with self._turn:
+            self._plans[stage.number] = replace(plan, known=0, looked_at=0)
+            while (told := self._plans.get(self._planned)) is not None:
+                self._planned += 1
+                self.planned(told)
+
+    def _heard(self, stage: Stage, progress: Progress) -> None:
+        with self._turn:
+            self._said[stage.number] = progress
+            self.listener(self._together(progress))
+
+    def _together(self, newest: Progress) -> Progress:
+        """All stages as one; what is best is the last one's."""
+        known = list(self._said.values())
+        last = self._said.get(len(self.stages) - 1)
+        found = Progress(
+            self.experiments,
+            sum(each.known for each in known),
+            sum(each.ok for each in known),
+            sum(each.failed for each in known),
+            sum(each.running for each in known),
+            sum(each.rate for each in known),
+            None,
+            remarks=newest.remarks,
+        )
+        left = (found.total - found.done) / found.rate if found.rate > 0 else None
+        best = (last.goal, last.last, last.best) if last else ("", None, None)
+        return replace(found, left=left, goal=best[0], last=best[1], best=best[2])

@@ -1,0 +1,157 @@
+"""The experiments of a stage: each as soon as its own inputs are there, and with them."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+from pathlib import Path
+
+from zenturio.errors import PlaceError
+from zenturio.experiment import Artifact, Experiment, Filed, Generator, Outcome
+from zenturio.experiment.identity import content_digest, framed_digest
+from zenturio.expression.values import text_of
+from zenturio.record import Repository
+from zenturio.space import Point
+from zenturio.study.course import Course, Done, Node
+
+LARGE = 2**20
+"""Files beyond so many bytes are named by where they are kept, not carried along."""
+READABLE = 0o644
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What an experiment gets of those that it waited for."""
+
+    files: tuple[Filed, ...] = ()
+    digests: tuple[str, ...] = ()
+
+
+@dataclass
+class Staged:
+    """The source of a stage: in the order of pM-S among what is ready."""
+
+    course: Course
+    stage: int
+    generator: Generator
+    repository: Repository
+    total: int
+    ahead: int = 0  # what was asked for too early does not know what is urgent by now
+    _ready: list[tuple[int, int, int, Node]] = field(default_factory=list)
+    """A heap by rank, then by number; a node whose rank fell meanwhile is in it once more."""
+    _pushed: int = 0
+    _points: dict[Node, list[Point]] = field(default_factory=dict)
+    """Of each ready node those that were not handed out, the last one first."""
+    _inputs: dict[Node, Inputs] = field(default_factory=dict)
+    _made: list[Experiment] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Experiment]:
+        while self._made or self._next():
+            yield self._made.pop()
+
+    @property
+    def over(self) -> bool:
+        return not (self._made or self._points or self.course.pending(self.stage))
+
+    @property
+    def expecting(self) -> bool:
+        return not self.over
+
+    def land(self, experiment: Experiment, outcome: Outcome) -> None:
+        self.course.land(self.stage, experiment, outcome)
+
+    def _next(self) -> bool:
+        """Makes the experiments of the most urgent point, if there is one."""
+        for node, points in self.course.fresh(self.stage):
+            self._points[node] = points[::-1]
+            self._push(node)
+        for node in self.course.raised(self.stage):
+            if node in self._points:
+                self._push(node)
+        while self._ready:
+            rank, *_, node = heappop(self._ready)
+            points = self._points.get(node, [])
+            if not points:
+                continue
+            if rank != self.course.rank(node):
+                self._push(node)
+                continue
+            point = points.pop()
+            if points:
+                self._push(node)
+            experiments = self.generator.experiments(point)
+            self._made = [self._with_inputs(each, node) for each in reversed(experiments)]
+            if not points:
+                del self._points[node]
+                self._inputs.pop(node, None)
+            return True
+        return False
+
+    def _push(self, node: Node) -> None:
+        space = self.course.stages[self.stage].application.space
+        number = space.index(self._points[node][-1]) if space.finite else 0
+        self._pushed += 1
+        heappush(self._ready, (self.course.rank(node), number, self._pushed, node))
+
+    def _with_inputs(self, experiment: Experiment, node: Node) -> Experiment:
+        """An experiment is another one if what it gets comes from another one."""
+        if node not in self._inputs:
+            self._inputs[node] = self._gathered(node)
+        inputs = self._inputs[node]
+        if not inputs.digests:
+            return experiment
+        parts = [text.encode() for text in ("after", experiment.digest, *inputs.digests)]
+        files = (*experiment.files, *inputs.files)
+        return replace(experiment, digest=framed_digest(parts), files=files)
+
+    def _gathered(self, node: Node) -> Inputs:
+        files: list[Filed] = []
+        digests: list[str] = []
+        for link, found, single in self.course.inputs(node):
+            name = self.course.stages[link.stage].name
+            digests += [name, *(done.digest for done in found)]
+            for number, done in enumerate(found, 1):
+                folder = name if single else f"{name}/{number}"
+                artifacts = self.repository.artifacts(done.digest)
+                files += [_filed(each, folder) for each in artifacts]
+            files.append(_table(name, found, single=single))
+        return Inputs(tuple(files), tuple(digests))
+
+
+def _filed(artifact: Artifact, folder: str) -> Filed:
+    """A file that an earlier experiment left, as one of a later experiment's own."""
+    path = f"{folder}/{artifact.path}"
+    try:
+        mode = artifact.kept.stat().st_mode & 0o777 | 0o200
+        content = artifact.kept.read_bytes()
+    except OSError as error:
+        raise _gone(artifact.kept, error.strerror or str(error)) from error
+    if len(content) != artifact.size:
+        raise _gone(artifact.kept, f"it has {len(content)} B, and had {artifact.size} B")
+    digest = content_digest(content).hex()
+    if len(content) <= LARGE:
+        return Filed(path, mode, content, digest=digest)
+    return Filed(path, mode, None, artifact.kept.absolute(), digest)
+
+
+def _gone(path: Path, why: str) -> PlaceError:
+    return PlaceError(
+        f"{path}: what an earlier stage left is not as it was: {why}",
+        cure="delete the study of that stage, and run it again",
+    )
+
+
+def _table(name: str, found: Sequence[Done], *, single: bool) -> Filed:
+    """Which folder holds what of which experiment: a file NAME.csv."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names = list(found[0].values) if found else []
+    writer.writerow(["folder", "repeat", *names])
+    for number, done in enumerate(found, 1):
+        folder = name if single else f"{name}/{number}"
+        writer.writerow([folder, done.repeat, *(text_of(done.values[n]) for n in names)])
+    content = text.getvalue().encode("utf-8", "surrogateescape")
+    return Filed(f"{name}.csv", READABLE, content, digest=content_digest(content).hex())
