@@ -193,3 +193,8 @@ def test_a_path_with_odd_letters_is_a_path(tmp_path):
 def test_a_repository_in_memory_says_that_it_is_no_database():
     with pytest.raises(InputError, match="no database"):
         raw(Memory(), "SELECT 1")
+
+
+def test_a_nul_byte_in_a_query_is_found(repository):
+    with pytest.raises(InputError, match="<sql>:1:9"):
+        raw(repository, "SELECT 1\0")

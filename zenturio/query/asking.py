@@ -8,7 +8,7 @@ may read tables and no files.
 
 from __future__ import annotations
 
-from zenturio.errors import InputError
+from zenturio.errors import InputError, Passage
 from zenturio.query.raw_limits import Limits
 from zenturio.query.result import Result
 from zenturio.record import Repository
@@ -27,6 +27,9 @@ def raw(repository: Repository, text: str, limits: Limits = LIMITS) -> Result:
     statement = text.strip().rstrip(";").rstrip()
     if not statement:
         raise InputError("the query is empty", cure='such as: zen sql "SELECT * FROM study_matmul"')
+    if "\0" in statement:
+        place = Passage.of(statement, "<sql>").place(statement.index("\0"))
+        raise InputError("a query holds no NUL byte", place=place)
     if engine.dialect.name == "sqlite":
         from zenturio.query.raw_sqlite import ask  # noqa: PLC0415
 
