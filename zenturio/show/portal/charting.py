@@ -1,126 +1,14 @@
-"""What the address of a chart says, and the pictures that it means."""
+"""Charts as pages take them: without a title of their own, and with what their places mean."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-from zenturio.errors import InputError, Passage
 from zenturio.expression import quoted
-from zenturio.show.charts import AIMED, KINDS, Aggregate, Chart, Errors, Kind
-from zenturio.show.drawn import GRIDS, ONE_BY_ONE, STUDY, Asked, Drawn, drawn
-from zenturio.show.portal.words import address
-
-if TYPE_CHECKING:
-    from starlette.datastructures import QueryParams
-
-    from zenturio.record import Repository
-
-MOST_METRICS = 6
-MOST_STUDIES = 12
-PLAIN = ("line", "bar", "scatter", "box", "pie")
-"""Kinds that show a metric over a column; several metrics make several charts."""
-
-
-@dataclass(frozen=True)
-class View:
-    """A state of the chart page: its address says all of it."""
-
-    studies: tuple[str, ...] = ()
-    kind: Kind = "line"
-    x: str = ""
-    metrics: tuple[str, ...] = ()
-    """Of `PLAIN` kinds each has a chart; of grids it is the y."""
-    z: str = ""
-    colour: str = ""
-    facet: str = ""
-    aggregate: Aggregate = "mean"
-    errors: Errors | None = None
-    log: str = ""
-    axes: tuple[str, ...] = ()
-    where: str = ""
-    objective: str = ""
-    title: str = ""
-    rows: str = ""
-    """A condition on the rows of the table below: what was brushed."""
-
-    @classmethod
-    def of(cls, given: QueryParams) -> View:
-        """InputError if it asks for more than can be looked at."""
-        found = cls(
-            studies=_several(given, "study"),
-            kind=cast("Kind", given.get("kind") or "line"),
-            x=given.get("x", ""),
-            metrics=_several(given, "y"),
-            z=given.get("z", ""),
-            colour=given.get("color", ""),
-            facet=given.get("facet", ""),
-            aggregate=cast("Aggregate", given.get("agg") or "mean"),
-            errors=cast("Errors | None", given.get("errors") or None),
-            log="".join(letter for letter in "xyz" if letter in "".join(given.getlist("log"))),
-            axes=_several(given, "axes"),
-            where=given.get("where", "").strip(),
-            objective=given.get("objective", "").strip(),
-            title=given.get("title", "").strip(),
-            rows=given.get("rows", "").strip(),
-        )
-        if len(found.studies) > MOST_STUDIES or len(found.metrics) > MOST_METRICS:
-            raise InputError(
-                "that is more than can be looked at in one page",
-                cure=f"up to {MOST_STUDIES} studies, and {MOST_METRICS} metrics",
-            )
-        return found
-
-    @property
-    def given(self) -> Mapping[str, Any]:
-        """As an address has it; what is usual is left out."""
-        return {
-            "study": self.studies, "kind": self.kind, "x": self.x, "y": self.metrics, "z": self.z,
-            "color": self.colour, "facet": self.facet,
-            "agg": "" if self.aggregate == "mean" else self.aggregate,
-            "errors": self.errors, "log": self.log, "axes": self.axes, "where": self.where,
-            "objective": self.objective, "title": self.title, "rows": self.rows,
-        }  # fmt: skip
-
-    def address(self, path: str = "/chart", **changes: Any) -> str:
-        return address(path, self.given, **changes)
-
-    def asked(self) -> list[Asked]:
-        """One chart, or one for each metric."""
-        aimed = self.kind in AIMED
-        asked = Asked(
-            self.studies,
-            self.kind,
-            x="" if aimed else self.x,
-            y=self.metrics[0] if self.metrics and not (aimed and self.objective) else "",
-            z=self.z if self.kind in GRIDS else "",
-            colour=self.colour if self.kind not in (*GRIDS, "pie", *_COLOURED) else "",
-            facet="" if aimed else self.facet,
-            aggregate=self.aggregate,
-            errors=self.errors if self.kind in ("line", "bar") else None,
-            log=self.log,
-            axes=self.axes if aimed else (),
-            title=self.title,
-            where=Passage.of(self.where, "filter") if self.where else None,
-            objective=self.objective if aimed else "",
-        )
-        if self.kind in PLAIN and len(self.metrics) > 1:
-            return [replace(asked, y=metric) for metric in self.metrics]
-        return [asked]
-
-    def drawn(self, repository: Repository) -> list[Drawn]:
-        """The charts that it shows."""
-        return [drawn(repository, each) for each in self.asked()]
-
-
-_COLOURED = tuple(kind for kind in AIMED if kind != "convergence")
-assert set(PLAIN) | set(GRIDS) | set(AIMED) == set(KINDS)
-
-
-def _several(given: QueryParams, name: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(filter(None, given.getlist(name))))
+from zenturio.show.charts import Chart
+from zenturio.show.drawn import GRIDS, ONE_BY_ONE, STUDY, Drawn
 
 
 def figure_json(chart: Chart, *, dark: bool, narrow: bool) -> dict[str, Any]:

@@ -14,8 +14,9 @@ from zenturio.errors import InputError, NotFoundError, ZenError, did_you_mean
 from zenturio.query.listing import Row, Wanted, listed
 from zenturio.record import Field
 from zenturio.show.charts import AGGREGATES
-from zenturio.show.portal.charting import View, brush, figure_json
+from zenturio.show.portal.charting import brush, figure_json
 from zenturio.show.portal.state import Portal, portal_of
+from zenturio.show.view import View
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -71,7 +72,7 @@ class Offer:
 
 def chart(request: Request) -> Response:
     """The page; its figures come behind, for they may take a moment."""
-    portal, view = portal_of(request), View.of(request.query_params)
+    portal, view = portal_of(request), View.of(request.query_params.multi_items())
     names = [study.name for study in portal.repository.studies()]
     if not view.studies and names:
         view = replace(view, studies=(_newest(portal) or names[-1],))
@@ -95,7 +96,7 @@ def figure(request: Request) -> Response:
     portal, given = portal_of(request), request.query_params
     dark, narrow = given.get("dark") == "1", given.get("narrow") == "1"
     try:
-        view = View.of(given)
+        view = View.of(given.multi_items())
         text = _kept(portal, view, dark=dark, narrow=narrow)
     except ZenError as error:
         return JSONResponse({"said": str(error)}, 400 if isinstance(error, InputError) else 404)
@@ -104,7 +105,7 @@ def figure(request: Request) -> Response:
 
 def picture(request: Request) -> Response:
     """One of the view's charts as a file."""
-    portal, view = portal_of(request), View.of(request.query_params)
+    portal, view = portal_of(request), View.of(request.query_params.multi_items())
     kind = request.path_params["format"]
     found = view.drawn(portal.repository)
     number = request.query_params.get("number", "0")
@@ -139,7 +140,7 @@ def attached(name: str) -> str:
 
 def rows(request: Request) -> Response:
     """The experiments behind a view, or those of them that were brushed."""
-    portal, view = portal_of(request), View.of(request.query_params)
+    portal, view = portal_of(request), View.of(request.query_params.multi_items())
     try:
         if not view.studies:
             raise InputError("no study is named")

@@ -1,0 +1,115 @@
+"""A picture of a schedule as an address says it: to be linked, kept in a report, drawn again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zenturio.errors import InputError, NotFoundError, PluginError, SafetyError, did_you_mean
+from zenturio.show.view import Pairs
+
+if TYPE_CHECKING:
+    from zenturio.schedule.algorithm import Description
+    from zenturio.show.scene import Scene
+
+SHOWS = {"gantt": "who runs what and when", "graph": "what waits for what"}
+OFFERED = ("static", "just-in-time", "moldable", "exact")
+"""Kinds of algorithms that make a plan before anything runs."""
+LONG = ("anneal", "cp-sat", "ga", "ga-2005", "moldable-front")
+"""Those that search: for who may run something."""
+GREATEST = 5_000
+"""What a generator may be asked for: more tasks than that nobody tells apart in a page."""
+
+
+@dataclass(frozen=True)
+class PlanView:
+    """A state of the page: its address says all of it."""
+
+    workflow: str = "wien2k:kpoints=8"
+    on: str = "identical:4"
+    algorithm: str = "heft"
+    seed: int = 0
+    show: str = "gantt"
+
+    @classmethod
+    def of(cls, pairs: Pairs) -> PlanView:
+        given = dict(pairs)
+        seed = given.get("seed") or "0"
+        if not (seed.isascii() and seed.isdecimal() and len(seed) < 10):
+            raise InputError(f"seed {seed}", cure="a whole number from 0 on")
+        usual = cls()
+        found = cls(
+            given.get("workflow", usual.workflow).strip(),
+            given.get("on", usual.on).strip(),
+            given.get("algorithm") or usual.algorithm,
+            int(seed),
+            given.get("show") or usual.show,
+        )
+        if found.show not in SHOWS:
+            cure = did_you_mean(found.show, SHOWS)
+            raise InputError(f"nothing is shown by {found.show!r}", cure=cure)
+        return found
+
+    @property
+    def given(self) -> Mapping[str, Any]:
+        return {"workflow": self.workflow, "on": self.on, "algorithm": self.algorithm,
+                "seed": self.seed or "", "show": self.show}  # fmt: skip
+
+
+def scene(view: PlanView, folder: Path, *, slow: bool = False) -> Scene:
+    """The picture; *slow*: algorithms that search may be asked, too."""
+    from zenturio.schedule.generators import instance_of  # noqa: PLC0415 - numba loads slowly
+    from zenturio.schedule.planning import Planning  # noqa: PLC0415
+    from zenturio.show import gantt, graph  # noqa: PLC0415
+
+    for text in (view.workflow, view.on):
+        _check(folder, text)
+    if view.show == "graph":
+        path = folder / view.workflow
+        return graph(instance_of(str(path) if path.is_file() else view.workflow).workflow)
+    known = [each.name for each in offered(slow=slow)]
+    if view.algorithm not in known:
+        cure = did_you_mean(view.algorithm, known)
+        if view.algorithm in LONG:
+            cure = "zen schedule in a terminal, or a portal with --allow-run"
+        raise NotFoundError(f"nothing plans here that is called {view.algorithm!r}", cure=cure)
+    asked = Planning(view.workflow, view.on, view.algorithm, seed=view.seed, folder=folder)
+    return gantt(asked.plan())
+
+
+def offered(*, slow: bool = False) -> list[Description]:
+    """The algorithms that can be asked."""
+    from zenturio.schedule.algorithm import describe, names  # noqa: PLC0415
+
+    found = []
+    for name in names():
+        if name in LONG and not slow:
+            continue
+        try:
+            each = describe(name)
+        except PluginError:  # one that does not load does not hide the others
+            continue
+        if each.kind in OFFERED:
+            found.append(replace(each, settings=()))
+    return found
+
+
+def _check(folder: Path, text: str) -> None:
+    """Refuse files outside of the project, and more than a page can show."""
+    pieces = [text, *(pair.partition("=")[2] for pair in text.partition(":")[2].split(","))]
+    pieces.append(text.partition(":")[2])
+    home = folder.resolve()
+    for piece in filter(None, pieces):
+        if piece.isdecimal() and int(piece[:9]) > GREATEST:
+            raise InputError(
+                f"{piece} in {text!r} is more than a page shows",
+                cure=f"up to {GREATEST:,}; zen schedule in a terminal has no such limit",
+            )
+        try:
+            inside = (home / piece).resolve().is_relative_to(home)
+        except (OSError, ValueError):  # what no path can be
+            inside = False
+        if not inside:
+            raise SafetyError(f"{piece} is not in the project's folder", cure="copy it to there")
