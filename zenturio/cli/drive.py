@@ -51,12 +51,15 @@ def attach(
 
 def cancel(
     what: Annotated[
-        str, typer.Argument(metavar="STUDY|DIGEST", help="A study, or one experiment of it.")
+        str,
+        typer.Argument(
+            metavar="STUDY|DIGEST|NUMBER", help="A study, an experiment, or one of the queue."
+        ),
     ],
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Stop a study, wherever it runs, or cancel one experiment.
+    """Stop a study, wherever it runs, take one off the queue, or cancel one experiment.
 
     The drivers of the study kill what they run and end; jobs that dead drivers left in a queue
     are taken off it. What is recorded stays; zen attach goes on. An experiment that its driver
@@ -67,10 +70,30 @@ def cancel(
     from zenturio.study.look import opened
 
     with opened(db) as repository:
+        if _cancel_submission(repository, what, json):
+            return
         if what in {each.name for each in repository.studies()}:
             _cancel_study(repository, what, json)
         else:
             _cancel_experiment(repository, what, json)
+
+
+def _cancel_submission(repository: "Repository", what: str, json: bool) -> bool:
+    """Whether *what* is, or was until now, in the queue of a service."""
+    from getpass import getuser
+
+    from zenturio.study import submitting
+
+    found = submitting.standing(repository, what) or tuple(
+        each for each in repository.submissions() if str(each.number) == what
+    )
+    over = [submitting.cancel(repository, each.number, getuser()) for each in found]
+    if json and over:
+        output.facts([{"number": s.number, "study": s.study, "turn": s.turn} for s in over])
+        return True
+    for each in over:
+        typer.echo(f"{each.number}: {each.study} of {each.user} is {each.turn}; what ran is kept")
+    return bool(over)
 
 
 def _cancel_study(repository: "Repository", study: str, json: bool) -> None:

@@ -16,6 +16,7 @@ from zenturio.study.house import House
 from zenturio.study.queueing import choose_policy
 from zenturio.study.serving import Serving
 from zenturio.study.submitting import alone
+from zenturio.study.wishes import Wishes
 
 
 def serve_here(
@@ -33,7 +34,7 @@ def serve_here(
         for name in house.places:
             opened = open_place(name, project / FOLDER, jobs, keep="failed")
             places[name] = stack.enter_context(opened)
-        serving = Serving(repository, places, house.policy, _tell)
+        serving = Serving(repository, places, house.policy, _tell, Wishes(project / FOLDER))
         slots = ", ".join(f"{each.slots} on {name}" for name, each in places.items())
         _tell(f"serving {project}: slots {slots}; policy {house.policy}")
         over = threading.Event()

@@ -69,14 +69,14 @@ def run_here(
             remembered=remembered, same=same,
         )  # fmt: skip
         session.check()
-        pipeline = Pipeline(session, planned, listener) if application.after else None
         folder = project_folder() / FOLDER
+        wishes = Wishes(folder)
+        pipeline = Pipeline(session, planned, listener, wishes) if application.after else None
         with open_place(
             here.place, folder, here.jobs, keep=here.keep, pin=here.pin, given=here.ways
         ) as executor:
             if pipeline is not None:
                 return pipeline.run(Lender(executor))
-            wishes = Wishes(folder)
             return session.run(executor, planned, listener, lambda run: run.heed(wishes))
 
 

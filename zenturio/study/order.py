@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import socket
 from threading import Lock, Thread
 from time import time
 from typing import Any, Literal
@@ -15,6 +17,7 @@ from zenturio.study.progress import Plan, Progress, Summary
 from zenturio.study.queueing import Load, alone_of, slowdown
 from zenturio.study.request import Request
 from zenturio.study.run import Run
+from zenturio.study.wishes import Wishes
 
 End = Literal["done", "failed", "later", "stopped"]
 """All was run; it cannot be run; somebody else has it or the repository is away; we stopped it."""
@@ -24,7 +27,12 @@ class Order:
     """A submission at work."""
 
     def __init__(
-        self, submission: Submission, repository: Repository, place: str, lender: Lender
+        self,
+        submission: Submission,
+        repository: Repository,
+        place: str,
+        lender: Lender,
+        wishes: Wishes | None = None,
     ) -> None:
         self.submission = submission
         self.number = submission.number
@@ -33,6 +41,8 @@ class Order:
         self.cause = ""
         self._repository = repository
         self._lender = lender
+        self._wishes = wishes
+        self._studies = [submission.study]
         self._shares: list[Share] = []
         self._runs: list[Run | Pipeline] = []
         self._stopped = False
@@ -77,6 +87,9 @@ class Order:
             "done": self._done,
             "lent": self._lender.lent(self.number),
             "place": self.place,
+            "studies": self._studies,
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
             "spent": round(spent, 3),
             "ended": ended,
             "alone": round(alone_of(load.total, mean, slots), 3),
@@ -109,7 +122,8 @@ class Order:
     def _run(self) -> tuple[str, End]:
         session = Request.read(self.submission.request).session(self._repository)
         if session.application.after:
-            pipeline = Pipeline(session, listener=self._heard)
+            pipeline = Pipeline(session, listener=self._heard, wishes=self._wishes)
+            self._studies = [stage.name for stage in pipeline.stages[:-1]] + [session.study]
             self._total = pipeline.experiments
             self._begun(pipeline)
             summary = pipeline.run(self._lender, self.number, self._shares.append)
@@ -127,6 +141,8 @@ class Order:
         with self._turn:
             self._runs.append(run)
             stopped = self._stopped
+        if self._wishes is not None and isinstance(run, Run):
+            run.heed(self._wishes)
         if stopped:
             run.stop()
             run.stop()

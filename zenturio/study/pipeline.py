@@ -19,6 +19,7 @@ from zenturio.study.signals import stopping
 from zenturio.study.source import Source
 from zenturio.study.staged import Staged
 from zenturio.study.stages import Stage, stages_of
+from zenturio.study.wishes import Wishes
 
 GLANCE = 0.5
 """Seconds between two looks whether somebody stopped it."""
@@ -32,6 +33,7 @@ class Pipeline:
     planned: Callable[[Plan], None] = lambda _plan: None
     listener: Callable[[Progress], None] = lambda _progress: None
     """Hears of all stages together."""
+    wishes: Wishes | None = None
     _runs: dict[int, Run] = field(default_factory=dict)
     _plans: dict[int, Plan] = field(default_factory=dict)
     _planned: int = 0
@@ -148,6 +150,8 @@ class Pipeline:
             stops = self._stops
         for _ in range(stops):
             run.stop()
+        if self.wishes is not None:
+            run.heed(self.wishes)
         self._course.listen(stage.number, run.wake)
 
     def _plan(self, stage: Stage, plan: Plan) -> None:

@@ -66,7 +66,17 @@ class Request:
             else Chosen.none(space)
         )
         only = choose_only(self.only)
-        session = Session(application, points, repository, self.name, only, hunt=hunt, wanted=goals)
+        told = {n: v for n, v in self.facts().items() if v not in (None, "", []) and n != "name"}
+        session = Session(
+            application,
+            points,
+            repository,
+            self.name,
+            only,
+            hunt=hunt,
+            wanted=goals,
+            remembered=told,
+        )
         session.check()
         return session
 

@@ -19,6 +19,7 @@ from zenturio.record import Repository, Submission, Turn
 from zenturio.study.lending import Lender, Running
 from zenturio.study.order import Order
 from zenturio.study.queueing import Load, means_of, turn
+from zenturio.study.wishes import Wishes
 
 TAKEN = Failpoint("serve.taken")
 SETTLING = Failpoint("serve.settling")
@@ -43,11 +44,13 @@ class Serving:
         places: Mapping[str, Executor],
         policy: str,
         told: Callable[[str], None] = lambda _words: None,
+        wishes: Wishes | None = None,
     ) -> None:
         """*told* hears what begins and ends, a line each."""
         self.policy = policy
         self._repository = repository
         self._told = told
+        self._wishes = wishes
         self._orders: dict[int, Order] = {}
         self._later: dict[int, float] = {}
         self._lenders = {
@@ -107,7 +110,7 @@ class Serving:
         if begun.turn != "running":
             return  # it was cancelled in this very moment
         TAKEN()
-        order = Order(begun, self._repository, wanted, self._lenders[wanted])
+        order = Order(begun, self._repository, wanted, self._lenders[wanted], self._wishes)
         self._orders[submission.number] = order
         order.start()
         if submission.number not in self._later:

@@ -9,12 +9,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic, sleep
 
-from zenturio.errors import ConflictError
-from zenturio.record import Repository, Submission
+from zenturio.errors import ConflictError, NotFoundError, PlaceError
+from zenturio.record import Lease, Repository, Submission
 from zenturio.study.request import Request
+from zenturio.study.stop import has_gone
 
 LOCK = "serve.lock"
+PATIENCE = 30.0
+"""Seconds that a service has to stop a study."""
+LOOK = 0.1
 
 
 def submit(repository: Repository, request: Request, user: str, token: str = "") -> Submission:
@@ -39,8 +44,35 @@ def submit(repository: Repository, request: Request, user: str, token: str = "")
 
 
 def cancel(repository: Repository, number: int, user: str) -> Submission:
-    """Takes a study off the queue; what runs of it is killed, and what was recorded stays."""
-    return repository.settle(number, "cancelled", f"by {user}")
+    """Takes a study off the queue, and waits until nothing of it runs; what is recorded stays."""
+    found = repository.settle(number, "cancelled", f"by {user}")
+    service = found.progress.get("host"), found.progress.get("pid")
+    end = monotonic() + PATIENCE
+    while any(
+        (lease.host, lease.pid) == service and not has_gone(lease)
+        for study in found.progress.get("studies", ())
+        for lease in _drivers(repository, study)
+    ):
+        if monotonic() > end:
+            raise PlaceError(f"the service, process {service[1]}, does not stop {found.study}")
+        sleep(LOOK)
+    return found
+
+
+def standing(repository: Repository, study: str) -> tuple[Submission, ...]:
+    """What waits or runs and is *study*, or has it as a stage."""
+    return tuple(
+        each
+        for each in repository.submissions(("waiting", "running"))
+        if study == each.study or study in each.progress.get("studies", ())
+    )
+
+
+def _drivers(repository: Repository, study: str) -> tuple[Lease, ...]:
+    try:
+        return repository.drivers(study)
+    except NotFoundError:  # it was never begun
+        return ()
 
 
 @contextmanager
