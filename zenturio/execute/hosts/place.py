@@ -25,6 +25,7 @@ from zenturio.execute.hosts.agent import Agent, Desk
 from zenturio.execute.hosts.broker import Broker
 from zenturio.execute.hosts.choosing import Wants
 from zenturio.execute.hosts.configuration import Configuration, read_configuration
+from zenturio.execute.hosts.connection import DroppedError, RefusedError
 from zenturio.execute.hosts.events import Events
 from zenturio.execute.hosts.host import Host
 from zenturio.execute.hosts.job import Job
@@ -166,7 +167,10 @@ class Hosts:
         host = self._broker.host(attempt.host) if attempt else None
         if attempt is None or host is None:
             return False
-        host.ask("signal", token=attempt.token, signal="CONT" if resume else "STOP")
+        try:
+            host.ask("signal", token=attempt.token, signal="CONT" if resume else "STOP")
+        except (DroppedError, RefusedError):
+            return False
         return True
 
     def _meet(self, machines: Iterable[Machine]) -> None:

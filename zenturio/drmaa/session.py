@@ -1,0 +1,283 @@
+"""A session: jobs that run at a place, are waited for and controlled."""
+
+# ruff: noqa: N802, N803 - the names are DRMAA's
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import signal
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from types import TracebackType
+from typing import Any, ClassVar, NamedTuple, Self
+
+from zenturio.drmaa import names
+from zenturio.drmaa.errors import (
+    AlreadyActiveSessionException,
+    DeniedByDrmException,
+    ExitTimeoutException,
+    HoldInconsistentStateException,
+    InvalidJobException,
+    NoActiveSessionException,
+    ReleaseInconsistentStateException,
+    ResumeInconsistentStateException,
+    SuspendInconsistentStateException,
+)
+from zenturio.drmaa.names import JobControlAction, JobState, JobSubmissionState
+from zenturio.drmaa.template import ERRORS, OUTPUT, JobTemplate
+from zenturio.execute.executor import Lasting
+from zenturio.execute.places import open_place
+from zenturio.experiment import Experiment, Outcome
+
+_SIGNALS = {each.value for each in signal.Signals}
+
+
+class JobInfo(NamedTuple):
+    """How a job ended."""
+
+    jobId: str  # noqa: N815
+    hasExited: bool  # noqa: N815
+    hasSignal: bool  # noqa: N815
+    terminatedSignal: str  # noqa: N815
+    hasCoreDump: bool  # noqa: N815
+    wasAborted: bool  # noqa: N815
+    exitStatus: int  # noqa: N815
+    resourceUsage: dict[str, str]  # noqa: N815
+
+
+@dataclass
+class _Job:
+    """A job of the session; without a future while it is held."""
+
+    name: str
+    experiment: Experiment
+    output: Path | None
+    errors: Path | None
+    future: Future[Outcome] | None = None
+    suspended: bool = False
+
+
+class Session:
+    """``with Session("hosts.toml") as session``; the place is named as ``zen run --on`` has it."""
+
+    JOB_IDS_SESSION_ANY: ClassVar[str] = names.JOB_IDS_SESSION_ANY
+    JOB_IDS_SESSION_ALL: ClassVar[str] = names.JOB_IDS_SESSION_ALL
+    TIMEOUT_WAIT_FOREVER: ClassVar[int] = names.TIMEOUT_WAIT_FOREVER
+    TIMEOUT_NO_WAIT: ClassVar[int] = names.TIMEOUT_NO_WAIT
+
+    def __init__(self, contactString: str = "local", folder: Path = Path(".zenturio")) -> None:
+        self.contact = contactString
+        self._folder = folder
+        self._place: Any = None
+        self._jobs: dict[str, _Job] = {}
+        self._name = secrets.token_hex(3)
+        self._count = 0
+
+    def initialize(self, contactString: str = "") -> None:
+        """Begins: the place is opened."""
+        if self._place is not None:
+            raise AlreadyActiveSessionException("the session has begun already")
+        self.contact = contactString or self.contact
+        self._place = open_place(self.contact, self._folder)
+
+    def exit(self) -> None:
+        """Ends: what still runs is ended, too."""
+        self._active().close()
+        self._place = None
+        self._jobs.clear()
+
+    def __enter__(self) -> Self:
+        self.initialize()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.exit()
+
+    def createJobTemplate(self) -> JobTemplate:
+        """An empty one."""
+        self._active()
+        return JobTemplate()
+
+    def deleteJobTemplate(self, jobTemplate: JobTemplate) -> None:  # noqa: ARG002
+        """Nothing is held for it: it may as well be forgotten."""
+        self._active()
+
+    def runJob(self, jobTemplate: JobTemplate) -> str:
+        """The name of a new job."""
+        return self._run(jobTemplate, None)
+
+    def runBulkJobs(
+        self, jobTemplate: JobTemplate, beginIndex: int, endIndex: int, step: int = 1
+    ) -> list[str]:
+        """The names of new jobs, one for each index; ``$drmaa_incr_ph$`` stands for it."""
+        return [self._run(jobTemplate, i) for i in range(beginIndex, endIndex + 1, step)]
+
+    def wait(self, jobId: str, timeout: float = names.TIMEOUT_WAIT_FOREVER) -> JobInfo:
+        """How that job ended, or the first of all; then it is forgotten."""
+        if jobId != names.JOB_IDS_SESSION_ANY:
+            return self._reaped(self._ended([self._job(jobId)], timeout))
+        self._active()
+        if not self._jobs:
+            raise InvalidJobException("there is no job to wait for")
+        return self._reaped(self._ended(list(self._jobs.values()), timeout))
+
+    def synchronize(
+        self,
+        jobIds: Sequence[str],
+        timeout: float = names.TIMEOUT_WAIT_FOREVER,
+        dispose: bool = False,
+    ) -> None:
+        """Waits until all of them have ended; with *dispose* they are forgotten."""
+        every = names.JOB_IDS_SESSION_ALL in jobIds
+        jobs = list(self._jobs.values()) if every else [self._job(each) for each in jobIds]
+        end = None if timeout < 0 else monotonic() + timeout
+        for job in jobs:
+            self._ended([job], -1 if end is None else max(end - monotonic(), 0.0))
+            if dispose:
+                self._reaped(job)
+
+    def control(self, jobId: str, operation: str) -> None:
+        """Holds, releases, suspends, resumes or ends a job, or all of them."""
+        every = jobId == names.JOB_IDS_SESSION_ALL
+        for job in list(self._jobs.values()) if every else [self._job(jobId)]:
+            self._control(job, operation)
+
+    def jobStatus(self, jobId: str) -> str:
+        """One of the JobState."""
+        job = self._job(jobId)
+        future = job.future
+        if future is None:
+            return JobState.USER_ON_HOLD
+        if future.done():
+            ok = not future.cancelled() and not future.exception() and future.result().exit == 0
+            return JobState.DONE if ok else JobState.FAILED
+        if job.suspended:
+            return JobState.USER_SUSPENDED
+        return JobState.RUNNING if future.running() else JobState.QUEUED_ACTIVE
+
+    def _active(self) -> Any:
+        if self._place is None:
+            raise NoActiveSessionException("there is no session", cure="call initialize() first")
+        return self._place
+
+    def _job(self, name: str) -> _Job:
+        self._active()
+        if name not in self._jobs:
+            raise InvalidJobException(f"no job {name!r}: was it waited for already?")
+        return self._jobs[name]
+
+    def _run(self, template: JobTemplate, index: int | None) -> str:
+        place = self._active()
+        self._count += 1
+        tail = "" if index is None else f".{index}"
+        name = f"{template.jobName or 'job'}-{self._name}-{self._count}{tail}"
+        job = _Job(
+            name,
+            template.experiment(name, index),
+            template.path(template.outputPath, index),
+            template.path(template.errorPath, index),
+        )
+        if template.jobSubmissionState != JobSubmissionState.HOLD_STATE:
+            job.future = place.submit(job.experiment)
+        self._jobs[name] = job
+        return name
+
+    def _ended(self, jobs: list[_Job], timeout: float) -> _Job:
+        """The first of *jobs* that has ended."""
+        running = {job.future: job for job in jobs if job.future is not None}
+        done, _ = wait(running, None if timeout < 0 else timeout, FIRST_COMPLETED)
+        if not done:
+            held = "; they are held" if not running else ""
+            raise ExitTimeoutException(f"no job has ended within {timeout:g} s{held}")
+        return running[next(future for future in running if future in done)]
+
+    def _reaped(self, job: _Job) -> JobInfo:
+        """What became of it; its output goes to where it is wanted, and it is forgotten."""
+        future = job.future
+        assert future is not None
+        del self._jobs[job.name]
+        if future.cancelled():
+            return _info(job.name, None)
+        outcome = future.result()
+        kept = {artifact.path: artifact.kept for artifact in outcome.artifacts}
+        targets = {OUTPUT: job.output, ERRORS: job.errors}
+        for path, source in kept.items():
+            target = targets.get(path, Path(path))
+            if target is not None:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, target)
+        if isinstance(self._place, Lasting):
+            self._place.forget(outcome.digest)
+        return _info(job.name, outcome)
+
+    def _control(self, job: _Job, operation: str) -> None:
+        future = job.future
+        match operation:
+            case JobControlAction.TERMINATE:
+                self._terminate(job)
+            case JobControlAction.HOLD:
+                if future is not None and not (not future.running() and future.cancel()):
+                    raise HoldInconsistentStateException(f"{job.name} has begun")
+                job.future = None
+            case JobControlAction.RELEASE:
+                if future is not None:
+                    raise ReleaseInconsistentStateException(f"{job.name} is not held")
+                job.future = self._place.submit(job.experiment)
+            case JobControlAction.SUSPEND:
+                if future is None or not future.running() or job.suspended:
+                    raise SuspendInconsistentStateException(f"{job.name} does not run")
+                self._suspend(job, resume=False)
+            case JobControlAction.RESUME:
+                if not job.suspended:
+                    raise ResumeInconsistentStateException(f"{job.name} is not suspended")
+                self._suspend(job, resume=True)
+            case _:
+                raise DeniedByDrmException(f"{operation!r} is no operation")
+
+    def _terminate(self, job: _Job) -> None:
+        if job.future is None:
+            job.future = Future()
+            job.future.cancel()
+            job.future.set_running_or_notify_cancel()
+        else:
+            job.future.cancel()
+
+    def _suspend(self, job: _Job, *, resume: bool) -> None:
+        suspend = getattr(self._place, "suspend", None)
+        if suspend is None:
+            raise DeniedByDrmException(
+                f"{self.contact} cannot suspend jobs", cure="hosts can: --on hosts.toml"
+            )
+        if not suspend(job.experiment.digest, resume=resume):
+            raise SuspendInconsistentStateException(f"{job.name} does not run")
+        job.suspended = not resume
+
+
+def _info(name: str, outcome: Outcome | None) -> JobInfo:
+    if outcome is None:
+        return JobInfo(name, False, False, "", False, True, 0, {})
+    exit_ = outcome.exit or 0
+    signalled = exit_ < 0
+    aborted = outcome.status == "cancelled"
+    usage = {n: str(v) for n, v in outcome.metrics.items() if isinstance(v, int | float | str)}
+    usage |= {"start_time": str(outcome.started), "end_time": str(outcome.ended)}
+    usage["hosts"] = outcome.host
+    return JobInfo(
+        name,
+        not signalled and not aborted and outcome.exit is not None,
+        signalled,
+        signal.Signals(-exit_).name if signalled and -exit_ in _SIGNALS else "",
+        False,
+        aborted,
+        max(exit_, 0),
+        usage,
+    )

@@ -1,0 +1,165 @@
+"""A job template: what is to be run, and how it becomes an experiment."""
+
+# ruff: noqa: N815 - the names are DRMAA's
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+from zenturio.drmaa.errors import InvalidAttributeValueException
+from zenturio.drmaa.names import (
+    HOME_DIRECTORY,
+    PARAMETRIC_INDEX,
+    WORKING_DIRECTORY,
+    JobSubmissionState,
+)
+from zenturio.errors import InputError
+from zenturio.experiment import Experiment, Filed, Recipe, Step
+from zenturio.experiment.identity import digest
+from zenturio.expression import Expression, parse
+
+JOB = "ZEN_JOB"
+TASK = "ZEN_TASK_ID"
+"""Variables that tell a job its name, and which of a bulk it is."""
+OUTPUT, ERRORS, INPUT = "drmaa.stdout", "drmaa.stderr", "drmaa.stdin"
+_SECONDS = (1, 60, 3600)
+
+
+@dataclass
+class JobTemplate:
+    """The attributes of DRMAA that are known here; all but the command may be left alone."""
+
+    remoteCommand: str = ""
+    args: Sequence[str] = ()
+    jobEnvironment: Mapping[str, str] = field(default_factory=dict)
+    workingDirectory: str = ""
+    """A folder of the machine that it runs on; one of its own, if none is named."""
+    jobName: str = ""
+    inputPath: str = ""
+    outputPath: str = ""
+    errorPath: str = ""
+    """Files of this machine, as ``:/tmp/out.$drmaa_incr_ph$``."""
+    joinFiles: bool = False
+    hardWallclockTimeLimit: str | int = ""
+    jobSubmissionState: str = JobSubmissionState.ACTIVE_STATE
+    nativeSpecification: str = ""
+    """``--file F`` (brought along), ``--keep 'GLOB'`` (brought back to where one is), ``--cpus``,
+    ``--memory``, ``--require`` and ``--rank``."""
+
+    def experiment(self, job: str, index: int | None) -> Experiment:
+        """What runs as *job*, the one with that *index* of a bulk."""
+        if not self.remoteCommand:
+            raise InvalidAttributeValueException("remoteCommand is empty")
+        native = _native(self.nativeSpecification)
+        environment = {str(k): self._text(str(v), index) for k, v in self.jobEnvironment.items()}
+        environment[JOB] = job
+        environment[TASK] = "" if index is None else str(index)
+        files = self._files(native.file, index)
+        limit, memory = _limit(self.hardWallclockTimeLimit), _bytes(native.memory)
+        step = Step(self._command(index), limit, 0, native.cpus, memory)
+        streams = ((OUTPUT, self.outputPath), (ERRORS, self._keeps_errors))
+        recipe = Recipe(
+            outputs=(*(name for name, kept in streams if kept), *native.keep),
+            requires=tuple(_expression(each) for each in native.require),
+            rank=_expression(native.rank) if native.rank else None,
+        )
+        named = digest(files, (step,), environment, 0)
+        return Experiment(named, -1, 0, {}, files, (step,), environment, None, recipe)
+
+    def path(self, text: str, index: int | None) -> Path | None:
+        """The file of this machine that ``[host]:path`` names."""
+        if not text:
+            return None
+        home, _, path = self._text(text, index).partition(":")
+        if home:
+            raise InvalidAttributeValueException(
+                f"{text!r} is a file of another machine", cure="write :/path, a file of this one"
+            )
+        return Path(path.replace(HOME_DIRECTORY, str(Path.home())).replace(WORKING_DIRECTORY, "."))
+
+    def _command(self, index: int | None) -> str:
+        """The words, quoted, with streams that go to files of the job's own folder."""
+        words = [self.remoteCommand, *map(str, self.args)]
+        command = " ".join(shlex.quote(self._text(word, index)) for word in words)
+        here = '"$here"/' if self.workingDirectory else ""
+        command += f" < {here}{INPUT}" if self.inputPath else ""
+        command += f" > {here}{OUTPUT}" if self.outputPath else ""
+        command += " 2>&1" if self.joinFiles else ""
+        command += f" 2> {here}{ERRORS}" if self._keeps_errors else ""
+        if not here:
+            return command
+        return f"here=$PWD; cd {shlex.quote(self._text(self.workingDirectory, index))} && {command}"
+
+    @property
+    def _keeps_errors(self) -> bool:
+        return bool(self.errorPath) and not self.joinFiles
+
+    def _text(self, text: str, index: int | None) -> str:
+        return text.replace(PARAMETRIC_INDEX, "" if index is None else str(index))
+
+    def _files(self, named: Sequence[str], index: int | None) -> tuple[Filed, ...]:
+        paths = [(Path(self._text(each, index)), Path(each).name) for each in named]
+        given = self.path(self.inputPath, index)
+        paths += [(given, INPUT)] if given else []
+        try:
+            return tuple(
+                Filed(name, path.stat().st_mode & 0o777, path.read_bytes()) for path, name in paths
+            )
+        except OSError as error:
+            raise InvalidAttributeValueException(f"{error.filename}: {error.strerror}") from error
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise InvalidAttributeValueException(f"nativeSpecification: {message}")
+
+
+def _native(text: str) -> argparse.Namespace:
+    parser = _Parser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--file", action="append", default=[])
+    parser.add_argument("--keep", action="append", default=[])
+    parser.add_argument("--require", action="append", default=[])
+    parser.add_argument("--rank", default="")
+    parser.add_argument("--memory", default="")
+    parser.add_argument("--cpus", type=int, default=1)
+    try:
+        return parser.parse_args(shlex.split(text))
+    except ValueError as error:
+        raise InvalidAttributeValueException(f"nativeSpecification: {error}") from None
+
+
+def _expression(text: str) -> Expression:
+    try:
+        return parse(text)
+    except InputError as error:
+        raise InvalidAttributeValueException(str(error)) from error
+
+
+def _bytes(text: str) -> int | None:
+    """512MB, as expressions have it."""
+    if not text:
+        return None
+    try:
+        value = _expression(text).value({})
+    except InputError as error:
+        raise InvalidAttributeValueException(str(error), cure="write --memory 512MB") from error
+    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+        raise InvalidAttributeValueException(f"--memory {text}", cure="write --memory 512MB")
+    return int(value)
+
+
+def _limit(text: str | int) -> float | None:
+    """Seconds, or ``h:mm:ss``."""
+    if text == "":
+        return None
+    parts = str(text).split(":")
+    if len(parts) > len(_SECONDS) or not all(part.isdecimal() for part in parts):
+        raise InvalidAttributeValueException(
+            f"hardWallclockTimeLimit = {text!r}", cure="write seconds, or h:mm:ss"
+        )
+    return float(sum(int(part) * unit for part, unit in zip(reversed(parts), _SECONDS)))  # noqa: B905
