@@ -9,6 +9,7 @@ import typer
 from zenturio.cli import (
     answer,
     drive,
+    hosts,
     language,
     look,
     picture,
@@ -44,6 +45,7 @@ search.add_to(app)
 answer.add_to(app)
 picture.add_to(app)
 portal.add_to(app)
+hosts.add_to(app)
 workflow.add_to(app)
 schedule.add_to(app)
 simulate.add_to(app)
