@@ -1,9 +1,10 @@
 """``zen serve`` as a process: places, the thread that serves, the pages, and their common end."""
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,9 @@ import typer
 from zenturio.execute import Executor
 from zenturio.execute.places import open_place
 from zenturio.record.open import FOLDER, open_repository, project_folder
+from zenturio.show.portal.people import People
+from zenturio.show.portal.serve import Service
+from zenturio.show.portal.state import Settings
 from zenturio.study.house import House
 from zenturio.study.queueing import choose_policy
 from zenturio.study.serving import Serving
@@ -37,9 +41,36 @@ def serve_here(
         serving = Serving(repository, places, house.policy, _tell, Wishes(project / FOLDER))
         slots = ", ".join(f"{each.slots} on {name}" for name, each in places.items())
         _tell(f"serving {project}: slots {slots}; policy {house.policy}")
-        over = threading.Event()
-        with _stopping(over):
+        settings = Settings(db, project, serves=True)
+        people = People(house.users, house.header, house.proxies)
+        pages = Service(settings, house.host, house.port, "", _used, people, house.names)
+        _tell(f"its pages: {pages.link()}")
+        _serve(serving, pages)
+
+
+def _serve(serving: Serving, pages: Service) -> None:
+    """Both at once, until a signal, or an error of either, ends them."""
+    over = threading.Event()
+    failed: list[BaseException] = []
+
+    def serve() -> None:
+        try:
             serving.run(over)
+        except BaseException as error:  # noqa: BLE001 - the main thread raises it
+            failed.append(error)
+        finally:
+            pages.stop()
+
+    thread = threading.Thread(target=serve, name="zenturio-serving")
+    with _stopping(over):
+        thread.start()
+        try:
+            pages.run()
+        finally:
+            over.set()
+            thread.join()
+    if failed:
+        raise failed[0]
 
 
 def _house(
@@ -57,7 +88,14 @@ def _house(
 
 
 def _tell(words: str) -> None:
-    typer.echo(words)
+    with suppress(OSError):  # who listened has gone; the service goes on
+        typer.echo(words)
+
+
+def _used(link: str) -> None:
+    """A link was used up: the next one."""
+    if sys.stderr.isatty():
+        typer.echo(f"used; for another browser: {link}", err=True)
 
 
 @contextmanager

@@ -8,9 +8,10 @@ What zenturio.toml says of a service:
     port = 8600
     header = "X-Remote-User"       # how a proxy before it tells who asks
     proxies = ["10.0.0.7"]         # and where that proxy is; this machine, if it is not said
+    names = ["lab.example.org"]    # by which the proxy, or a browser, calls this machine
 
     [serve.users]
-    alice = { role = "run", password = "scrypt:16384:8:1:..." }   # zen serve --hash makes it
+    alice = { role = "run", password = "scrypt:..." }   # zen serve --hash makes it
     bob = { role = "look" }        # known by a proxy's header
 """
 
@@ -51,6 +52,7 @@ class House:
     port: int = 8600
     header: str = ""
     proxies: tuple[str, ...] = ("127.0.0.1", "::1")
+    names: tuple[str, ...] = ()
     users: Mapping[str, User] = field(default_factory=dict)
 
     @classmethod
@@ -69,7 +71,8 @@ class _Reader:
     def read(self, table: Table) -> dict[str, Any]:
         reads = {
             "policy": self._policy, "places": self._texts, "host": self._text, "port": self._port,
-            "header": self._header, "proxies": self._addresses, "users": self._users,
+            "header": self._header, "proxies": self._addresses, "names": self._texts,
+            "users": self._users,
         }  # fmt: skip
         found = {}
         for name, entry in table.entries.items():

@@ -31,11 +31,13 @@ from zenturio.show.portal.pages import (
     failing,
     home,
     login,
+    queue,
     running,
     saving,
     schedule,
     study,
 )
+from zenturio.show.portal.people import People
 from zenturio.show.portal.security import Gate, Names, Scope
 from zenturio.show.portal.state import THREADS, Portal
 
@@ -57,6 +59,10 @@ ROUTES = (
     Route("/run/plan", running.foresee),
     Route("/run/start", running.start, methods=["POST"]),
     Route("/run/{what}", running.change, methods=["POST"]),
+    Route("/queue", queue.page),
+    Route("/queue/waiting", queue.waiting),
+    Route("/queue/submit", queue.submit, methods=["POST"]),
+    Route("/queue/cancel", queue.cancel, methods=["POST"]),
     Route("/login", login.show),
     Route("/login", login.enter, methods=["POST"]),
     Route("/study", study.study),
@@ -72,7 +78,11 @@ ROUTES = (
 
 
 def create_app(
-    portal: Portal, keys: Keys, names: Names, used: Callable[[], None] = lambda: None
+    portal: Portal,
+    keys: Keys,
+    names: Names,
+    used: Callable[[], None] = lambda: None,
+    people: People | None = None,
 ) -> Gate:
     """The pages of *portal* behind their gate; *used* hears of each link that was used up."""
     static = Route("/static/{name}", portal.assets.answer)
@@ -87,7 +97,8 @@ def create_app(
     )
     app.state.portal = portal
     app.state.keys = keys
-    return Gate(app, keys, names, partial(_refusal, portal), used)
+    app.state.people = people or People()
+    return Gate(app, keys, names, partial(_refusal, portal), used, people)
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl, urlencode
 from starlette.datastructures import Headers, MutableHeaders
 
 from zenturio.show.portal.keys import Keys
+from zenturio.show.portal.people import People
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -71,12 +72,13 @@ class Names:
     """Whether it listens beyond itself, so that any of its addresses may be meant."""
 
     @classmethod
-    def of(cls, host: str) -> Names:
-        """The names of who listens at *host*."""
+    def of(cls, host: str, others: Iterable[str] = ()) -> Names:
+        """The names of who listens at *host*, and *others* by which a proxy calls it."""
+        more = {name.lower() for name in others}
         if loopback(host):
-            return cls(frozenset({"localhost", host.lower()}), wide=False)
+            return cls(frozenset({"localhost", host.lower()} | more), wide=False)
         own = {host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
-        return cls(frozenset({"localhost"} | own), wide=True)
+        return cls(frozenset({"localhost"} | own | more), wide=True)
 
     def has(self, host: str) -> bool:
         """Whether a Host header names us; no name server stands behind a plain address."""
@@ -105,12 +107,14 @@ class Gate:
         names: Names,
         refuse: Callable[[Scope, int, str], bytes],
         used: Callable[[], None] = lambda: None,
+        people: People | None = None,
     ) -> None:
         self._app = app
         self._keys = keys
         self._names = names
         self._refuse = refuse
         self._used = used
+        self._people = people or People()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -126,9 +130,24 @@ class Gate:
             await self._answer(scope, send, 403, why)
         elif session := self._redeemed(scope):
             await self._let_in(scope, send, session)
-        elif scope["path"].startswith(OPEN) or self._keys.admits(headers.get("cookie", "")):
+        else:
+            await self._admit(scope, receive, send, headers)
+
+    async def _admit(self, scope: Scope, receive: Receive, send: Send, headers: Headers) -> None:
+        """On to the page, for those who may see it."""
+        told = self._people.told(scope, headers)
+        guest = told if told is not None else self._keys.guest(headers.get("cookie", ""))
+        asked = self._keys.password is not None or self._people.asked
+        if isinstance(guest, str):
+            await self._answer(scope, send, 403, guest)
+        elif scope["path"].startswith(OPEN):
             await self._app(scope, receive, send)
-        elif self._keys.password is not None and scope["method"] in SAFE:
+        elif guest is not None and scope["method"] not in SAFE and guest.role != "run":
+            await self._answer(scope, send, 403, f"{guest.name} may look, and change nothing")
+        elif guest is not None:
+            scope.setdefault("state", {})["guest"] = guest
+            await self._app(scope, receive, send)
+        elif asked and scope["method"] in SAFE:
             await _redirect(send, "/login")
         else:
             await self._answer(scope, send, 401, "")

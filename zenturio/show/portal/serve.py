@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import uvicorn
@@ -11,6 +11,7 @@ import uvicorn
 from zenturio.errors import PlaceError, SafetyError
 from zenturio.show.portal.app import create_app
 from zenturio.show.portal.keys import Keys, Password
+from zenturio.show.portal.people import People
 from zenturio.show.portal.security import Names, loopback
 from zenturio.show.portal.state import Portal, Settings
 
@@ -41,12 +42,19 @@ class Service:
         port: int = 0,
         password: str = "",
         told: Callable[[str], None] = lambda _link: None,
+        people: People | None = None,
+        names: Iterable[str] = (),
     ) -> None:
-        if not loopback(host) and not password:
+        """*people* may come besides; *names* are those by which a proxy calls this machine."""
+        if not loopback(host) and not password and not (people and people.known):
             raise SafetyError(
                 f"{host} is seen by other machines, and nobody would be asked who they are",
-                cure="set ZENTURIO_PORTAL_PASSWORD; or stay on this machine, and come by"
-                " ssh -L 8600:localhost:8600",
+                cure=(
+                    "name those who may come: [serve.users] in zenturio.toml; or stay on this"
+                    if settings.serves
+                    else "set ZENTURIO_PORTAL_PASSWORD; or stay on this"
+                )
+                + " machine, and come by ssh -L 8600:localhost:8600",
             )
         self._told = told
         self._socket = _listening(host, port)
@@ -54,7 +62,7 @@ class Service:
         # Cookies do not know of ports: two portals of one machine must not share one.
         self._keys = Keys(f"zenturio-{self.door.port}", Password.of(password) if password else None)
         self.portal = Portal(settings)
-        app = create_app(self.portal, self._keys, Names.of(host), self._used)
+        app = create_app(self.portal, self._keys, Names.of(host, names), self._used, people)
         config = uvicorn.Config(
             app,
             lifespan="on",

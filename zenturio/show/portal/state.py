@@ -46,6 +46,8 @@ class Settings:
     folder: Path = field(default_factory=project_folder)
     allow_run: bool = False
     """Whether studies may be started and stopped."""
+    serves: bool = False
+    """Whether a service runs what is submitted, and this portal shows its queue."""
 
 
 @dataclass
@@ -125,7 +127,9 @@ class Portal:
     def templates(self) -> Environment:
         """The templates; everything that they are handed is escaped."""
         if self._templates is None:
-            self._templates = words.templates(self.assets, allow_run=self.settings.allow_run)
+            self._templates = words.templates(
+                self.assets, allow_run=self.settings.allow_run, serves=self.settings.serves
+            )
         return self._templates
 
     def render(self, template: str, **values: Any) -> str:

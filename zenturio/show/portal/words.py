@@ -36,10 +36,11 @@ PAGES = (
     Page("/schedule", "Schedules", "w"),
     Page("/sql", "SQL", "s"),
     Page("/run", "Run", "r"),
+    Page("/queue", "Queue", "q"),
 )
 
 
-def templates(assets: Assets, *, allow_run: bool) -> Environment:
+def templates(assets: Assets, *, allow_run: bool, serves: bool = False) -> Environment:
     """The templates of the package, with the words that they use."""
     found = Environment(
         loader=PackageLoader("zenturio.show.portal", "templates"),
@@ -54,7 +55,8 @@ def templates(assets: Assets, *, allow_run: bool) -> Environment:
         "measure": measure,
     }  # fmt: skip
     found.tests["missing"] = lambda value: isinstance(value, Missing)
-    pages = [page for page in PAGES if allow_run or page.target != "/run"]
+    hidden = {"/run": not allow_run, "/queue": not serves}
+    pages = [page for page in PAGES if not hidden.get(page.target)]
     found.globals |= {"static": assets.address, "address": address, "navigation": pages}
     return found
 
