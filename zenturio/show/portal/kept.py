@@ -45,6 +45,14 @@ class Kept:
         self._places: OrderedDict[Hashable, _Place] = OrderedDict()
         self._turn = Lock()
 
+    def known(self, key: Hashable, stamp: Hashable) -> Answer[Any] | None:
+        """The answer for *key*, if there is one that is good."""
+        with self._turn:
+            place = self._places.get(key)
+        if place is None or place.answer is None or not _good(place, stamp):
+            return None
+        return place.answer
+
     def get(self, key: Hashable, stamp: Hashable, find: Callable[[], Found]) -> Answer[Found]:
         """The answer for *key*; found anew where the *stamp* of what it is about has changed."""
         with self._turn:

@@ -73,8 +73,11 @@ class Portal:
 
     def keep(self, study: str, what: Hashable, find: Callable[[], Found]) -> Answer[Found]:
         """What *find* finds about a study: found anew where that has changed since."""
-        stamp = tuple(self.repository.counts(study).values())
-        return self.kept.get((study, what), stamp, find)
+        return self.kept.get((study, what), self._stamp(study), find)
+
+    def _stamp(self, study: str) -> Hashable:
+        """Another one when an experiment of the study has come to another state."""
+        return tuple(self.repository.counts(study).values())
 
     def definition(self, study: str) -> Definition:
         """What a study is, as it is run or was run last."""
@@ -87,9 +90,11 @@ class Portal:
         def find() -> Numbers:
             return listed(self.repository, plain, lambda found: found.numbers())
 
-        # Of the condition its text: where it stands in which page does not matter.
-        text = wanted.where.text if wanted.where else ""
-        return self.keep(wanted.study, ("order", text, wanted.states, wanted.sort), find)
+        return self.keep(wanted.study, _order(wanted), find)
+
+    def known_order(self, wanted: Wanted) -> Answer[Numbers] | None:
+        """The same, if somebody has asked for it lately."""
+        return self.kept.known((wanted.study, _order(wanted)), self._stamp(wanted.study))
 
     def repeated(self, study: str) -> bool:
         """Whether points of the study were run more than once."""
@@ -152,6 +157,12 @@ def portal_of(request: Request) -> Portal:
     """The portal that a request came to."""
     found: Portal = request.app.state.portal
     return found
+
+
+def _order(wanted: Wanted) -> Hashable:
+    """Of a condition its text: where it stands in which page does not matter."""
+    text = wanted.where.text if wanted.where else ""
+    return "order", text, wanted.states, wanted.sort
 
 
 def _spare_memory(repository: Repository) -> None:

@@ -110,9 +110,10 @@ def _table(portal: Portal, asked: Asked, *, counted: bool) -> Table:
     wanted = asked.wanted(repeats=repeats)
     anchor = asked.after or asked.before
     at = repository.row(asked.name, anchor).key.row if anchor not in ("", "end") else None
-    if not wanted.plain and (anchor or counted):
-        order = portal.order(wanted)
-        return listed(repository, wanted, lambda found: _cut(found, order, asked, at))
+    if not wanted.plain:
+        order = portal.order(wanted) if anchor or counted else portal.known_order(wanted)
+        if order is not None:
+            return listed(repository, wanted, lambda found: _cut(found, order, asked, at))
 
     def page(found: Listing) -> Table:
         if at is None:
