@@ -76,19 +76,19 @@ def free_ports(count: int) -> list[int]:
 
 
 class Cluster:
-    """Three nodes of 16 CPUs each; *memory* is for how many seconds ended jobs are known.
+    """Three nodes of *cpus* each; *memory* is for how many seconds ended jobs are known.
 
     *array* is one more than a job array may have tasks.
     """
 
-    def __init__(self, memory: int = 300, array: int = 21) -> None:
+    def __init__(self, memory: int = 300, array: int = 21, cpus: int = 16) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="zen-slurm-", dir="/tmp"))
         self.folder.chmod(0o755)
         self.conf = self.folder / "slurm.conf"
         self._daemons: dict[str, subprocess.Popen] = {}
         port, *ports = free_ports(1 + len(NODES))
         host = socket.gethostname()
-        facts = f"NodeHostname={host} NodeAddr=127.0.0.1 CPUs=16 RealMemory=4096"
+        facts = f"NodeHostname={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory=4096"
         lines = [f"NodeName={n} Port={p} {facts}" for n, p in zip(NODES, ports, strict=True)]
         self.conf.write_text(
             CONFIGURATION.format(
