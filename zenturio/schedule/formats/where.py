@@ -73,13 +73,18 @@ def twice_in_json(text: str) -> tuple[str, int]:
 def in_toml(text: str, way: Sequence[str | int]) -> int:
     """The offset of the line that sets the value, or of the table it belongs to.
 
-    Looked for as such files are commonly written: ``[table]``, ``[[table]]``, ``key = value``.
+    Looked for as such files are commonly written: ``[table]``, ``[[table]]``, ``[table.name]``,
+    ``key = value``.
     """
     table, number, key = _steps(way)
     start, end = 0, len(text)
     if table:
         headers = list(_HEADER.finditer(text))
-        same = [h for h in headers if h[2].strip("\"'") == table]
+        names = [each for each in way if isinstance(each, str)]
+        below = [h for h in headers if len(names) > 1 and _parts(h[2]) == names[:2]]
+        same = [h for h in headers if _parts(h[2]) == [table]]
+        if below:
+            same, number, key = below, 0, names[2] if len(names) > 2 else ""
         if len(same) > number:
             start = same[number].start()
             end = next((h.start() for h in headers if h.start() > start), end)
@@ -89,6 +94,11 @@ def in_toml(text: str, way: Sequence[str | int]) -> int:
         if found:
             return found.start() + len(found[0]) - len(found[0].lstrip())
     return start
+
+
+def _parts(header: str) -> list[str]:
+    """The names in a header: ``hosts."node 1"`` has two."""
+    return [each.strip(" \t\"'") for each in header.split(".")]
 
 
 def _steps(way: Sequence[str | int]) -> tuple[str, int, str]:
