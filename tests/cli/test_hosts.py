@@ -1,0 +1,141 @@
+"""The verb of hosts, and a study that runs on them, killed and resumed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from zenturio.cli.main import app
+from zenturio.testing.executor import until
+
+PROGRAM = """
+#ZEN$ ASSIGN n = { 1:6 }
+#ZEN$ RUN "python3 square.py"
+#ZEN$ METRIC square FROM stdout REGEX "square=(\\d+)"
+import time
+open("FOLDER/begun", "a").write("%d\\n" % n)
+time.sleep(0.4)
+print(f"square={n * n}")
+"""
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "square.py").write_text(PROGRAM.replace("FOLDER", str(tmp_path)))
+    (tmp_path / "hosts.toml").write_text(
+        "".join(
+            f'[hosts.{name}]\nvia = "sh"\nslots = {slots}\nspeed = {slots}\n'
+            f'tags = ["{name}"]\nfolder = "{tmp_path}/{name}"\n'
+            for name, slots in (("pegasus", 2), ("babieca", 1))
+        )
+    )
+    return tmp_path
+
+
+def zen(*words, code=0):
+    done = CliRunner().invoke(app, words)
+    found = done.exit_code
+    if found != code and done.exception is not None and code == 0:
+        raise done.exception
+    assert found == code, done.output
+    return done.output
+
+
+def facts(*words):
+    return json.loads(zen(*words, "--json"))
+
+
+def test_hosts_are_listed_with_what_they_are(project):
+    text = zen("hosts")
+    assert text.splitlines()[0].split() == [
+        "host", "address", "state", "arch", "cores", "slots", "memory", "speed", "load", "cost",
+    ]  # fmt: skip
+    first, second = facts("hosts")
+    assert (first["host"], first["up"], first["slots"], first["tags"]) == (
+        "pegasus", True, 2, "pegasus",
+    )  # fmt: skip
+    assert second["speed"] == 1
+    assert first["memory"] > 0
+
+
+def test_a_host_that_cannot_be_reached_says_why(project):
+    with (project / "hosts.toml").open("a") as file:
+        file.write('[hosts.nowhere]\naddress = "127.0.0.1"\nport = 9\n')
+    text = zen("hosts")
+    assert "nowhere: ssh: connect to host 127.0.0.1 port 9: Connection refused" in text
+    (project / "hosts.toml").write_text('[hosts.nowhere]\naddress = "127.0.0.1"\nport = 9\n')
+    zen("hosts", code=4)
+
+
+def test_a_study_runs_on_hosts_and_its_jobs_are_told_and_drawn(project):
+    summary = facts("run", "square.py", "--on", "hosts.toml")
+    assert (summary["ok"], summary["failed"]) == (6, 0)
+    events = facts("hosts", "--events")
+    assert {e["host"] for e in events if e["kind"] == "started"} == {"pegasus", "babieca"}
+    (one,) = {e["digest"] for e in events if e["kind"] == "ended"} & {events[5]["digest"]} or {
+        next(e["digest"] for e in events if e["digest"])
+    }
+    own = facts("hosts", "--events", "--digest", one)
+    assert [e["kind"] for e in own] == ["submitted", "prolog", "started", "epilog", "ended"]
+    assert zen("hosts", "--gantt", "jobs.svg").startswith("jobs.svg: ")
+    assert Path("jobs.svg").stat().st_size > 1000
+    assert not [
+        p for p in (project / ".zenturio" / "places" / "hosts").iterdir() if len(p.name) == 32
+    ]
+
+
+def test_a_driver_that_is_killed_resumes_what_runs_on_hosts_and_nothing_runs_twice(project):
+    command = [Path(sys.executable).parent / "zen", "run", "square.py", "--on", "hosts.toml"]
+    begun = project / "begun"
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as driver:
+        until(lambda: begun.exists() and len(begun.read_text().split()) >= 4)
+        os.kill(driver.pid, signal.SIGKILL)
+    summary = facts("run", "square.py", "--on", "hosts.toml")
+    assert summary["ok"] + summary["known"] == 6
+    assert sorted(begun.read_text().split()) == ["1", "2", "3", "4", "5", "6"]
+    rows = facts("results", "square")
+    at = rows["columns"].index("square")
+    assert sorted(row[at] for row in rows["rows"]) == [1, 4, 9, 16, 25, 36]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "names no host"),
+        ("[hosts.a]\nport = 99999\n", "2:1: port is 99999"),
+        ("[hosts.a]\nadress = 'x'\n", "did you mean 'address'"),
+        ("[hosts.a]\nvia = 'telnet'\n", "via = 'telnet'"),
+        ("[hosts.a]\naddress = '-oProxyCommand=x'\n", "is no address"),
+        ("[hosts.a]\n[options]\ncontract = -1\n", "contract is -1"),
+        ("[hosts.a]\n[options]\nthen = 'stpo'\n", "did you mean 'stop'"),
+        ("[hosts.a]\n[options]\nrank = 'host.speed +'\n", "rank"),
+        ("[hosts.a]\nfacts = { cores = 3 }\n", "known of every host already"),
+        ("hosts = 3\n", "hosts are tables"),
+        ("[hosts.a]\nmemory = 'much'\n", "memory is 'much'"),
+    ],
+)
+def test_what_is_wrong_in_the_file_is_told_with_its_place(project, text, said):
+    (project / "hosts.toml").write_text(text)
+    with pytest.raises(Exception, match=r"(?s)hosts\.toml") as caught:
+        zen("hosts")
+    assert said in str(caught.value)
+
+
+def test_hosts_may_be_discovered(project):
+    (project / "found.json").write_text(
+        json.dumps({"found": {"via": "sh", "slots": 3, "folder": f"{project}/found"}})
+    )
+    (project / "hosts.toml").write_text('[options]\ndiscover = "cat found.json"\n')
+    (host,) = facts("hosts")
+    assert (host["host"], host["slots"]) == ("found", 3)
+
+
+def test_nothing_has_happened_yet(project):
+    with pytest.raises(Exception, match="nothing has run on hosts yet"):
+        zen("hosts", "--events")
