@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, FigureBase
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
@@ -46,12 +46,17 @@ STYLE: dict[str, Any] = {
 
 
 def draw(chart: Chart) -> Figure:
-    """The figure, with a panel for each facet, one legend or scale, title and small print."""
+    """The figure of a chart."""
+    size = size_of(chart)
+    figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
+    paint(figure, chart, size[0])
+    return figure
+
+
+def paint(figure: FigureBase, chart: Chart, width: float) -> None:
+    """A panel for each facet, one legend or scale, title and small print, *width* inches wide."""
     count = len(chart.panels)
     columns = columns_of(count)
-    rows = math.ceil(count / columns)
-    width, height = _size(chart, columns, rows)
-    figure = Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
     solid = {"projection": "3d"} if chart.kind == "surface" else {}
     drawers: dict[Kind, Callable[[Axes, Panel, Chart], Any]] = {
         "line": marks.lines, "bar": marks.bars, "scatter": marks.points, "box": marks.boxes,
@@ -64,7 +69,7 @@ def draw(chart: Chart) -> Figure:
     for place, panel in enumerate(chart.panels):
         share = {} if not all_axes or solid or chart.kind in ("pie", "parallel") else {
             "sharex": None if panel.x else all_axes[0], "sharey": all_axes[0]}  # fmt: skip
-        axes = figure.add_subplot(rows, columns, place + 1, **solid, **share)
+        axes = figure.add_subplot(-(-count // columns), columns, place + 1, **solid, **share)
         all_axes.append(axes)
         shaded = drawers[chart.kind](axes, panel, chart) or shaded
         axes.set_title(brief(panel.title), loc="left")
@@ -74,11 +79,12 @@ def draw(chart: Chart) -> Figure:
             _label(axes, chart, own, left=place % columns == 0, bottom=place + columns >= count)
     _explain(figure, all_axes, chart, shaded)
     _caption(figure, chart, width)
-    return figure
 
 
-def _size(chart: Chart, columns: int, rows: int) -> tuple[float, float]:
+def size_of(chart: Chart) -> tuple[float, float]:
     """Inches: a single panel is a column and a half of a paper, more of them are smaller."""
+    columns = columns_of(len(chart.panels))
+    rows = math.ceil(len(chart.panels) / columns)
     wide, high = (6.2, 4.2) if columns * rows == 1 else (3.6, 3.0) if rows < 4 else (3.0, 2.4)
     for axis, panel in ((chart.x, wide), (chart.y, high)):
         crowded = len(axis.categories or ()) * (0.26 if axis is chart.x else 0.22)
@@ -119,7 +125,7 @@ def _scale(axes: Axes, letter: Literal["x", "y"], axis: Axis, panels: int) -> No
         side.set_minor_locator(NullLocator())
 
 
-def _explain(figure: Figure, all_axes: list[Axes], chart: Chart, shaded: Any) -> None:
+def _explain(figure: FigureBase, all_axes: list[Axes], chart: Chart, shaded: Any) -> None:
     """What the colours mean: a legend or a scale, to the right of everything."""
     if shaded is not None:
         _explain_scale(figure, all_axes, chart, shaded)
@@ -140,7 +146,7 @@ def _explain(figure: Figure, all_axes: list[Axes], chart: Chart, shaded: Any) ->
     )
 
 
-def _explain_scale(figure: Figure, all_axes: list[Axes], chart: Chart, shaded: Any) -> None:
+def _explain_scale(figure: FigureBase, all_axes: list[Axes], chart: Chart, shaded: Any) -> None:
     solid = chart.kind == "surface"
     rows = math.ceil(len(all_axes) / columns_of(len(all_axes)))
     bar = figure.colorbar(
@@ -163,7 +169,7 @@ def _explain_scale(figure: Figure, all_axes: list[Axes], chart: Chart, shaded: A
     bar.ax.yaxis.set_major_formatter(lambda value, _: number(10**value if power else value))
 
 
-def _caption(figure: Figure, chart: Chart, width: float) -> None:
+def _caption(figure: FigureBase, chart: Chart, width: float) -> None:
     room = width - _beside(chart)
     title = "\n".join(textwrap.wrap(" ".join(chart.title.split()), int(room * 9.5)))
     note = "\n".join(textwrap.wrap(chart.note, int(width * 16)))

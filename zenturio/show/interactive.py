@@ -57,7 +57,7 @@ def plotly_figure(chart: Chart, *, columns: int | None = None) -> go.Figure:
 
 def page(chart: Chart | Scene) -> str:
     """One HTML file that works without a network: plotly.js is in it."""
-    shown = _figure(chart).to_html(
+    shown = figure_of(chart).to_html(
         include_plotlyjs=True,
         include_mathjax=False,
         full_html=True,
@@ -71,7 +71,7 @@ def page(chart: Chart | Scene) -> str:
 
 def notebook(chart: Chart | Scene) -> dict[str, Any]:
     """What a notebook shows; plotly itself knows how, in the one that it runs in."""
-    figure = _figure(chart)
+    figure = figure_of(chart)
     return {
         "text/plain": f"{chart.title}\n{chart.note}",
         "application/vnd.plotly.v1+json": json.loads(figure.to_json()),
@@ -79,7 +79,8 @@ def notebook(chart: Chart | Scene) -> dict[str, Any]:
     }
 
 
-def _figure(chart: Chart | Scene) -> go.Figure:
+def figure_of(chart: Chart | Scene) -> go.Figure:
+    """The figure of either."""
     return scene_figure(chart) if isinstance(chart, Scene) else plotly_figure(chart)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, FigureBase
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Patch
 
@@ -29,9 +29,20 @@ LONG = 20
 
 def draw_scene(scene: Scene) -> Figure:
     """The scene as a figure for a file."""
+    size = scene_size(scene)
+    figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
+    paint_scene(figure, scene, *size)
+    return figure
+
+
+def scene_size(scene: Scene) -> tuple[float, float]:
+    """Inches."""
     high = min(HIGH, max(2.6, 1.3 + 0.24 * len(scene.rows))) if scene.rows else 5.4
-    wide = WIDE + (1.5 if scene.legend else 0.0)
-    figure = Figure(figsize=(wide, high), layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
+    return WIDE + (1.5 if scene.legend else 0.0), high
+
+
+def paint_scene(figure: FigureBase, scene: Scene, wide: float, high: float) -> None:
+    """The scene in so many inches."""
     axes = figure.add_subplot()
     if scene.rows:
         _boxes(axes, scene, high)
@@ -41,11 +52,12 @@ def draw_scene(scene: Scene) -> Figure:
         used = sorted({b.level for b in scene.boxes} | {dot.level for dot in scene.dots})
         handles = [Patch(color=colour_of(scene, at), label=brief(scene.levels[at])) for at in used]
         figure.legend(handles=handles, loc="outside right upper", alignment="left")
-    title = "\n".join(textwrap.wrap(" ".join(scene.title.split()), int(WIDE * 9.5)))
+    title = "\n".join(
+        textwrap.wrap(" ".join(scene.title.split()), int((wide - 1.5 * scene.legend) * 9.5))
+    )
     note = "\n".join(textwrap.wrap(scene.note, int(wide * 16)))
     figure.suptitle(title, x=0.01, ha="left", fontsize=11.5, fontweight="bold")
     figure.supxlabel(note, x=0.01, ha="left", fontsize=8, color=palette.FAINT)
-    return figure
 
 
 def _boxes(axes: Axes, scene: Scene, high: float) -> None:

@@ -4,8 +4,6 @@
   const form = document.getElementById("wishes");
   const place = document.getElementById("figures");
   const complaint = document.getElementById("complaint");
-  const config = { displaylogo: false, responsive: true, scrollZoom: false, modeBarButtonsToRemove: ["toImage", "lasso2d", "sendChartToCloud"] };
-  const NARROW = 640;
   const page = (form && form.dataset.page) || "/chart";
 
   const kind = () => (form.elements.kind ? form.elements.kind.value : "");
@@ -29,8 +27,6 @@
     }
     return given;
   };
-
-  const isNarrow = () => place.clientWidth < NARROW;
 
   // One more choice where several may be made, as soon as the last is taken.
   const grow = (changed) => {
@@ -59,14 +55,6 @@
     }
   };
 
-  const fitLayout = (layout) => {
-    if (!isNarrow()) return layout;
-    layout.legend = { ...layout.legend, orientation: "h", x: 0, y: -0.18, yanchor: "top" };
-    layout.margin = { ...layout.margin, l: 48, r: 8 };
-    if (layout.coloraxis) layout.coloraxis.colorbar = { ...layout.coloraxis.colorbar, thickness: 10 };
-    return layout;
-  };
-
   const brushed = (condition) => {
     form.elements.rows.value = condition;
     history.replaceState(null, "", `/chart?${wishes()}`);
@@ -89,49 +77,13 @@
     });
   };
 
-  const show = async (answer) => {
-    const figures = answer.figures.map((figure) => {
-      const holder = document.createElement("figure");
-      const caption = document.createElement("figcaption");
-      const title = document.createElement("h2");
-      title.textContent = figure.title;
-      const note = document.createElement("p");
-      note.className = "faint";
-      note.textContent = figure.note;
-      caption.append(title, note);
-      const target = document.createElement("div");
-      target.className = "plot";
-      holder.append(caption, target);
-      return [holder, target, figure];
-    });
-    for (const old of place.querySelectorAll(".plot")) Plotly.purge(old);
-    place.replaceChildren(...figures.map(([holder]) => holder));
-    for (const [, target, figure] of figures) {
-      const layout = fitLayout(figure.layout);
-      if (figure.brush && !["surface", "pie", "parallel", "heatmap"].includes(figure.kind)) layout.dragmode = "select";
-      await Plotly.newPlot(target, figure.data, layout, config);
-      listenTo(target, figure);
-    }
-    const sql = document.getElementById("sql");
-    if (sql) sql.textContent = answer.sql;
-    tellChosen(answer.chosen);
-  };
-
   let turn = 0;
   const draw = async () => {
     const mine = ++turn;
     place.setAttribute("aria-busy", "true");
     const given = wishes();
     given.delete("rows");
-    if (isDark()) given.set("dark", "1");
-    if (isNarrow()) given.set("narrow", "1");
-    let answer;
-    try {
-      const response = await fetch(`${page}/figure?${given}`);
-      answer = await response.json();
-    } catch {
-      answer = { said: "the portal does not answer" };
-    }
+    const answer = await window.zenDraw.asked(page, given, place);
     if (mine !== turn) return;
     complaint.hidden = !answer.said;
     complaint.textContent = answer.said || "";
@@ -139,7 +91,10 @@
       const waiting = place.querySelector(".waiting");
       if (waiting) waiting.textContent = "nothing is drawn";
     } else {
-      await show(answer);
+      await window.zenDraw.show(place, answer, listenTo);
+      const sql = document.getElementById("sql");
+      if (sql) sql.textContent = answer.sql;
+      tellChosen(answer.chosen);
     }
     place.setAttribute("aria-busy", "false");
     document.dispatchEvent(new CustomEvent("zen:drawn"));

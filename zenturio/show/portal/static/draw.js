@@ -1,0 +1,60 @@
+// Figures that the portal answers with, drawn into a page: by day or by night, wide or narrow.
+"use strict";
+{
+  const config = {
+    displaylogo: false,
+    responsive: true,
+    scrollZoom: false,
+    // Nothing leaves this machine, and pictures come from the links below.
+    modeBarButtonsToRemove: ["toImage", "lasso2d", "sendChartToCloud"],
+  };
+  const NARROW = 640;
+
+  const isNarrow = (place) => place.clientWidth < NARROW;
+
+  const asked = async (page, given, place) => {
+    if (isDark()) given.set("dark", "1");
+    if (isNarrow(place)) given.set("narrow", "1");
+    try {
+      const response = await fetch(`${page}/figure?${given}`);
+      return await response.json();
+    } catch {
+      return { said: "the portal does not answer" };
+    }
+  };
+
+  const fitLayout = (layout, place) => {
+    if (!isNarrow(place)) return layout;
+    layout.legend = { ...layout.legend, orientation: "h", x: 0, y: -0.18, yanchor: "top" };
+    layout.margin = { ...layout.margin, l: 48, r: 8 };
+    if (layout.coloraxis) layout.coloraxis.colorbar = { ...layout.coloraxis.colorbar, thickness: 10 };
+    return layout;
+  };
+
+  const show = async (place, answer, listen) => {
+    const figures = answer.figures.map((figure) => {
+      const holder = document.createElement("figure");
+      const caption = document.createElement("figcaption");
+      const title = document.createElement("h2");
+      title.textContent = figure.title;
+      const note = document.createElement("p");
+      note.className = "faint";
+      note.textContent = figure.note;
+      caption.append(title, note);
+      const target = document.createElement("div");
+      target.className = "plot";
+      holder.append(caption, target);
+      return [holder, target, figure];
+    });
+    for (const old of place.querySelectorAll(".plot")) Plotly.purge(old);
+    place.replaceChildren(...figures.map(([holder]) => holder));
+    for (const [, target, figure] of figures) {
+      const layout = fitLayout(figure.layout, place);
+      if (listen && figure.brush && !["surface", "pie", "parallel", "heatmap"].includes(figure.kind)) layout.dragmode = "select";
+      await Plotly.newPlot(target, figure.data, layout, config);
+      if (listen) listen(target, figure);
+    }
+  };
+
+  window.zenDraw = { asked, show };
+}
