@@ -1,0 +1,123 @@
+"""What pages say: numbers, times, addresses, commands; and what they keep for later."""
+
+import shlex
+import threading
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zenturio.experiment import Series
+from zenturio.record import Definition
+from zenturio.show.portal import words
+from zenturio.show.portal.commands import again
+from zenturio.show.portal.kept import Kept
+
+
+@given(
+    st.dictionaries(
+        st.text(min_size=1), st.text(min_size=1) | st.lists(st.text(min_size=1), min_size=1)
+    )
+)
+def test_an_address_says_what_it_was_given(given):
+    pairs = parse_qsl(urlsplit(words.address("/study", given)).query, keep_blank_values=True)
+    flat = [(k, v) for k, vs in given.items() for v in (vs if isinstance(vs, list) else [vs])]
+    assert pairs == flat
+
+
+def test_an_address_leaves_out_what_is_not_said():
+    given = {"name": "a", "where": "n > 1", "sort": ("a", "b"), "state": ""}
+    assert words.address("/x", given, where=None) == "/x?name=a&sort=a&sort=b"
+    assert words.address("/x", {}) == "/x"
+
+
+def test_numbers_and_times_are_for_people():
+    assert words.count(349_853) == "349,853"
+    assert words.count(10**30) == "1.00e+30"
+    assert words.size(1_234_567) == "1.23 MB"
+    assert words.moment(0) == ""
+    assert words.moment(86_400) == "1970-01-02 00:00:00Z"
+    assert [words.duration(s) for s in (0.42, 12, 200, 18_720, 273_600)] == [
+        "0.42 s", "12 s", "3 min 20 s", "5 h 12 min", "3 d 4 h",
+    ]  # fmt: skip
+    assert [words.rate(r) for r in (820, 0.2, 0.001)] == ["820/s", "12/min", "3.6/h"]
+    assert words.measure(Series((1, 2.5, "a"))) == "1, 2.5, a"
+    assert words.measure(0.1 + 0.2) == "0.30000000000000004"
+    long = words.brief("x" * 500 + "end")
+    assert len(long) < 100
+    assert long.endswith("end")
+
+
+def test_the_command_that_runs_a_study_again_is_taken_by_a_shell():
+    notes = {
+        "paths": ["-a b.c", "x.py"], "runs": ["./x"], "overrides": ["n={1:3}"], "root": "/a b",
+    }  # fmt: skip
+    told = again(Definition(notes=notes), "matmul", "my db.sqlite", "--only", "failed")
+    assert shlex.split(told) == [
+        "cd", "/a b", "&&", "zen", "run", "./-a b.c", "x.py", "-P", "n={1:3}", "--name", "matmul",
+        "--db", "my db.sqlite", "--only", "failed",
+    ]  # fmt: skip
+    assert again(Definition(notes={"paths": ["m/matmul.c"], "runs": ["x"]}), "matmul", None) == (
+        "zen run m/matmul.c"
+    )
+    assert again(Definition(), "from Python", None) == ""
+
+
+def test_no_command_tells_a_password():
+    notes = {"paths": ["a.c"], "runs": ["x"]}
+    told = again(Definition(notes=notes), "a", "postgresql://u:secret@host/db?password=hidden")
+    assert "secret" not in told
+    assert "hidden" not in told
+    assert "host" in told
+
+
+def test_an_answer_is_found_once_and_anew_when_it_changed(monkeypatch):
+    kept, calls = Kept(2), []
+
+    def find():
+        calls.append(1)
+        return len(calls)
+
+    clock = [1000.0]
+    monkeypatch.setattr("zenturio.show.portal.kept.time.time", lambda: clock[0])
+    assert kept.get("a", 1, find).value == kept.get("a", 1, find).value == 1
+    assert kept.get("a", 2, find).value == 1, "what changes always is not asked for always"
+    assert kept.known("a", 1).value == 1
+    clock[0] += 5
+    assert kept.known("a", 2) is None
+    assert kept.get("a", 2, find).value == 2
+    clock[0] += 500
+    assert kept.get("a", 2, find).value == 3
+    assert kept.known("b", 1) is None
+    kept.get("b", 1, find)
+    kept.get("c", 1, find)
+    assert kept.known("a", 2) is None, "only the newest are kept"
+
+
+def test_many_who_ask_at_once_wait_for_one_answer():
+    kept, calls, begun = Kept(), [], threading.Event()
+
+    def find():
+        calls.append(1)
+        begun.wait(5)
+        return "found"
+
+    got = []
+    asking = [
+        threading.Thread(target=lambda: got.append(kept.get("a", 1, find).value)) for _ in range(8)
+    ]
+    for each in asking:
+        each.start()
+    begun.set()
+    for each in asking:
+        each.join()
+    assert got == ["found"] * 8
+    assert len(calls) == 1
+
+
+def test_an_answer_that_cannot_be_found_is_asked_for_again():
+    kept = Kept()
+    with pytest.raises(ZeroDivisionError):
+        kept.get("a", 1, lambda: 1 // 0)
+    assert kept.get("a", 1, lambda: 2).value == 2
