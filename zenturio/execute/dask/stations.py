@@ -26,9 +26,9 @@ from tornado.ioloop import PeriodicCallback
 from zenturio.execute.dask.station import Report, Station, Way
 from zenturio.experiment.provenance import tool
 
-IDLE = 60.0
+IDLE = 3.0
 """Seconds after which a station that nobody uses is closed: its driver may be gone."""
-_LOOK = 10.0
+_LOOK = 1.0
 
 
 class Stations(WorkerPlugin):
