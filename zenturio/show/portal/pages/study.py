@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from zenturio.query.catalog import Column
 from zenturio.query.listing import Listing, Row, Taken, listed
 from zenturio.record import STATES
 from zenturio.show.portal.asked import Asked, study_in
-from zenturio.show.portal.kept import Answer
+from zenturio.show.portal.kept import PATIENCE, Answer
 from zenturio.show.portal.pages.failing import again, causes
 from zenturio.show.portal.state import Portal, portal_of
 
@@ -159,7 +160,7 @@ def _cut(found: Listing, order: Answer[Numbers], asked: Asked, at: int | None) -
         rows[-1].digest if rows and start + PAGE < len(numbers) else "",
         len(numbers),
         start,
-        order.at,
+        order.at if time.time() - order.at > PATIENCE else 0.0,
     )
 
 
