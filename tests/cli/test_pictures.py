@@ -123,3 +123,15 @@ def test_a_query_that_cannot_be_drawn_is_refused(hill, options, words):
     told = zen("plot", *options, "-o", "-", cwd=hill, code=None)
     assert told.code in (2, 6)
     assert words in told.err
+
+
+def test_a_report_becomes_one_file(hill):
+    words = "# Hills\n\nWords.\n\n![height](/chart?study=one&x=x&y=height)\n"
+    (hill / "hills.md").write_text(words)
+    told = zen("report", "hills.md", "-o", "hills.pdf", cwd=hill)
+    assert told.out == "hills.pdf: Hills, 1 pictures\n"
+    assert (hill / "hills.pdf").read_bytes().startswith(b"%PDF")
+    assert zen("report", "hills.md", "--json", cwd=hill).facts["file"] == "hills.html"
+    assert "one: mean height over x" in (hill / "hills.html").read_text()
+    assert "did you mean 'pdf'" in zen("report", "hills.md", "-o", "h.pfd", cwd=hill, code=2).err
+    assert "cannot read" in zen("report", "nothing.md", cwd=hill, code=2).err

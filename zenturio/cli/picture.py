@@ -1,4 +1,4 @@
-"""The verb of pictures: plot."""
+"""The verbs of pictures: plot, report."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -19,8 +19,9 @@ DRAWN = 200_000
 
 
 def add_to(app: typer.Typer) -> None:
-    """Put the verb of this file into *app*."""
+    """Put the verbs of this file into *app*."""
     app.command()(plot)
+    app.command()(report)
 
 
 def plot(
@@ -121,6 +122,46 @@ def plot(
         said = sketch(found)
         facts |= {"lines": said}
     output.facts(facts) if json else typer.echo("\n".join(said))
+
+
+def report(
+    file: Annotated[Path, typer.Argument(help="Words in Markdown, and charts between them.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="FILE.html, .png, .svg, .pdf; else the report's .html."),
+    ] = None,
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Make one file of a report: charts as they are now, and the words between them.
+
+    A chart is a line of its own, ![what it shows](/chart?study=matmul&kind=line&x=n&y=gflops): its
+    address in zen portal.
+
+    Example: zen report reports/solvers.md -o solvers.pdf
+    """
+    from zenturio.errors import InputError, PlaceError
+    from zenturio.files import write_whole
+    from zenturio.record.open import project_folder
+    from zenturio.show.report import Picture, read
+    from zenturio.show.reporting import exported
+    from zenturio.study.look import opened
+
+    try:
+        found = read(file.read_text("utf-8"), file.stem)
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read {file}: {error}", cure="a file of Markdown") from error
+    path = out or file.with_suffix(".html")
+    kind = path.suffix.lower().removeprefix(".")
+    with opened(db) as repository:
+        content = exported(found, kind, repository, project_folder(), slow=True)
+    try:
+        write_whole(path, [content])
+    except OSError as error:
+        raise PlaceError(f"cannot write {path}: {error.strerror}") from error
+    pictures = sum(isinstance(block, Picture) for block in found.blocks)
+    facts = {"file": str(path), "title": found.title, "pictures": pictures}
+    output.facts(facts) if json else typer.echo(f"{path}: {found.title}, {pictures} pictures")
 
 
 def _check_source(
