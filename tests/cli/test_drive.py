@@ -82,6 +82,7 @@ def test_nobody_attaches_to_a_study_that_has_a_driver(slow, driven):
     assert f"process {driven.pid}" in told.err
 
 
+@pytest.mark.slow
 def test_another_program_is_not_gone_on_with(slow, driven):
     driven.kill()
     driven.communicate()
@@ -120,6 +121,7 @@ def test_one_experiment_is_cancelled_and_the_others_go_on(slow, driven):
     assert told == {"digest": digest, "study": "slow", "state": "cancelled"}
 
 
+@pytest.mark.slow
 def test_a_driver_on_another_host_hears_of_it_at_its_next_heartbeat(slow):
     zen("run", "slow.sh", "--limit", "0", cwd=slow.parent)
     repository = open_repository(str(slow.parent / ".zenturio" / "zenturio.db"))
@@ -129,6 +131,7 @@ def test_a_driver_on_another_host_hears_of_it_at_its_next_heartbeat(slow):
     assert told.out == "slow: process 7 on far-away ends at its next heartbeat, within 20 s\n"
 
 
+@pytest.mark.slow
 def test_what_is_no_study_and_no_experiment_is_told(slow):
     zen("run", "slow.sh", "--limit", "0", cwd=slow.parent)
     told = zen("cancel", "slwo", cwd=slow.parent, code=2)

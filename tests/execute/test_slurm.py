@@ -28,7 +28,7 @@ MINUTES = ("many_experiments", "no_more_run", "do_not_share", "built_once", "cha
 
 @pytest.fixture
 def place(slurm, tmp_path):
-    with Slurm(tmp_path / "zen", 3, options=QUICK) as place:
+    with Slurm(tmp_path / "my 100% zen", 3, options=QUICK) as place:
         yield place
 
 
@@ -86,7 +86,9 @@ def jobs(slurm) -> str:
 # Submitting
 
 
-@pytest.mark.parametrize("arrives", ["at once", "late", "never"])
+@pytest.mark.parametrize(
+    "arrives", ["at once", pytest.param("late", marks=pytest.mark.slow), "never"]
+)
 def test_a_lost_answer_of_sbatch_does_not_submit_twice(
     opened, instead, monkeypatch, tmp_path, arrives
 ):
@@ -213,6 +215,7 @@ def test_a_worker_that_cannot_start_is_tried_three_times_and_told(opened):
 # A controller that is away
 
 
+@pytest.mark.slow
 def test_jobs_outlive_their_controller(opened, slurm, tmp_path):
     place = opened(patience=2.0)
     log = tmp_path / "log"
@@ -298,6 +301,7 @@ def test_what_is_forgotten_is_run_again(opened, tmp_path):
     assert log.read_text() == "run\n" * 2
 
 
+@pytest.mark.slow
 def test_a_living_driver_keeps_what_it_submitted(opened, tmp_path):
     log = tmp_path / "log"
     what = counted(log, "sleep 1")
@@ -324,9 +328,10 @@ def test_the_cluster_is_checked(opened, instead):
     assert "Unable to contact" in next(iter(opened().check()))
 
 
-def test_that_experiments_are_short_is_said_once(opened):
-    place = opened(30)
-    several = [place.submit(experiment("true")) for _ in range(24)]
+def test_that_experiments_are_short_is_said_once(opened, monkeypatch):
+    monkeypatch.setattr("zenturio.execute.slurm.place.MEASURED", 3)
+    place = opened(5)
+    several = [place.submit(experiment("true")) for _ in range(5)]
     for future in several:
         future.result(PATIENCE)
     (remark,) = place.remarks

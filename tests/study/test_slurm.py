@@ -79,7 +79,9 @@ def test_what_runs_outlives_its_driver_and_is_run_once(on_slurm, slurm):
     empties(slurm)
 
 
-@pytest.mark.parametrize("failpoint", ["slurm.submitting:1", "slurm.submitted:1"])
+@pytest.mark.parametrize(
+    "failpoint", [pytest.param("slurm.submitting:1", marks=pytest.mark.slow), "slurm.submitted:1"]
+)
 def test_a_driver_that_dies_while_it_submits_is_resumed(on_slurm, slurm, failpoint):
     study = on_slurm(5, seconds=0)
     driver = study.start("jobs=8", ZENTURIO_FAILPOINT=failpoint)
@@ -123,7 +125,7 @@ def test_two_drivers_help_each_other_and_one_dies(on_slurm, slurm):
 
 
 def test_ctrl_c_takes_back_what_waits_and_lets_run_what_runs(on_slurm, slurm):
-    study = on_slurm(40, seconds=2)
+    study = on_slurm(30, seconds=2)
     driver = study.zen()
     begun(slurm, study, 8)
     time.sleep(0.5)
@@ -146,15 +148,15 @@ def zen(study, *words, code=0) -> str:
 
 
 def test_a_lost_study_is_looked_at_and_gone_on_with_by_its_name(on_slurm, slurm):
-    study = on_slurm(20, seconds=4)
-    driver = study.zen("-j", "12")
-    begun(slurm, study, 12)
+    study = on_slurm(6, seconds=4)
+    driver = study.zen("-j", "4")
+    begun(slurm, study, 4)
     driver.kill()
     driver.communicate()
     told = zen(study, "status", "study", "--db", study.url)
-    assert "at cluster: 12 running" in told
+    assert "at cluster: 4 running" in told
     assert f"nobody drives it: zen attach study --db {study.url} goes on" in told
-    assert "20 ok" in zen(study, "attach", "study", "--db", study.url)
+    assert "6 ok" in zen(study, "attach", "study", "--db", study.url)
     assert set(runs(study).values()) == {1}
     oracle.settled(study)
 

@@ -64,16 +64,26 @@ def _cpus(experiment: Experiment) -> int:
 
 
 def _stoppable(future: Future[Outcome]) -> Outcome:
-    """What comes of it; if this thread gets signals, SIGTERM and SIGINT cancel it."""
+    """What comes of it; if this thread gets signals, SIGTERM and SIGINT cancel it.
+
+    Who ends a job signals all of its processes: what the program came to behind that counts for
+    nothing, for a part of it may have been killed.
+    """
+    stopped = False
 
     def stop(_number: int, _frame: FrameType | None) -> None:
+        nonlocal stopped
+        stopped = True
         future.cancel()
 
     before = {}
     with suppress(ValueError):  # not in the main thread: whoever has that is to see to signals
         before = {n: signal.signal(n, stop) for n in (signal.SIGTERM, signal.SIGINT)}
     try:
-        return future.result()
+        outcome = future.result()
+        if stopped:
+            return replace(outcome, status="cancelled", cause="cancelled")
+        return outcome
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -9,7 +9,7 @@ from time import monotonic
 
 from zenturio.errors import PlaceError
 from zenturio.execute.slurm.desk import Desk
-from zenturio.execute.slurm.fates import cancelled, fate, lost
+from zenturio.execute.slurm.fates import fate, lost, stopped
 from zenturio.execute.slurm.options import Options
 from zenturio.execute.slurm.queue import Job, Queue, Task, UnansweredError
 from zenturio.execute.slurm.submission import Submission
@@ -119,7 +119,7 @@ class Clerk:
         for ticket in self._desk.drain():
             ticket.session.drop(ticket.digest)
             if ticket.leave():
-                ticket.set_result(cancelled(ticket.digest))
+                ticket.set_result(stopped(ticket.digest, None))
         for ticket in self._desk.queued():
             ticket.stopped = True
 
@@ -182,7 +182,7 @@ class Clerk:
 
     def _has_ended(self, ticket: Ticket, job: Job | None) -> None:
         if ticket.stopped:
-            self._desk.settle(ticket, ticket.held or cancelled(ticket.digest))
+            self._desk.settle(ticket, stopped(ticket.digest, ticket.held))
         elif ticket.held is not None:
             self._settle(ticket, job)
         elif ticket.gone is None:

@@ -21,6 +21,14 @@ def doubtful(outcome: Outcome) -> bool:
     return outcome.status == "failed" and any(name in outcome.cause for name in _SIGNALS)
 
 
+def stopped(digest: str, left: Outcome | None) -> Outcome:
+    """The outcome of an experiment that was to end before its time, and may have been over."""
+    if left is None:
+        now = time()
+        return Outcome(digest, "cancelled", "cancelled", started=now, ended=now)
+    return left if left.status == "ok" else replace(left, status="cancelled", cause="cancelled")
+
+
 def fate(digest: str, job: Job | None, left: Outcome | None) -> Outcome:
     """The outcome of an experiment whose *job* has ended and *left* something, or nothing.
 
@@ -55,9 +63,3 @@ def _ended(
         return replace(left, status=status, cause=cause)
     now, host = time(), job.node if job else ""
     return Outcome(digest, status, cause, host=host, started=now, ended=now)
-
-
-def cancelled(digest: str) -> Outcome:
-    """The outcome of an experiment that was taken off before it left one."""
-    now = time()
-    return Outcome(digest, "cancelled", "cancelled", started=now, ended=now)

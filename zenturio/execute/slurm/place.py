@@ -15,7 +15,7 @@ from zenturio.execute.parcel import pack
 from zenturio.execute.slurm import options as choice
 from zenturio.execute.slurm.clerk import Clerk
 from zenturio.execute.slurm.desk import Desk
-from zenturio.execute.slurm.fates import cancelled, doubtful
+from zenturio.execute.slurm.fates import doubtful, stopped
 from zenturio.execute.slurm.left import Left
 from zenturio.execute.slurm.queue import Queue, UnansweredError
 from zenturio.execute.slurm.reader import Reader
@@ -109,7 +109,7 @@ class Slurm:
         self._reader.close()
         self._reader.read()
         for ticket in self._desk.queued():  # Slurm did not answer all the time
-            self._desk.settle(ticket, cancelled(ticket.digest))
+            self._desk.settle(ticket, stopped(ticket.digest, None))
         for session in self._sessions:
             if session.digests():
                 session.leave()

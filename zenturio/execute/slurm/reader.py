@@ -10,7 +10,7 @@ from threading import Event, Thread
 from zenturio.errors import ZenError
 from zenturio.execute.parcel import unpack_outcome
 from zenturio.execute.slurm.desk import Desk
-from zenturio.execute.slurm.fates import doubtful
+from zenturio.execute.slurm.fates import doubtful, stopped
 from zenturio.execute.slurm.session import Session
 from zenturio.experiment import Outcome
 
@@ -72,7 +72,9 @@ class Reader:
             return
         if outcome is None:
             return
-        if doubtful(outcome) and not ticket.stopped:
+        if ticket.stopped:
+            outcome = stopped(digest, outcome)
+        elif doubtful(outcome):
             ticket.held = outcome
             self._doubted()
             return

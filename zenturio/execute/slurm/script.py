@@ -85,7 +85,8 @@ test -f "parcels/$digest" || exit 0
 def _asked(name: str, count: int, demand: Demand, options: Options, paths: Paths) -> Iterator[str]:
     yield f"--job-name={name}"
     yield f"--array=0-{count - 1}"
-    yield f"--output={paths.session}/logs/{name}-%a"
+    folder = str(paths.session).replace("%", "%%")  # which stands for something there
+    yield f"--output={shlex.quote(f'{folder}/logs/{name}-%a')}"
     yield "--open-mode=append"
     yield "--nodes=1"
     yield "--ntasks=1"
@@ -95,11 +96,11 @@ def _asked(name: str, count: int, demand: Demand, options: Options, paths: Paths
     if demand.seconds is not None:
         yield f"--time={math.ceil((demand.seconds + LATE) / 60)}"
     elif options.time:
-        yield f"--time={options.time}"
+        yield f"--time={shlex.quote(options.time)}"
     for option in ("partition", "account", "qos", "constraint"):
         value = getattr(options, option)
         if value:
-            yield f"--{option}={value}"
+            yield f"--{option}={shlex.quote(value)}"
     for line in _lines(options.extra):
         yield line.removeprefix("#SBATCH").strip()
 

@@ -1,0 +1,286 @@
+"""The parts of the place that need no Slurm: scripts, folders, words, fates."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zenturio.errors import PlaceError
+from zenturio.execute.slurm.fates import doubtful, fate, stopped
+from zenturio.execute.slurm.options import Options
+from zenturio.execute.slurm.queue import Job, Queue, TooLongError, UnansweredError
+from zenturio.execute.slurm.script import Demand, Paths, script
+from zenturio.execute.slurm.session import Session
+from zenturio.experiment import Build, Outcome, Step
+from zenturio.testing.executor import experiment
+
+PATHS = Paths(Path("/scratch/my work/places/slurm/session-1"), Path("/scratch/my work"), False)
+SCRIPT = """\
+#!/bin/sh
+#SBATCH --job-name=zen-1
+#SBATCH --array=0-2
+#SBATCH --output='/scratch/my work/places/slurm/session-1/logs/zen-1-%a'
+#SBATCH --open-mode=append
+#SBATCH --nodes=1
+#SBATCH --ntasks=1
+#SBATCH --cpus-per-task=4
+#SBATCH --mem=1152M
+#SBATCH --time=3
+#SBATCH --partition=long
+#SBATCH --account=physics
+#SBATCH --qos=high
+#SBATCH --constraint='a100|h100'
+#SBATCH --gres=gpu:1
+#SBATCH --exclusive
+cd '/scratch/my work/places/slurm/session-1' || exit 78
+ln -s "$SLURM_ARRAY_JOB_ID" batches/zen-1.job 2>/dev/null
+test "$(readlink batches/zen-1.job)" = "$SLURM_ARRAY_JOB_ID" || exit 0
+digest=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" batches/zen-1.list)
+test -f "parcels/$digest" || exit 0
+module load gcc
+export A=1
+exec '/opt/my python' -P -m zenturio.execute.worker "parcels/$digest" "outcomes/$digest" \
+--folder '/scratch/my work' --session session-1 --keep never
+"""
+
+
+# Scripts
+
+
+def test_a_script_says_all_that_was_configured():
+    options = Options(
+        partition="long", account="physics", qos="high", constraint="a100|h100", time="8:00:00",
+        extra="--gres=gpu:1\n\n#SBATCH --exclusive\n", setup="module load gcc\nexport A=1",
+        python="/opt/my python",
+    )  # fmt: skip
+    assert script("zen-1", 3, Demand(4, 2**30, 60.0), options, PATHS) == SCRIPT
+
+
+def test_what_is_not_configured_is_left_to_the_cluster():
+    text = script("zen-1", 1, Demand(), Options(), PATHS)
+    for option in ("--mem", "--time", "--partition", "--account", "--qos", "--constraint"):
+        assert option not in text
+
+
+def test_a_time_limit_holds_where_there_is_no_timeout():
+    options = Options(time="4:00:00")
+    assert "#SBATCH --time=4:00:00\n" in script("zen-1", 1, Demand(), options, PATHS)
+    assert "#SBATCH --time=2\n" in script("zen-1", 1, Demand(seconds=30.0), options, PATHS)
+
+
+def test_an_experiment_asks_for_the_most_that_a_step_needs_and_for_all_their_time():
+    steps = (Step("a", 10.0, cpus=2, memory=5), Step("b", 20.0, cpus=3), Step("c", 1.0, memory=9))
+    assert Demand.of(experiment(*steps)) == Demand(3, 9, 31.0)
+    assert Demand.of(experiment(*steps, Step("d"))).seconds is None
+
+
+def test_a_build_counts_too_for_it_may_have_to_be_made():
+    from dataclasses import replace
+
+    what = experiment(Step("a", 10.0))
+    built = replace(what, build=Build("d", (), (Step("make", 5.0, cpus=8),)))
+    assert Demand.of(built) == Demand(8, None, 15.0)
+
+
+# Words of Slurm
+
+
+@pytest.fixture
+def says(tmp_path, monkeypatch):
+    """Puts a command of Slurm on the PATH that says what the test wants."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+    def make(command, out="", err="", code=0):
+        path = tmp_path / command
+        (tmp_path / "out").write_text(out)
+        (tmp_path / "err").write_text(err)
+        path.write_text(
+            f'#!/bin/sh\necho "$@" >> {tmp_path}/told\nenv > {tmp_path}/env\n'
+            f"cat {tmp_path}/out; cat {tmp_path}/err >&2; exit {code}\n"
+        )
+        path.chmod(0o755)
+
+    return make
+
+
+def test_the_queue_is_read_line_by_line(says, tmp_path):
+    says(
+        "squeue",
+        "zen-1|12|0|RUNNING|n1|None\nzen-1|12|1|PENDING||launch failed | held\n"
+        "other|7|N/A|RUNNING|n2|None\nzen-1|13|0|COMPLETED|n1|None\n",
+    )
+    found = Queue().look(["zen-1", "zen-2"])
+    assert found == {
+        ("zen-1", 0): [Job("12", "RUNNING", "n1", "None"), Job("13", "COMPLETED", "n1", "None")],
+        ("zen-1", 1): [Job("12", "PENDING", "", "launch failed | held")],
+    }
+    assert "--name=zen-1,zen-2" in (tmp_path / "told").read_text()
+    assert (tmp_path / "told").read_text().count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("sbatch: error: Batch job submission failed: Socket timed out on send/recv", "again"),
+        ("sbatch: error: Batch job submission failed: Unable to contact slurm controller", "again"),
+        (("sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission failed: "
+         "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"),
+         "again"),
+        ("sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying", "again"),
+        ("sbatch: error: Batch job submission failed: Invalid job array specification", "shorter"),
+        ("sbatch: error: invalid partition specified: x", "never"),
+        (("sbatch: error: Batch job submission failed: Invalid account or account/partition "
+         "combination specified"), "never"),
+        ("sbatch: error: Batch job submission failed: Invalid qos specification", "never"),
+    ],
+)  # fmt: skip
+def test_what_sbatch_says_means_again_shorter_or_never(says, words, kind):
+    says("sbatch", err=words, code=1)
+    errors = {"again": UnansweredError, "shorter": TooLongError, "never": PlaceError}
+    with pytest.raises(errors[kind]) as raised:
+        Queue().submit(Path("script"))
+    if kind == "never":
+        assert str(raised.value).startswith("sbatch: " + words.partition("error: ")[2])
+
+
+def test_the_number_of_a_job_is_what_stands_before_the_cluster(says):
+    says("sbatch", "123;north\n")
+    assert Queue().submit(Path("script")) == "123"
+
+
+def test_an_enclosing_job_lends_nothing_to_those_that_it_submits(says, tmp_path, monkeypatch):
+    for name in ("SLURM_JOB_ID", "SLURM_MEM_PER_NODE", "SLURM_CONF", "SBATCH_ACCOUNT"):
+        monkeypatch.setenv(name, "x")
+    says("sbatch", "1\n")
+    Queue().submit(Path("script"))
+    names = {line.partition("=")[0] for line in (tmp_path / "env").read_text().splitlines()}
+    assert {n for n in names if n.startswith(("SLURM", "SBATCH"))} == {
+        "SLURM_CONF", "SBATCH_ACCOUNT",
+    }  # fmt: skip
+
+
+def test_a_machine_without_slurm_is_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(PlaceError, match="there is no sbatch on this machine"):
+        Queue().submit(Path("script"))
+
+
+def test_many_jobs_are_cancelled_some_at_a_time(says, tmp_path):
+    says("scancel", err="scancel: error: Invalid job id specified", code=1)
+    Queue().cancel(f"{n}_0" for n in range(450))
+    lines = (tmp_path / "told").read_text().splitlines()
+    assert [len(line.split()) - 1 for line in lines] == [200, 200, 50]
+
+
+def test_reasons_that_waiting_does_not_end_are_known():
+    def stuck(reason, state="PENDING"):
+        return Job("1", state, "", reason).stuck
+
+    assert not any(map(stuck, ("Priority", "Resources", "BeginTime", "QOSMaxJobsPerUserLimit")))
+    assert all(map(stuck, ("JobHeldUser", "PartitionTimeLimit", "BadConstraints", "InvalidQOS")))
+    assert not stuck("JobHeldUser", "RUNNING")
+
+
+# What becomes of an experiment
+
+OK = Outcome("d", "ok")
+KILLED = Outcome("d", "failed", "killed by SIGTERM", exit=-15)
+CANCELLED = Outcome("d", "cancelled", "cancelled")
+FAILED = Outcome("d", "failed", "exit 3", exit=3)
+
+
+def test_only_what_slurm_may_have_done_is_doubtful():
+    assert [doubtful(each) for each in (OK, FAILED, KILLED, CANCELLED)] == [
+        False, False, True, True,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("state", "left", "status", "cause"),
+    [
+        ("TIMEOUT", None, "timeout", "time limit of its Slurm job"),
+        ("TIMEOUT", CANCELLED, "timeout", "time limit of its Slurm job"),
+        ("TIMEOUT", KILLED, "timeout", "time limit of its Slurm job"),
+        ("OUT_OF_MEMORY", KILLED, "failed", "out of memory in its Slurm job"),
+        ("OUT_OF_MEMORY", None, "failed", "out of memory in its Slurm job"),
+        ("COMPLETED", KILLED, "failed", "killed by SIGTERM"),
+        ("PREEMPTED", KILLED, "cancelled", "its Slurm job ended on n1 as PREEMPTED"),
+        ("CANCELLED", CANCELLED, "cancelled", "its Slurm job ended on n1 as CANCELLED"),
+        ("NODE_FAIL", None, "cancelled", "its Slurm job ended on n1 as NODE_FAIL"),
+        ("COMPLETED", None, "cancelled", "its Slurm job ended on n1 as COMPLETED"),
+        ("", KILLED, "failed", "killed by SIGTERM"),
+        ("", None, "cancelled", "its Slurm job vanished"),
+    ],
+)
+def test_what_a_job_left_is_read_by_the_light_of_why_it_ended(state, left, status, cause):
+    found = fate("d", Job("1", state, "n1") if state else None, left)
+    assert (found.digest, found.status, found.cause) == ("d", status, cause)
+
+
+def test_what_was_to_end_is_cancelled_unless_it_had_succeeded():
+    assert stopped("d", OK) is OK
+    assert stopped("d", KILLED).status == stopped("d", FAILED).status == "cancelled"
+    assert stopped("d", None).status == "cancelled"
+
+
+# The folder
+
+
+@given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=6))
+def test_an_array_is_begun_or_given_up_but_never_both(tmp_path_factory, order):
+    """Tasks of two jobs, a and b, and two drivers, c and d, come in any order."""
+    session = Session.begin(tmp_path_factory.mktemp("place"))
+    try:
+        session.write("x", "", ["d1"])
+        began, gave_up = set(), []
+        for who in order:
+            if who in "ab":
+                link = session.path / "batches" / "x.job"
+                if not link.is_symlink():
+                    link.symlink_to(who)
+                if session.job("x") == who:
+                    began.add(who)
+            else:
+                gave_up.append(session.give_up("x"))
+        assert len(began) <= 1
+        assert not (began and any(gave_up))
+        assert began or not gave_up or all(gave_up)
+    finally:
+        session.remove()
+
+
+def test_a_session_is_one_drivers_until_that_is_gone(tmp_path):
+    mine = Session.begin(tmp_path)
+    mine.put("d1", b"parcel")
+    (other,) = Session.all(tmp_path)
+    assert other.holds("d1")
+    assert not other.take()
+    mine.leave()
+    assert other.take()
+    assert not Session.all(tmp_path)[0].take()
+    other.remove()
+    assert Session.all(tmp_path) == []
+
+
+def test_tasks_are_those_of_the_newest_array_that_was_not_given_up(tmp_path):
+    session = Session.begin(tmp_path)
+    session.write("zen-1-000000", "", ["d1", "d2"])
+    session.write("zen-1-000001", "", ["d2", "d3"])
+    session.write("zen-1-000002", "", ["d1"])
+    assert session.give_up("zen-1-000002")
+    assert session.tasks() == {
+        "d1": ("zen-1-000000", 0), "d2": ("zen-1-000001", 0), "d3": ("zen-1-000001", 1),
+    }  # fmt: skip
+    session.remove()
+
+
+def test_a_parcel_that_is_put_anew_has_no_outcome(tmp_path):
+    session = Session.begin(tmp_path)
+    session.put("d1", b"one")
+    session.outcome("d1").write_bytes(b"outcome")
+    assert session.ended() == ["d1"]
+    session.put("d1", b"two")
+    assert session.ended() == []
+    assert session.parcel("d1").read_bytes() == b"two"
+    session.remove()
