@@ -24,6 +24,10 @@ ELSEWHERE = {
     "record.migrated": "a run does not migrate; tests/record/test_kills.py does",
     "slurm.submitting": "a run on this machine has no queue; test_slurm.py does",
     "slurm.submitted": "the same",
+    **dict.fromkeys(
+        ("serve.taken", "serve.settling", "serve.settled"),
+        "a service passes them; test_served_kills.py",
+    ),
 }
 ONCE = {
     "study.opened", "study.leased", "study.added", "study.set_aside", "study.driven", "study.left",

@@ -122,6 +122,17 @@ def test_a_share_that_is_given_back_leaves_its_slots_to_others():
         one.submit(EIGHT[3]).result()
 
 
+def test_who_has_closed_lends_nothing_more():
+    place = Held(1)
+    lender = Lender(place)
+    one, two = lender.share("one"), lender.share("two")
+    one.submit(EIGHT[0])
+    waiting = two.submit(EIGHT[1])
+    lender.close()
+    one.close()
+    assert not waiting.running()
+
+
 def test_a_place_that_fails_fails_for_whose_experiment_it_was():
     def breaks(each):
         if each.index == 1:

@@ -94,6 +94,16 @@ def test_only_those_who_have_something_to_run_are_asked():
     assert turn("fcfs", 9, 2, loads, ["late"]) == "late"
 
 
+def test_the_first_experiment_of_a_study_tells_how_long_its_experiments_take():
+    loads = {"known": Load(0, 9, 1, mean=0.1), "new": Load(5, 9, 9), "newer": Load(6, 9, 9)}
+    assert turn("srpt", 9, 2, loads) == "new"
+    loads["new"] = Load(5, 9, 9, (0.5,))
+    assert turn("srpt", 9, 2, loads) == "newer"
+    loads["newer"] = Load(6, 9, 9, (0.1,))
+    assert turn("srpt", 9, 2, loads) == "known"
+    assert turn("fcfs", 9, 2, {"known": Load(0, 9, 1, mean=0.1), "new": Load(5, 9, 9)}) == "known"
+
+
 def test_an_experiment_is_taken_to_last_as_long_as_those_before_it_or_those_of_others():
     loads = {"old": Load(0, 9, 4, mean=4.0), "new": Load(1, 9, 9), "slow": Load(1, 9, 9, (7.0,))}
     assert means_of(loads) == {"old": 4.0, "new": 4.0, "slow": 7.0}

@@ -1,5 +1,6 @@
 """The verbs of a machine that several people share: serve, submit, queue."""
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -8,6 +9,7 @@ from zenturio.cli import output
 from zenturio.cli.experiment import iso, moment
 from zenturio.cli.language import Json, Overrides, Paths
 from zenturio.cli.run import Database
+from zenturio.errors import InputError
 
 if TYPE_CHECKING:
     from zenturio.record import Submission
@@ -39,6 +41,9 @@ def serve(
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", min=1, help="Slots of each place.")
     ] = None,
+    hashed: Annotated[
+        bool, typer.Option("--hash", help="Hash a password for [serve.users], and stop.")
+    ] = False,
     db: Database = None,
 ) -> None:
     """Run what people submit, and share the slots among their studies.
@@ -48,6 +53,9 @@ def serve(
 
     Examples: zen serve; zen serve --policy srpt -j 8
     """
+    if hashed:
+        _hash()
+        return
     from zenturio.cli.service import serve_here
 
     serve_here(host, port, policy, on or [], jobs, db)
@@ -148,6 +156,19 @@ def queue(
         output.table(heads, [_row(each) for each in shown], right="rlllrrr")
         if left:
             typer.echo(f"{len(shown):,} of {len(found):,}; all of them: zen queue --all")
+
+
+def _hash() -> None:
+    """Ask for a password, or read it from a pipe, and print what is kept of it."""
+    from zenturio.show.portal.keys import Password
+
+    if sys.stdin.isatty():
+        text = typer.prompt("password", hide_input=True, confirmation_prompt=True, err=True)
+    else:
+        text = sys.stdin.readline().rstrip("\r\n")
+    if not text:
+        raise InputError("a password is not empty")
+    typer.echo(Password.of(text).text)
 
 
 def _turns(found: "Submission") -> str:

@@ -8,15 +8,11 @@ from typing import Any
 
 from sqlalchemy import bindparam, select, update
 
-from zenturio.failpoints import Failpoint
 from zenturio.record import codec, complaints
 from zenturio.record.database import Transaction
 from zenturio.record.facts import Submission, Turn
 from zenturio.record.line import moved
 from zenturio.record.schema import submissions
-
-SUBMITTED = Failpoint("record.submitted")
-SETTLED = Failpoint("record.settled")
 
 _NAMES = (
     "id", "token", "person", "study", "request", "submitted", "turn", "begun", "ended", "cause",
@@ -50,7 +46,6 @@ def submit(
         row = (token, *words, transaction.now, "waiting", "", "{}")
         names = ("token", "person", "study", "request", "submitted", "turn", "cause", "progress")
         transaction.insert("submissions", names, [row])
-        SUBMITTED()
         (known,) = transaction.rows(_BY_TOKEN, of_token=token)
     return _submission(known)
 
@@ -71,7 +66,6 @@ def settle(transaction: Transaction, number: int, turn: Turn, cause: str) -> Sub
         _SETTLE, number=number, to_turn=found.turn, to_cause=codec.escape(found.cause),
         to_begun=found.begun, to_ended=found.ended,
     )  # fmt: skip
-    SETTLED()
     return found
 
 

@@ -122,7 +122,7 @@ class Lender:
         self._shares: list[Share] = []
         self._numbers = count()
         self._lock = Lock()
-        self._serving = self._again = False
+        self._serving = self._again = self._closed = False
 
     @property
     def slots(self) -> int:
@@ -143,6 +143,11 @@ class Lender:
         """How many slots *owner* has now."""
         with self._lock:
             return sum(loan.cpus for s in self._shares if s.owner == owner for loan in s.running)
+
+    def close(self) -> None:
+        """Lends nothing any more; what has a slot keeps it until its study is stopped."""
+        with self._lock:
+            self._closed = True
 
     def submit(self, share: Share, experiment: Experiment) -> Future[Outcome]:
         loan = Loan(experiment, share, next(self._numbers), self.slots)
@@ -192,7 +197,7 @@ class Lender:
         with self._lock:
             while self._again:
                 free = self.slots - self._used
-                loan = self._first() if free > 0 else None
+                loan = self._first() if free > 0 and not self._closed else None
                 if loan is None or loan.cpus > free:
                     self._again = False
                 elif loan.set_running_or_notify_cancel():

@@ -49,6 +49,7 @@ class Order:
         self._turn = Lock()
         told = submission.progress
         self._total, self._done = int(told.get("total", 0)), int(told.get("done", 0))
+        self._known = 0
         self._before = float(told.get("spent", 0.0)), int(told.get("ended", 0))
         self._thread = Thread(target=self._drive, name=f"zenturio-{self.number}", daemon=True)
 
@@ -75,7 +76,9 @@ class Order:
         """What its turn depends on."""
         spent, ended = self._spent()
         mean = spent / ended if ended else None
-        left = max(self._total - self._done, 0)
+        # What had a slot has ended, though it is not recorded yet.
+        done = max(self._done, self._known + ended - self._before[1])
+        left = max(self._total - done, 0)
         return Load(self.submission.submitted, max(self._total, 1), left, running, mean)
 
     def facts(self, mean: float) -> dict[str, Any]:
@@ -151,7 +154,7 @@ class Order:
         self._total, self._done = plan.experiments, max(self._done, plan.known)
 
     def _heard(self, progress: Progress) -> None:
-        self._total, self._done = progress.total, progress.done
+        self._total, self._done, self._known = progress.total, progress.done, progress.known
 
 
 def _words(summary: Summary) -> str:

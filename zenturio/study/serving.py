@@ -23,6 +23,7 @@ from zenturio.study.wishes import Wishes
 
 TAKEN = Failpoint("serve.taken")
 SETTLING = Failpoint("serve.settling")
+SETTLED = Failpoint("serve.settled")
 
 POLL = 0.5
 """Seconds between two looks at the queue."""
@@ -85,6 +86,8 @@ class Serving:
 
     def close(self) -> None:
         """Stop all studies, which wait for the next service."""
+        for lender in self._lenders.values():
+            lender.close()
         for order in self._orders.values():
             order.stop()
         end = monotonic() + PATIENCE
@@ -136,6 +139,7 @@ class Serving:
                 SETTLING()
                 self._repository.report(number, order.facts(means[number]))
                 turned = self._repository.settle(number, order.end, order.cause)
+                SETTLED()
                 self._told(f"{name} is {turned.turn}" + (f": {turned.cause}" * bool(turned.cause)))
             elif order.end == "later":
                 if number not in self._later:

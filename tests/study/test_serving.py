@@ -1,0 +1,300 @@
+"""A service runs what several users submit, and shares the slots as its policy says."""
+
+import threading
+import time
+from contextlib import chdir, contextmanager
+
+import pytest
+
+from study.test_queueing import ends_in_the_scheduling_room
+from zenturio.errors import AnnotationError, ConflictError, InputError
+from zenturio.execute import Local
+from zenturio.experiment import Generator
+from zenturio.record import Driver, upkeep
+from zenturio.record.open import open_repository
+from zenturio.study.define import define
+from zenturio.study.queueing import POLICIES
+from zenturio.study.request import Request
+from zenturio.study.serving import Serving
+from zenturio.study.submitting import alone, cancel, served, standing, submit
+
+STUDY = """\
+#!/bin/sh
+#ZEN$ PARAM n = {{ 1:{count} }}
+#ZEN$ RUN "sh {name}.sh {{n}}"
+#ZEN$ METRIC square FROM stdout REGEX "square (\\d+)"
+{work}
+echo "square $(($1 * $1))"
+"""
+
+
+class Lab:
+    """A folder with studies, and its repository."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.url = str(folder / ".zenturio" / "zenturio.db")
+        self.repository = open_repository(self.url)
+
+    def write(self, name, count, work=""):
+        """A study: so many experiments."""
+        (self.folder / f"{name}.sh").write_text(STUDY.format(name=name, count=count, work=work))
+        return name
+
+    def submit(self, name, user="alice", **more):
+        request = Request((str(self.folder / f"{name}.sh"),), **more)
+        return submit(self.repository, request, user).number
+
+    @contextmanager
+    def serving(self, policy="fcfs", slots=2, **places):
+        """A service, while the block runs."""
+        over, told = threading.Event(), []
+        with Local(self.folder / ".zenturio", slots) as place:
+            found = places or {"local": place}
+            serving = Serving(self.repository, found, policy, told.append)
+            thread = threading.Thread(target=serving.run, args=(over,))
+            thread.start()
+            try:
+                yield told
+            finally:
+                over.set()
+                thread.join(30)
+        assert not thread.is_alive()
+
+    def turns(self):
+        return {each.study: each.turn for each in self.repository.submissions()}
+
+    def until(self, condition, seconds=30.0):
+        end = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < end, self.repository.submissions()
+            time.sleep(0.02)
+
+    def until_over(self):
+        self.until(lambda: set(self.turns().values()) <= {"done", "failed", "cancelled"})
+
+    def starts(self):
+        """Whose experiment began when, in its order."""
+        found = [
+            (record.outcome.started, study.name)
+            for study in self.repository.studies()
+            for record in self.repository.records(study.name, states=("ok",))
+        ]
+        return [name for _, name in sorted(found)]
+
+
+@pytest.fixture
+def lab(tmp_path, monkeypatch):
+    monkeypatch.setattr("zenturio.study.serving.POLL", 0.05)
+    (tmp_path / ".zenturio").mkdir()
+    found = Lab(tmp_path)
+    with chdir(tmp_path):
+        yield found
+    found.repository.close()
+
+
+def test_what_is_submitted_is_run_and_told_of(lab):
+    number = lab.submit(lab.write("one", 3))
+    with lab.serving() as told:
+        lab.until_over()
+        lab.submit(lab.write("two", 2), "bob")
+        lab.until(lambda: lab.turns().get("two") == "done")
+    one, two = lab.repository.submissions()
+    assert lab.repository.counts("one")["ok"] == 3
+    assert (one.user, two.user) == ("alice", "bob")
+    assert one.progress["done"] == one.progress["total"] == 3
+    assert one.progress["slowdown"] > 0
+    assert told[:2] == [
+        f"{number}: one of alice begins on local",
+        f"{number}: one of alice is done",
+    ]
+
+
+# Two users share two slots.
+
+LARGE = (0, 12, 0.1)
+SMALL = (0, 3, 0.25)
+LONG = (0, 12, 0.3)
+
+
+@pytest.mark.parametrize("other", [SMALL, LONG], ids=["small", "long"])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_slots_go_to_studies_as_the_policy_says(lab, policy, other):
+    for name, (_, count, seconds) in (("mine", LARGE), ("yours", other)):
+        lab.submit(lab.write(name, count, f"sleep {seconds}"), name)
+    with lab.serving(policy):
+        lab.until_over()
+    order = lab.starts()
+    last = [len(order) - order[::-1].index(name) for name in ("mine", "yours")]
+    ends = ends_in_the_scheduling_room(policy, 2, [LARGE, other])
+    assert len(order) == LARGE[1] + other[1]
+    assert (last[0] < last[1]) == (ends[0] < ends[1]), order
+
+
+def test_under_fcfs_the_second_gets_what_the_first_leaves(lab):
+    lab.submit(lab.write("first", 6, "sleep 0.1"))
+    lab.submit(lab.write("second", 4, "sleep 0.1"), "bob")
+    with lab.serving("fcfs"):
+        lab.until_over()
+    assert lab.starts() == ["first"] * 6 + ["second"] * 4
+    first, second = lab.repository.submissions()
+    assert first.progress["slowdown"] < second.progress["slowdown"]
+
+
+def test_a_small_study_overtakes_under_srpt_and_its_slowdown_is_shown(lab):
+    lab.submit(lab.write("large", 30, "sleep 0.1"))
+    with lab.serving("srpt"):
+        lab.until(lambda: lab.repository.submissions()[0].progress.get("done", 0) >= 4)
+        lab.submit(lab.write("small", 2, "sleep 0.1"), "bob")
+        lab.until(lambda: lab.turns()["small"] == "done")
+        assert lab.turns()["large"] == "running"
+        lab.until_over()
+
+
+# Nothing is lost, nothing is run twice.
+
+
+def test_a_service_that_is_stopped_leaves_what_it_had_to_the_next(lab):
+    lab.submit(lab.write("one", 8, "sleep 0.2"))
+    with lab.serving():
+        lab.until(lambda: lab.repository.submissions()[0].progress.get("done", 0) >= 2)
+        lab.submit(lab.write("two", 2), "bob")
+        lab.until(lambda: lab.turns()["two"] == "running")
+    assert lab.turns() == {"one": "running", "two": "running"}
+    assert lab.repository.drivers("one") == ()
+    kept = lab.repository.counts("one")["ok"]
+    assert 2 <= kept < 8
+    with lab.serving():
+        lab.until_over()
+    assert lab.turns() == {"one": "done", "two": "done"}
+    assert lab.repository.counts("one")["ok"] == 8
+    assert upkeep.check(lab.url) == ()
+
+
+def test_what_is_cancelled_is_killed_and_leaves_its_slots(lab):
+    number = lab.submit(lab.write("long", 4, "sleep 60"))
+    with lab.serving():
+        lab.until(lambda: lab.repository.submissions()[0].progress.get("lent") == 2)
+        lab.submit(lab.write("short", 2), "bob")
+        found = cancel(lab.repository, number, "bob")
+        assert (found.turn, found.cause) == ("cancelled", "by bob")
+        assert lab.repository.drivers("long") == ()
+        assert lab.repository.counts("long")["running"] == 0
+        lab.until_over()
+    assert lab.turns() == {"long": "cancelled", "short": "done"}
+
+
+def test_what_is_cancelled_before_it_begins_is_never_begun(lab):
+    number = lab.submit(lab.write("one", 4))
+    cancel(lab.repository, number, "alice")
+    with lab.serving():
+        lab.submit(lab.write("two", 1))
+        lab.until_over()
+    assert [study.name for study in lab.repository.studies()] == ["two"]
+
+
+def test_what_fails_is_told_and_what_cannot_be_run_too(lab):
+    lab.submit(lab.write("some", 3, "[ $1 != 2 ] || exit 3"))
+    gone = lab.write("gone", 3)
+    lab.submit(gone, "bob")
+    (lab.folder / "gone.sh").unlink()
+    with lab.serving():
+        lab.until_over()
+    some, other = lab.repository.submissions()
+    assert (some.turn, some.cause) == ("done", "1 x exit 3")
+    assert other.turn == "failed"
+    assert "there is no such file" in other.cause
+
+
+def test_what_somebody_drives_by_hand_waits_until_they_have_ended(lab, monkeypatch):
+    monkeypatch.setattr("zenturio.study.serving.LATER", 0.2)
+    lab.submit(lab.write("one", 2))
+    application = Request((str(lab.folder / "one.sh"),)).session(lab.repository).application
+    lab.repository.open("one", define(application, 2, Generator(application).program))
+    lease = lab.repository.lease("one", Driver.here())
+    with lab.serving() as told:
+        lab.until(lambda: any("waits: study 'one' is driven by process" in each for each in told))
+        assert lab.turns() == {"one": "running"}
+        lab.repository.leave(lease)
+        lab.until_over()
+    assert lab.turns() == {"one": "done"}
+    assert lab.repository.counts("one")["ok"] == 2
+
+
+def test_a_place_that_was_asked_for_and_is_not_there_is_told(lab):
+    lab.submit(lab.write("one", 2), on="moon")
+    with lab.serving():
+        lab.until_over()
+    assert "no place 'moon'" in lab.repository.submissions()[0].cause
+
+
+def test_studies_go_to_the_place_with_the_most_room(lab):
+    for name in ("a", "b", "c"):
+        lab.submit(lab.write(name, 2, "sleep 0.2"))
+    with (
+        Local(lab.folder / ".zenturio", 4) as wide,
+        Local(lab.folder / ".zenturio", 3) as narrow,
+        lab.serving(wide=wide, narrow=narrow),
+    ):
+        lab.until_over()
+    assert [each.progress["place"] for each in lab.repository.submissions()] == [
+        "wide", "narrow", "wide",
+    ]  # fmt: skip
+
+
+def test_stages_of_a_submitted_study_run_with_it(lab):
+    lab.write("mesh", 3)
+    solve = lab.write("solve", 3)
+    path = lab.folder / "solve.sh"
+    path.write_text(
+        path.read_text().replace("#ZEN$ METRIC", '#ZEN$ AFTER "mesh" ON n\n#ZEN$ METRIC')
+    )
+    lab.submit(solve)
+    with lab.serving():
+        lab.until_over()
+    (found,) = lab.repository.submissions()
+    assert found.turn == "done"
+    assert found.progress["studies"] == ["mesh", "solve"]
+    assert (found.progress["done"], found.progress["total"]) == (6, 6)
+    assert lab.repository.counts("mesh")["ok"] == lab.repository.counts("solve")["ok"] == 3
+
+
+# What is handed in.
+
+
+def test_what_waits_already_is_not_asked_for_twice(lab):
+    number = lab.submit(lab.write("one", 2))
+    assert lab.submit("one", "bob") == number
+    with pytest.raises(ConflictError, match=f"in the queue already: number {number}, of alice"):
+        lab.submit("one", "bob", limit=1)
+    assert lab.submit("one", "bob", limit=1, name="other") == number + 1
+    assert [each.number for each in standing(lab.repository, "one")] == [number]
+
+
+def test_what_is_wrong_with_a_study_is_told_to_who_submits_it(lab):
+    lab.write("one", 2)
+    (lab.folder / "one.sh").write_text("#ZEN$ PARAM n = { 1:2\n")
+    with pytest.raises(AnnotationError):
+        lab.submit("one")
+    lab.write("two", 2)
+    with pytest.raises(InputError, match="belongs to a search"):
+        lab.submit("two", budget="7")
+    assert lab.repository.submissions() == ()
+
+
+def test_a_request_comes_back_as_it_was():
+    request = Request(("a.c", "b.c"), ("n={1}",), 3, search="ga", stop=("stall=3",), on="local")
+    assert Request.read(request.facts()) == request
+    assert Request.read({**request.facts(), "unknown": 1}) == request
+
+
+def test_a_folder_has_one_service(tmp_path):
+    assert not served(tmp_path)
+    with alone(tmp_path):
+        assert served(tmp_path)
+        with (
+            pytest.raises(ConflictError, match="another service runs here already: process"),
+            alone(tmp_path),
+        ):
+            pass
+    assert not served(tmp_path)
