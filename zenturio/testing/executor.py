@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
@@ -20,9 +21,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from zenturio.annotate.model import Metric
+from zenturio.errors import PlaceError
 from zenturio.execute.executor import Executor
 from zenturio.experiment import Build, Experiment, Filed, Missing, Outcome, Recipe, Step
-from zenturio.experiment.identity import digest
+from zenturio.experiment.identity import content_digest, digest
 
 PATIENCE = 60.0
 """Seconds after which a test gives up waiting: none of them should take so long."""
@@ -326,3 +328,52 @@ class CommandContract(ExecutorContract):
             f"ln -s {tmp_path}/secret s; ln -s {tmp_path} d; echo 1 > f; mkfifo p", recipe=recipe
         )
         assert [a.path for a in outcome(place, what).artifacts] == ["f"]
+
+    def test_large_files_are_there_and_the_originals_stay_as_they_are(
+        self, place: Executor, tmp_path: Path
+    ) -> None:
+        content = os.urandom(3 * 2**20)
+        original = tmp_path / "original"
+        original.write_bytes(content)
+        big = Filed("in/big", 0o644, None, original, content_digest(content).hex())
+        what = experiment("cksum < in/big; chmod u+w in/big; echo more >> in/big; true")
+        found = outcome(place, replace(what, files=(big,)))
+        assert found.stdout.head.split()[1] == str(len(content)).encode()
+        assert original.read_bytes() == content
+        again = experiment("wc -c < in/big")
+        assert outcome(place, replace(again, files=(big,))).stdout.head.strip() == b"%d" % len(
+            content
+        )
+
+    def test_what_a_failed_experiment_left_is_kept_too(self, place: Executor) -> None:
+        recipe = Recipe(outputs=("deep/**/*.bin",))
+        make = "mkdir -p deep/er; head -c 2000000 /dev/zero > 'deep/er/odd ü.bin'; exit 3"
+        found = outcome(place, experiment(make, recipe=recipe))
+        assert (found.status, found.cause) == ("failed", "exit 3")
+        (kept,) = found.artifacts
+        assert (kept.path, kept.size) == ("deep/er/odd ü.bin", 2_000_000)
+        assert kept.kept.read_bytes() == b"\0" * 2_000_000
+
+    def test_retries_belong_to_the_study(self, place: Executor, tmp_path: Path) -> None:
+        what = experiment(Step(f"echo tried >> {tmp_path}/tries; exit 3", retry=5))
+        assert outcome(place, what).cause == "exit 3"
+        assert (tmp_path / "tries").read_text() == "tried\n"
+
+    def test_the_same_experiment_can_be_run_again(self, place: Executor, tmp_path: Path) -> None:
+        """What failed is submitted again by a study, under the same digest."""
+        tries = tmp_path / "tries"
+        what = experiment(f"echo >> {tries}; test $(wc -l < {tries}) = 2")
+        assert [outcome(place, what).status for _ in range(2)] == ["failed", "ok"]
+
+    def test_an_experiment_may_use_several_cpus(self, place: Executor) -> None:
+        assert outcome(place, experiment(Step("echo wide", cpus=2))).stdout.head == b"wide\n"
+
+    def test_what_allocates_more_memory_than_it_asked_for_fails(self, place: Executor) -> None:
+        grab = "b'1' * 600_000_000; print('GFLOPS=1')"
+        step = Step(f'{sys.executable} -c "{grab}"', memory=200 * 2**20)
+        assert outcome(place, experiment(step, recipe=gflops())).status == "failed"
+        assert outcome(place, experiment(Step("echo on", memory=200 * 2**20))).status == "ok"
+
+    def test_what_needs_more_memory_than_any_machine_has_is_refused(self, place: Executor) -> None:
+        future = place.submit(experiment(Step("true", memory=2**60)))
+        assert isinstance(future.exception(PATIENCE), PlaceError)
