@@ -29,7 +29,7 @@ def cluster():
         "distributed.nanny.environ": {"OMP_NUM_THREADS": "1"},
     }
     with dask.config.set(ways), LocalCluster(
-        n_workers=1, threads_per_worker=2, host="127.0.0.1", dashboard_address=None,
+        n_workers=1, threads_per_worker=2, host="127.0.0.1", dashboard_address="127.0.0.1:0",
         memory_limit=0, silence_logs=logging.CRITICAL,
     ) as cluster:  # fmt: skip
         yield cluster

@@ -21,6 +21,8 @@ _PAUSE = 0.1
 _OWN = {
     "distributed.nanny.pre-spawn-environ": {},  # experiments would inherit it
     "distributed.scheduler.allowed-failures": 2,
+    "distributed.scheduler.http.routes": [],  # pages that any user of this machine could see
+    "distributed.worker.http.routes": [],
 }
 _LARGE = 2**20
 """Bytes beyond which a parcel is not put into the message that describes a task."""
@@ -133,7 +135,7 @@ def _local(slots: int, options: Options) -> Cluster:
                 processes=True,
                 host="127.0.0.1",
                 memory_limit=0,
-                dashboard_address=None,
+                dashboard_address="127.0.0.1:0",
                 security=distributed.Security.temporary(),
                 silence_logs=logging.CRITICAL,
             )

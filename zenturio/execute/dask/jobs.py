@@ -54,7 +54,7 @@ def started(options: Options, folder: Path) -> tuple[Any, int, str]:
             **told,
             security=import_module("distributed").Security.temporary(),
             shared_temp_directory=str(home),
-            scheduler_options={"dashboard_address": None},
+            scheduler_options={"dashboard_address": "127.0.0.1:0"},
             silence_logs=logging.CRITICAL,
         )
         workers.scale(jobs=options.nodes)
