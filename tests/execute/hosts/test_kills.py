@@ -1,0 +1,63 @@
+"""A study on hosts, with drivers killed and connections cut at random moments."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from zenturio.testing.executor import running
+
+PROGRAM = """
+#ZEN$ ASSIGN n = { 1:12 }
+#ZEN$ RUN "python3 work.py 94.1"
+#ZEN$ METRIC square FROM stdout REGEX "square=(\\d+)"
+import time
+open("FOLDER/begun", "a").write("%d\\n" % n)
+time.sleep(0.15 + n % 3 * 0.1)
+print(f"square={n * n}")
+"""
+ZEN = Path(sys.executable).parent / "zen"
+
+
+def zen(folder, *words):
+    done = subprocess.run(
+        [ZEN, *words], cwd=folder, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 25))]
+)
+def test_every_experiment_runs_once_whoever_is_killed(testbed, tmp_path, seed):
+    dice = random.Random(seed)
+    (tmp_path / "work.py").write_text(PROGRAM.replace("FOLDER", str(tmp_path)))
+    names = {"one": {"slots": 2}, "two": {"slots": 1}, "three": {"slots": 1}}
+    declared = {name: {"speed": 1.0, **each} for name, each in names.items()}
+    testbed.write(tmp_path / "hosts.toml", {"connect": 5, "patience": 60}, **declared)
+    command = [ZEN, "run", "work.py", "--on", "hosts.toml"]
+    for _ in range(3):
+        with subprocess.Popen(
+            command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as driver:
+            end = time.monotonic() + dice.uniform(0.5, 2.5)
+            while time.monotonic() < end and driver.poll() is None:
+                time.sleep(dice.uniform(0.0, 0.4))
+                if dice.random() < 0.5:
+                    testbed[dice.choice(list(names))].drop()
+            os.kill(driver.pid, signal.SIGKILL)
+    summary = json.loads(zen(tmp_path, "run", "work.py", "--on", "hosts.toml", "--json"))
+    assert summary["ok"] + summary["known"] == 12
+    assert sorted(map(int, (tmp_path / "begun").read_text().split())) == list(range(1, 13))
+    rows = json.loads(zen(tmp_path, "results", "work", "--json"))
+    at = rows["columns"].index("square")
+    assert sorted(row[at] for row in rows["rows"]) == [n * n for n in range(1, 13)]
+    assert zen(tmp_path, "db", "check")
+    assert not running("94.1")
