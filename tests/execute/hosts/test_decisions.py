@@ -1,0 +1,190 @@
+"""Which host, and whether to move: decisions without hosts; and what is shipped to them."""
+
+import ast
+import io
+import json
+import subprocess
+import sys
+import zipfile
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zenturio.errors import InputError
+from zenturio.execute.hosts.bundle import packed
+from zenturio.execute.hosts.choosing import Wants, best, worth_moving
+from zenturio.execute.hosts.events import Event
+from zenturio.execute.hosts.profile import Profile
+from zenturio.execute.hosts.site import asks, filled
+from zenturio.expression import parse
+from zenturio.show.jobs_chart import jobs, stays
+
+SPEEDS = st.floats(0.01, 1000)
+
+
+def profile(*seconds, of=None, breaches=1):
+    found = Profile(breaches)
+    for i, each in enumerate(seconds, 1):
+        line = {"iteration": i, "seconds": each} | ({"of": of} if of else {})
+        found.hear(json.dumps(line) + "\n", i)
+    return found
+
+
+@given(st.lists(st.tuples(SPEEDS, st.integers(0, 4)), max_size=8))
+def test_the_best_host_is_the_one_that_a_naive_search_finds(hosts):
+    facts = [{"speed": speed, "free": free} for speed, free in hosts]
+    found = best(Wants(), facts)
+    expected = None
+    for i, (speed, free) in enumerate(hosts):
+        if expected is None or (speed, free) > hosts[expected]:
+            expected = i
+    assert found == expected
+
+
+def test_hosts_that_are_not_as_required_are_left_out_and_unknown_facts_are_null():
+    wants = Wants(requires=(parse("host.gpus >= 2"),), rank=parse("-host.cost"))
+    hosts = [{"cost": 1}, {"cost": 3, "gpus": 4}, {"cost": 2, "gpus": 2}, {"cost": 0, "gpus": 1}]
+    assert best(wants, hosts, ("gpus", "cost")) == 2
+    assert best(wants, [{"cost": 1}], ("gpus", "cost")) is None
+
+
+def test_requirements_may_use_the_values_of_the_point():
+    wants = Wants(requires=(parse("host.memory >= n * 1GB"),), values={"n": 2})
+    assert best(wants, [{"memory": 10**9}, {"memory": 2 * 10**9}]) == 1
+
+
+def test_a_program_says_anew_what_it_needs():
+    wants = Wants(requires=(parse("host.cores >= 4"),), rank=parse("host.speed"))
+    more = wants.anew("# second phase\n\nrequire host.memory >= 1GB\nRANK host.memory\n")
+    assert [each.text for each in more.requires] == ["host.memory >= 1GB"]
+    assert more.rank.text == "host.memory"
+    assert wants.anew("").requires == ()
+    with pytest.raises(InputError, match="write REQUIRE or RANK"):
+        wants.anew("WANT more")
+
+
+def test_a_contract_is_broken_by_iterations_that_take_longer_than_those_before():
+    assert profile(1, 1, 1.4).broken(0.5) is False
+    assert profile(1, 1, 1.6).broken(0.5) is True
+    assert profile(1.6).broken(0.5) is False  # with what should it be compared?
+    assert profile(1, 1, 9).broken(0) is False  # nobody has made one
+    assert profile(1, 1, 9, breaches=2).broken(0.5) is False
+    assert profile(1, 1, 9, 8, breaches=2).broken(0.5) is True
+    assert profile(1, 1, 9, 1, breaches=2).broken(0.5) is False
+
+
+def test_what_is_usual_does_not_grow_with_a_slowdown_that_stays():
+    assert profile(1, 1, 1, 3, 3, 3, 3, 3).usual == 1
+
+
+def test_odd_lines_of_a_profile_say_nothing():
+    found = Profile()
+    found.hear('no json\n[1]\n{"seconds": "soon"}\n{"seconds": -1, "of": 0}\n3\n', 9)
+    assert (found.seconds, found.iteration, found.left) == ([], 2, None)
+    assert found.told == 9
+
+
+@given(SPEEDS, SPEEDS, st.floats(0, 100), st.floats(0, 0.9), st.integers(1, 50))
+def test_no_job_moves_to_a_host_that_is_not_faster_while_nothing_disturbs_it(
+    here, there, move, gain, done
+):
+    found = profile(*[1.0] * done, of=100)
+    if worth_moving(found, here, there, move=move, gain=gain, anew=False):
+        assert there > here
+
+
+@given(st.floats(1, 10), st.floats(0, 5), st.integers(2, 90))
+def test_a_move_is_worth_it_if_what_is_left_ends_earlier(ratio, move, done):
+    found = profile(*[1.0] * done, of=100)
+    left = 100 - done
+    expected = left - (move + left / ratio) > 0
+    assert worth_moving(found, 1.0, ratio, move=move, gain=0, anew=False) is expected
+    again = left - (move + 100 / ratio) > 0
+    assert worth_moving(found, 1.0, ratio, move=move, gain=0, anew=True) is again
+
+
+def test_nothing_is_known_of_a_job_without_a_profile():
+    assert not worth_moving(Profile(), 1, 100, move=0, gain=0, anew=False)
+    assert not worth_moving(profile(1, 1), 1, 100, move=0, gain=0, anew=False)
+
+
+def test_names_of_facts_are_filled_in_and_quoted():
+    facts = {"arch": "x86_64", "name": "a b"}
+    assert filled("./run.{host.arch} {host.name} {host.none}", facts, quote=True) == (
+        "./run.x86_64 'a b' {host.none}"
+    )
+    assert asks("bin/solver.{host.arch}") == "bin/solver.*"
+
+
+def test_what_is_shipped_is_the_same_each_time_and_understood_by_python_3_9():
+    packed.cache_clear()
+    first = packed()
+    packed.cache_clear()
+    assert packed() == first
+    with zipfile.ZipFile(io.BytesIO(first)) as archive:
+        for name in archive.namelist():
+            tree = ast.parse(archive.read(name), feature_version=(3, 9))
+            for node in ast.walk(tree):
+                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("zenturio"):
+                    module = node.module.replace(".", "/")
+                    assert f"{module}.py" in archive.namelist() or module in (
+                        "zenturio/execute", "zenturio/execute/hosts/remote",
+                    )  # fmt: skip
+
+
+def test_what_is_shipped_needs_nothing_but_the_standard_library(tmp_path):
+    (tmp_path / "agent.pyz").write_bytes(packed())
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]);"
+        "import zenturio.execute.hosts.remote.serve as serve;"
+        "assert serve.__file__.startswith(sys.argv[1]);"
+        "known = set(sys.stdlib_module_names) | {'zenturio', '__main__'};"
+        "print({name.split('.')[0] for name in sys.modules} - known)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code, tmp_path / "agent.pyz"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "set()\n"
+
+
+def events(*told):
+    return [Event(float(i), kind, job, host) for i, (kind, job, host) in enumerate(told)]
+
+
+LIFE = (
+    ("up", "", "one"),
+    ("submitted", "a" * 32, ""),
+    ("submitted", "b" * 32, ""),
+    ("prolog", "b" * 32, "two"),
+    ("prolog", "a" * 32, "one"),
+    ("started", "a" * 32, "one"),
+    ("progress", "a" * 32, "one"),
+    ("moving", "a" * 32, "one"),
+    ("left", "a" * 32, "one"),
+    ("prolog", "a" * 32, "two"),
+    ("started", "a" * 32, "two"),
+    ("ended", "a" * 32, "two"),
+)
+
+
+def test_a_life_is_a_row_of_stays():
+    found = [(s.host, s.doing, s.start, s.end) for s in stays(events(*LIFE)) if s.digest[0] == "a"]
+    assert found == [
+        ("one", "prolog", 4, 5),
+        ("one", "running", 5, 7),
+        ("one", "leaving", 7, 8),
+        ("two", "prolog", 9, 10),
+        ("two", "running", 10, 11),
+    ]
+
+
+def test_jobs_are_drawn_in_the_order_in_which_they_came_and_called_by_their_names():
+    scene = jobs(events(*LIFE), {"a" * 32: "job 0"})
+    assert scene.rows == ("job 0", "b" * 8)
+    assert "2 jobs, 1 move" in scene.note
+    assert scene.x.ends == (0.0, 8.0)
+    assert [box.name for box in scene.boxes if not box.faint] == ["one", "two"]
