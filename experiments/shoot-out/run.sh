@@ -1,0 +1,42 @@
+#!/bin/sh
+# Runs the studies and leaves measured.json, table.txt and the pictures. SIZE=small: seven graphs.
+# DATA is a folder with wfinstances/*.json, stg/50, stg/100 and stg/optima.csv.
+set -eu
+
+if [ "${SIZE:-whole}" = small ]; then
+  ln -sfn small data
+  zen run stg --on simulate -P 'graph={50/rand{0000,0001,0002,0005}}' -P 'processors={2,4}'
+  zen run traces --on simulate -P 'machines={identical:4,traces/grid.toml}' \
+    -P 'algorithm={heft,cpop,peft,min-min,max-min,sufferage,lazy,random,ga-2005,
+      anneal:evaluations=5000,ga:evaluations=5000}'
+else
+  ln -sfn "${DATA:?say where the graphs are}" data
+  zen run stg --on simulate > stg.log &
+  zen run traces --on simulate > traces.log
+  wait $!
+fi
+
+# The known optima, as a table for SQL; three graphs of which only bounds are known are left out.
+optima=$(sed -n '2,$s/^\(.*\)\.stg,\([0-9]*\),\([0-9]*\)\r*$/(\x27\1\x27, \2, \3)/p' data/stg/optima.csv |
+  paste -sd, -)
+views="WITH optima (graph, processors, optimum) AS (VALUES $optima) $(cat views.sql)"
+zen sql "$views $(cat claims.sql)" --format jsonl -o measured.json
+[ "${SIZE:-whole}" = whole ] || exit 0
+
+zen sql "$views $(cat table.sql)" > table.txt
+
+shown="algorithm IN ('ga', 'anneal', 'heft', 'peft', 'dcp', 'min-min', 'sufferage', 'lazy', 'ga-2005',
+  'shuffle')"
+zen plot --x within --y instances --color algorithm --facet data --log x -o profile.svg \
+  --title "Share of instances within so many % of the best (%)" \
+  --query "$views, steps (within) AS (VALUES (0.01), (0.1), (0.3), (1), (2), (3), (5), (10), (20),
+      (30), (50), (100), (200))
+    SELECT within, algorithm, 100.0 * avg(gap <= within) AS instances,
+      CASE least_is WHEN 'optimum' THEN 'STG: of the optimum' ELSE 'traces: of a lower bound' END
+        AS data
+    FROM runs, steps WHERE $shown GROUP BY data, algorithm, within
+    ORDER BY data, avg(gap), within"
+zen plot --kind heatmap --x kind --y algorithm --z gap -o table.svg \
+  --title "Mean makespan above the optimum or a lower bound (%, up to 30)" \
+  --query "$views SELECT kind, algorithm, min(30, avg(gap)) AS gap FROM runs GROUP BY kind, algorithm
+    ORDER BY avg(avg(gap)) OVER (PARTITION BY algorithm) DESC, algorithm, place"
