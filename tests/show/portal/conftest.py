@@ -1,6 +1,7 @@
 """A portal with studies that are worth a look."""
 
 import shutil
+from urllib.parse import quote
 
 import pytest
 
@@ -76,3 +77,9 @@ def still(people):
 @pytest.fixture
 def evil():
     return EVIL
+
+
+@pytest.fixture(scope="session")
+def evil_name():
+    """The name of that study in an address."""
+    return quote(EVIL)

@@ -1,0 +1,164 @@
+"""Every page in a real browser: by day at a desk, by night on a telephone, with nothing in the way."""
+
+import shutil
+
+import pytest
+
+from show.portal.browsing import Person
+from show.portal.served import served
+from zenturio.record.open import FOLDER
+from zenturio.show.portal.state import Settings
+
+WORDS = """\
+# Solvers
+
+More *threads* help, as the picture shows.
+
+![speed](/chart?study=matmul&kind=line&x=n&y=gflops&color=threads)
+
+- one
+- two
+
+![plan](/schedule?workflow=wien2k:kpoints=4&on=identical:3)
+"""
+
+
+@pytest.fixture(scope="session")
+def studio(project, tmp_path_factory):
+    """A portal of a copy of the project, from which everything may be done."""
+    folder = tmp_path_factory.mktemp("studio") / "project"
+    shutil.copytree(project, folder)
+    (folder / "reports").mkdir()
+    (folder / "reports" / "Solvers.md").write_text(WORDS)
+    with served(Settings(str(folder / FOLDER / "zenturio.db"), folder, allow_run=True)) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def visitors(browser, studio):
+    """By day at a desk, and by night on a telephone."""
+    found = Person(browser, studio), Person(browser, studio, dark=True, size=(390, 800))
+    yield found
+    for each in found:
+        each.close()
+
+
+def digests(portal, study):
+    repository = portal.service.portal.repository
+    return [record.digest for record in repository.records(study)]
+
+
+PAGES = {
+    "home": "/",
+    "study": "/study?name=matmul",
+    "study-filtered": "/study?name=matmul&where=n+%3E+200&sort=-wtime&state=ok",
+    "study-scripts": "/study?name={evil}",
+    "experiment": "/experiment/{hello}?study=hello",
+    "experiment-failed": "/experiment/{failed}?study=matmul",
+    "compare": "/compare?of={one}&of={two}",
+    "compare-none": "/compare",
+    "sql": "/sql?query=SELECT+n,+avg(wtime)+FROM+study_matmul+GROUP+BY+n",
+    "run": "/run",
+    "run-plan": "/run/plan?path=hello.sh",
+    "chart-none": "/chart",
+    "schedule": "/schedule",
+    "schedule-graph": "/schedule?show=graph",
+    "reports": "/report",
+    "report": "/report/of/Solvers",
+    "report-add": "/report/add?picture=chart&study=matmul&kind=line",
+}
+
+
+@pytest.fixture(scope="session")
+def places(studio, evil_name):
+    failed = studio.failed("matmul")
+    hello = digests(studio, "hello")
+    one, two = digests(studio, "matmul")[:2]
+    names = {"evil": evil_name, "failed": failed, "hello": hello[0], "one": one, "two": two}
+    return {page: target.format(**names) for page, target in PAGES.items()}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_is_whole_and_nothing_keeps_people_from_it(visitors, places, page):
+    for person, kind in zip(visitors, ("desk", "pocket"), strict=True):
+        person.wrong.clear()
+        person.visit(places[page])
+        person.shot(f"{page}-{kind}")
+        assert person.page.locator("h1").count() == 1
+        assert person.barriers() == [], kind
+        assert person.overflow() <= 0, kind
+        assert not person.wrong, kind
+
+
+def test_schedules_paint_boxes_and_dots(visitors):
+    for show in ("gantt", "graph"):
+        for person in visitors:
+            person.visit(f"/schedule?workflow=wien2k:kpoints=6&on=identical:3&show={show}")
+            count, colours = person.colours(".plot")
+            assert count > 200
+            assert colours > 2
+
+
+def test_a_chart_is_put_into_a_report_written_about_and_taken_away_as_a_file(visitors, studio):
+    person, _ = visitors
+    person.wrong.clear()
+    page = person.visit("/chart?study=matmul&kind=bar&x=solver&y=wtime")
+    page.get_by_role("link", name="put into a report").click()
+    page.get_by_label("or a new one").fill("Two solvers")
+    page.get_by_label("what it shows").fill("time of each")
+    page.get_by_role("button", name="put it there").click()
+    page.wait_for_url("**/report/of/Two%20solvers")
+    person.settle()
+    assert person.colours(".plot")[0] > 200
+    page.locator("summary", has_text="write").click()
+    text = page.locator("#text").input_value()
+    assert "![time of each](</chart?study=matmul&kind=bar&x=solver&y=wtime>)" in text
+    page.locator("#text").fill(text + "\ncg is *faster*.\n")
+    page.get_by_role("button", name="keep").click()
+    page.wait_for_selector("article em")
+    assert page.locator("article em").inner_text() == "faster"
+    with page.expect_download() as saved:
+        page.get_by_role("link", name="pdf").click()
+    assert saved.value.suggested_filename == "Two-solvers.pdf"
+    assert not person.wrong
+    answer = studio.known.post(
+        studio.address + "/report/of/Two solvers",
+        data={"text": "mine", "known": "of long ago"},
+        headers={"Origin": studio.address},
+    )
+    assert answer.status_code == 409
+
+
+def test_light_and_dark_are_changed_by_a_button_and_charts_change_with_it(visitors):
+    person, _ = visitors
+    page = person.visit("/chart?study=matmul")
+    ink = "() => getComputedStyle(document.querySelector('.plot .xtick text')).fill"
+    before = page.evaluate(ink)
+    page.get_by_role("button", name="dark or light").click()
+    person.settle()
+    page.wait_for_function(f"(before) => ({ink})() !== before", arg=before)
+    assert page.evaluate("() => document.documentElement.dataset.theme") == "dark"
+    page.get_by_role("button", name="dark or light").click()
+    person.settle()
+
+
+def test_who_is_not_let_in_sees_a_page_that_can_be_read(browser, studio):
+    stranger = Person(browser, studio)
+    stranger.page.context.clear_cookies()
+    stranger.wrong.clear()
+    stranger.page.goto(studio.address + "/study?name=matmul")
+    stranger.shot("refused")
+    assert "not open to you" in stranger.page.locator("h1").inner_text()
+    assert stranger.barriers() == []
+    stranger.close()
+
+
+def test_pages_are_reached_by_keys(visitors):
+    person, _ = visitors
+    page = person.visit("/")
+    for key, target in (("p", "/chart"), ("o", "/report"), ("w", "/schedule"), ("h", "/")):
+        page.locator("main").focus()
+        page.keyboard.press("g")
+        page.keyboard.press(key)
+        page.wait_for_url(lambda url, end=target: url.partition("?")[0].endswith(end))
+        person.settle()
