@@ -41,7 +41,7 @@ class Lab:
         (self.folder / f"{name}.sh").write_text(STUDY.format(name=name, count=count, work=work))
         return name
 
-    def submit(self, name, user="alice", **more):
+    def submit(self, name, user="alice", /, **more):
         request = Request((str(self.folder / f"{name}.sh"),), **more)
         return submit(self.repository, request, user).number
 
