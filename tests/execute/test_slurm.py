@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from zenturio.errors import PlaceError
 from zenturio.execute.slurm import submission
 from zenturio.execute.slurm.options import Options
 from zenturio.execute.slurm.place import Slurm
-from zenturio.experiment import Step
+from zenturio.experiment import Filed, Recipe, Step
 from zenturio.testing.executor import PATIENCE, CommandContract, experiment, outcome, running, until
 
 __all__ = ["cluster", "slurm"]
@@ -208,8 +209,34 @@ def test_a_worker_that_cannot_start_is_tried_three_times_and_told(opened):
     what = experiment("true")
     assert outcome(place, what).status == "cancelled"
     assert outcome(place, what).status == "cancelled"
-    with pytest.raises(PlaceError, match=r"FAILED, for the 3rd time; it said: .*/no/such/python"):
+    with pytest.raises(PlaceError, match=r"FAILED, for the 3rd time; .*/no/such/python"):
         outcome(place, what)
+
+
+def test_a_node_that_does_not_see_the_folder_is_told(opened, instead):
+    instead("sbatch", """sed -i 's#^cd .* ||#cd /not/seen ||#' "$2"; exec $REAL "$@" """)
+    found = outcome(opened(grace=0.2), experiment("true"))
+    assert (found.status, found.cause) == ("cancelled", "its Slurm job ended on n1 as FAILED")
+    assert b"/not/seen" in found.stderr.head or b"do the nodes see" in found.stderr.head
+
+
+def test_files_travel_where_nodes_see_another_folder_than_the_project(opened, tmp_path):
+    (tmp_path / "seen").mkdir()
+    original = tmp_path / "large"
+    original.write_bytes(b"x" * 100)
+    place = opened(folder=str(tmp_path / "seen"))
+    what = replace(
+        experiment("cat given; cp given kept", recipe=Recipe(outputs=("kept",))),
+        files=(Filed("given", 0o644, original=original),),
+    )
+    future = place.submit(what)
+    original.unlink()
+    found = future.result(PATIENCE)
+    assert found.stdout.head == b"x" * 100
+    (kept,) = found.artifacts
+    assert kept.kept.read_bytes() == b"x" * 100
+    assert kept.kept.is_relative_to(tmp_path / "zen" / "outputs")
+    assert not (tmp_path / "zen" / "work").exists()
 
 
 # A controller that is away

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from threading import Event, Thread
 from time import monotonic
 
@@ -14,6 +15,7 @@ from zenturio.execute.slurm.options import Options
 from zenturio.execute.slurm.queue import Job, Queue, Task, UnansweredError
 from zenturio.execute.slurm.submission import Submission
 from zenturio.execute.slurm.ticket import Ticket
+from zenturio.experiment import Log
 
 GATHER = 0.05
 """Seconds that what comes waits for more, to be one job array with it."""
@@ -198,18 +200,17 @@ class Clerk:
             return
         assert ticket.task is not None
         words = f"experiment {ticket.digest[:12]}: {lost(job)}"
-        said = ticket.session.said(ticket.task)
+        cure = f"do the nodes see {ticket.session.path}, and do they have the Python that it names?"
+        said = ticket.session.said(ticket.task) or f"it said nothing: {cure}"
         self._losses[ticket.digest] += 1
         if self._losses[ticket.digest] < LOSSES:
             self._remark(f"{words}; it is begun again")
-            self._desk.settle(ticket, outcome)
+            log = Log(said.encode(), b"", len(said.encode()))
+            self._desk.settle(ticket, replace(outcome, stderr=log))
             return
-        where = ticket.session.path
-        error = PlaceError(
-            f"{words}, for the {LOSSES}rd time" + (f"; it said: {said}" if said else ""),
-            cure=f"see whether the nodes see {where} and have the same Python: zen places check",
+        self._desk.settle(
+            ticket, PlaceError(f"{words}, for the {LOSSES}rd time; {said}", cure=cure)
         )
-        self._desk.settle(ticket, error)
 
     def _fail(self, error: PlaceError) -> None:
         for ticket in self._desk.drain():
