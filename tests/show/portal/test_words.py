@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from zenturio.experiment import Series
 from zenturio.record import Definition
-from zenturio.show.portal import words
+from zenturio.show.portal import thrift, words
 from zenturio.show.portal.commands import again
 from zenturio.show.portal.kept import Kept
 
@@ -121,3 +121,9 @@ def test_an_answer_that_cannot_be_found_is_asked_for_again():
     with pytest.raises(ZeroDivisionError):
         kept.get("a", 1, lambda: 1 // 0)
     assert kept.get("a", 1, lambda: 2).value == 2
+
+
+def test_memory_that_is_free_goes_back_and_nothing_else():
+    held = [bytes(1000) for _ in range(100)]
+    thrift.give_back()
+    assert all(each == bytes(1000) for each in held)

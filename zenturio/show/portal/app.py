@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 
 import anyio.to_thread
@@ -22,6 +22,7 @@ from zenturio.errors import (
     SafetyError,
     ZenError,
 )
+from zenturio.show.portal import thrift
 from zenturio.show.portal.keys import Keys
 from zenturio.show.portal.pages import (
     asking,
@@ -105,15 +106,18 @@ def create_app(
 
 @asynccontextmanager
 async def _alive(portal: Portal, _app: Starlette) -> AsyncIterator[None]:
-    """Threads for pages, and one that looks at the studies now and then."""
+    """Threads for pages, and what is done now and then for all of them."""
     anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
-    looking = asyncio.create_task(portal.watch.go_on(anyio.to_thread.run_sync))
+    always = [
+        asyncio.create_task(portal.watch.go_on(anyio.to_thread.run_sync)),
+        asyncio.create_task(thrift.go_on(lambda: portal.kept.found)),
+    ]
     try:
         yield
     finally:
-        looking.cancel()
-        with suppress(asyncio.CancelledError):
-            await looking
+        for each in always:
+            each.cancel()
+        await asyncio.gather(*always, return_exceptions=True)
         portal.close()
 
 

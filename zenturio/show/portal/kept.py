@@ -44,6 +44,8 @@ class Kept:
         self._most = most
         self._places: OrderedDict[Hashable, _Place] = OrderedDict()
         self._turn = Lock()
+        self.found = 0
+        """How many answers were found."""
 
     def known(self, key: Hashable, stamp: Hashable) -> Answer[Any] | None:
         """The answer for *key*, if there is one that is good."""
@@ -65,6 +67,7 @@ class Kept:
                 began = time.monotonic()
                 place.answer = Answer(find(), time.time())
                 place.stamp, place.seconds = stamp, time.monotonic() - began
+                self.found += 1
             return cast("Answer[Found]", place.answer)
 
 
