@@ -102,18 +102,20 @@ class Cluster:
             self.client.close(timeout=5)
         if self._workers is not None:
             with suppress(Exception):
-                self._workers.close(timeout=10)
+                self._workers.close()
 
 
 def connect(options: Options, folder: Path, jobs: int | None) -> Cluster:
     """The cluster that *options* describe; PlaceError where there is none."""
     with _dask():
         if options.cluster is not None:
-            from zenturio.execute.dask.jobs import started  # noqa: PLC0415 - heavy
-
-            workers, slots, where = started(options, folder)
-            client = _client(workers, options, None, where)
-            return Cluster(client, workers, slots, where, queued=True)
+            jobs_of = import_module("zenturio.execute.dask.jobs").Jobs(options, folder)
+            try:
+                client = _client(jobs_of.workers, options, None, jobs_of.where)
+            except BaseException:
+                jobs_of.close()
+                raise
+            return Cluster(client, jobs_of, jobs_of.slots, jobs_of.where, queued=True)
         if options.address:
             address = read_address(options)
             client = _client(address.url, options, tls_of(address, options), str(address))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 import sys
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
 from zenturio.errors import InputError, PlaceError, PluginError
 from zenturio.execute.dask.options import Options
-from zenturio.execute.filing import disk
+from zenturio.execute.filing import disk, remove, write
 
 _CLASSES = {
     "slurm": "SLURMCluster",
@@ -23,6 +24,7 @@ _CLASSES = {
 _ACCOUNT = {"slurm": "account", "pbs": "account", "lsf": "project", "sge": "project"}
 """What each of them calls who pays."""
 _KEYS = ("ca.pem", "cert.pem", "key.pem")
+_WHO = ("client", "scheduler", "worker")
 
 
 def script(options: Options, folder: Path) -> str:
@@ -32,39 +34,72 @@ def script(options: Options, folder: Path) -> str:
             "this place starts no jobs", cure='cluster = "slurm", or another one, in [places.NAME]'
         )
     with TemporaryDirectory() as scratch:  # for the library makes the folder of the logs
-        told = _told(options, Path(scratch))
-        ca, cert, key = (str(_home(Path(scratch)) / name) for name in _KEYS)
-        told["security"] = import_module("distributed").Security(
-            require_encryption=True, tls_ca_file=ca, tls_worker_cert=cert, tls_worker_key=key
-        )
+        told = _told(options, Path(scratch)) | {"security": _security(_home(Path(scratch)))}
         job = _class(options).job_cls("tls://SCHEDULER:PORT", name="WORKER", **told)
         text: str = job.job_script()
         return text.replace(str(_home(Path(scratch))), str(_home(folder)))
 
 
-def started(options: Options, folder: Path) -> tuple[Any, int, str]:
-    """The cluster, whose jobs are submitted; how many experiments it takes; and what it is."""
-    where = f"the jobs of {options.cluster}"
-    home = _home(folder)
-    with disk(home):
-        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+class Jobs:
+    """A cluster whose workers are jobs, and the keys by which they know each other."""
+
+    def __init__(self, options: Options, folder: Path) -> None:
+        """Submits the jobs."""
+        self.where = f"the jobs of {options.cluster}"
+        self.slots = options.nodes * options.cores
+        """How many experiments they take, when all have begun."""
+        home = _home(folder)
+        with disk(home):
+            home.mkdir(parents=True, exist_ok=True)
+            self._keys = Path(mkdtemp(prefix="keys-", dir=home.parent))
+            security = _made(self._keys)
+        try:
+            self.workers = _started(options, folder, security)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Ends the jobs; the keys are worth nothing then."""
+        workers = getattr(self, "workers", None)
+        if workers is not None:
+            with suppress(Exception):  # whatever the library raises: the jobs end by themselves too
+                workers.close(timeout=10)
+        remove(str(self._keys))
+
+
+def _made(keys: Path) -> Any:
+    """New keys, in files that nobody else may read."""
+    made = import_module("distributed").Security.temporary()
+    parts = (made.tls_ca_file, made.tls_client_cert, made.tls_client_key)
+    for name, text in zip(_KEYS, parts, strict=True):
+        write(str(keys / name), text.encode(), 0o600)
+    return _security(keys)
+
+
+def _security(keys: Path) -> Any:
+    ca, cert, key = (str(keys / name) for name in _KEYS)
+    told = {f"tls_{who}_cert": cert for who in _WHO} | {f"tls_{who}_key": key for who in _WHO}
+    return import_module("distributed").Security(require_encryption=True, tls_ca_file=ca, **told)
+
+
+def _started(options: Options, folder: Path, security: Any) -> Any:
     told = _told(options, folder)
     try:
         workers = _class(options)(
             **told,
-            security=import_module("distributed").Security.temporary(),
-            shared_temp_directory=str(home),
+            security=security,
             scheduler_options={"dashboard_address": "127.0.0.1:0"},
             silence_logs=logging.CRITICAL,
         )
         workers.scale(jobs=options.nodes)
     except (OSError, RuntimeError, ValueError) as error:
-        raise PlaceError(f"{where} cannot be started: {error}") from error
-    return workers, options.nodes * options.cores, where
+        raise PlaceError(f"the jobs of {options.cluster} cannot be started: {error}") from error
+    return workers
 
 
 def _home(folder: Path) -> Path:
-    """Where the keys of the workers are, and what their jobs say: on a disk that they share."""
+    """Where the jobs write what they say: on a disk that they share with this machine."""
     return folder.absolute() / "places" / "jobs"
 
 

@@ -1,0 +1,49 @@
+"""Workers of Dask that are jobs of a real Slurm."""
+
+import pytest
+
+from slurm import cluster, slurm
+from zenturio.execute.dask.options import Options
+from zenturio.execute.dask.place import Dask
+from zenturio.testing.executor import experiment, gflops, outcome, running, until
+
+__all__ = ["cluster", "slurm"]
+
+PATIENCE = 60.0
+
+
+@pytest.fixture
+def place(slurm, tmp_path):
+    told = {"cores": 2, "nodes": 2, "memory": "512MB", "walltime": "00:05:00", "grace": 0.3}
+    with Dask(tmp_path / "zen", options=Options(cluster="slurm", **told)) as place:
+        yield place
+
+
+def test_experiments_run_in_jobs_which_end_with_the_place(place, slurm, tmp_path):
+    assert place.slots == 4
+    several = [
+        experiment(f"echo GFLOPS={i}; echo $SLURM_JOB_ID", recipe=gflops()) for i in range(9)
+    ]
+    found = [future.result(PATIENCE) for future in [place.submit(each) for each in several]]
+    assert [o.metrics["gflops"] for o in found] == list(range(9))
+    jobs = {o.stdout.head.split()[1].decode() for o in found}
+    assert jobs <= set(slurm.run("squeue", "-h", "-o", "%i").split())
+    assert place._cluster.client.scheduler_comm.comm.peer_address.startswith("tls://")
+    future = place.submit(experiment("sleep 92.1"))
+    until(lambda: running("92.1"))
+    place.close()
+    assert future.result(0).status == "cancelled"
+    assert not running("92.1")
+    until(lambda: not slurm.run("squeue", "-h", "-t", "running,pending", "-o", "%i").split())
+    assert not list((tmp_path / "zen" / "places").rglob("*.pem"))
+
+
+@pytest.mark.slow
+def test_a_job_of_workers_that_is_cancelled_is_replaced(place, slurm):
+    assert outcome(place, experiment("echo on")).status == "ok"
+    until(lambda: len(place._cluster.threads()) == 2)
+    future = place.submit(experiment("echo $SLURM_JOB_ID; test -e /tmp/never || sleep 1; echo on"))
+    until(future.running)
+    slurm.run("scancel", slurm.run("squeue", "-h", "-t", "running", "-o", "%i").split()[0])
+    assert future.result(PATIENCE).status == "ok"
+    assert outcome(place, experiment("echo on")).status == "ok"
