@@ -332,8 +332,9 @@ def test_what_is_forgotten_is_run_again(opened, tmp_path):
 def test_a_living_driver_keeps_what_it_submitted(opened, tmp_path):
     log = tmp_path / "log"
     what = counted(log, "sleep 1")
-    futures = [opened().submit(what), opened().submit(what)]
-    assert [f.result(PATIENCE).status for f in futures] == ["ok"] * 2
+    places = [opened(), opened()]
+    found = [future.result(PATIENCE) for future in [place.submit(what) for place in places]]
+    assert [each.status for each in found] == ["ok"] * 2, found
     assert log.read_text() == "run\n" * 2
 
 

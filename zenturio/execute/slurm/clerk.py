@@ -189,7 +189,9 @@ class Clerk:
             self._settle(ticket, job)
         elif ticket.gone is None:
             ticket.gone = monotonic()
-        elif monotonic() - ticket.gone >= self._options.grace:
+        elif monotonic() - ticket.gone < self._options.grace:
+            return
+        elif not ticket.session.outcome(ticket.digest).exists():  # else it is just being read
             self._settle(ticket, job)
 
     def _settle(self, ticket: Ticket, job: Job | None) -> None:

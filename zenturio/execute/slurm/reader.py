@@ -56,8 +56,8 @@ class Reader:
                 self._take(session, digest)
 
     def outcome(self, session: Session, digest: str) -> Outcome | None:
-        """What is there of that experiment; raises what its worker could not do."""
-        with suppress(FileNotFoundError):
+        """What can be read of that experiment; raises what its worker could not do."""
+        with suppress(OSError):  # a shared disk may show it a moment later
             return unpack_outcome(session.outcome(digest).read_bytes(), self._outputs)
         return None
 
