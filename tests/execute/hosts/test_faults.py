@@ -12,7 +12,7 @@ from zenturio.errors import PlaceError
 from zenturio.execute.hosts.connection import ssh
 from zenturio.execute.hosts.journal import Journal
 from zenturio.execute.hosts.place import Hosts, HostsSettings
-from zenturio.testing.executor import experiment, outcome, running, until
+from zenturio.testing.executor import experiment, gflops, outcome, running, until
 
 
 def kinds(place, what=None):
@@ -105,6 +105,18 @@ def test_an_experiment_whose_keeper_is_killed_begins_again(hosts, testbed, tmp_p
     assert future.result(30).status == "ok"
     assert not running("96.2")
     assert begun(tmp_path) == 2
+
+
+def test_an_experiment_whose_keeper_is_killed_each_time_fails(hosts, testbed, tmp_path):
+    place = hosts(one={})
+    future = place.submit(experiment("sleep 96.3", recipe=gflops()))
+    while not future.done():
+        for pid in testbed["one"].keepers():
+            if any(_leads(pid, each) for each in running("96.3")):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.05)
+    assert (future.result().status, future.result().cause) == ("failed", "keeper lost")
+    assert not running("96.3")
 
 
 def _leads(pid, below):

@@ -52,11 +52,17 @@ class Desk:
     def take_off(self, job: Job) -> None:
         """*job* is to end while it waits."""
         if self.broker.drop(job) and not job.cancel_waiting():
-            job.set_result(self.judge.cancelled(job.experiment, job.host, job.began))
+            job.set_result(
+                self.judge.nothing(job.experiment, "cancelled", "cancelled", job.host, job.began)
+            )
 
 
 class StoppedError(Exception):
     """The user wants it to end."""
+
+
+class LostError(Exception):
+    """Its keeper dies each time: it cannot be run."""
 
 
 class ElsewhereError(Exception):
@@ -74,7 +80,7 @@ class Agent:
 
     def run(self) -> None:
         """The whole attempt; at its end the job is over, or waits for another one."""
-        job, desk = self._job, self._desk
+        job, desk, host = self._job, self._desk, self._host.name
         attempt: Attempt | None = None
         outcome: Outcome | None = None
         fault: BaseException | None = None
@@ -87,8 +93,11 @@ class Agent:
         except ElsewhereError as error:
             again = True
             self._note("left", str(error))
+        except LostError:
+            outcome = desk.judge.nothing(job.experiment, "failed", "keeper lost", host, job.began)
+            desk.journal.deliver(outcome)
         except StoppedError:
-            outcome = desk.judge.cancelled(job.experiment, self._host.name, job.began)
+            outcome = desk.judge.nothing(job.experiment, "cancelled", "cancelled", host, job.began)
         except BaseException as error:  # noqa: BLE001 - the future carries it to who waits
             fault = error
         if attempt is not None:
@@ -305,11 +314,8 @@ class Agent:
     def _lost(self) -> None:
         """Its keeper was killed; nothing of it is alive any more."""
         self._job.losses += 1
-        if self._job.losses >= _LOSSES:
-            raise ElsewhereError("keeper lost") if self._job.stopped else PlaceError(
-                f"{self._host.name}: what keeps experiment {self._job.digest[:12]} is killed "
-                "each time", cure="does it kill more than its own processes?",
-            )  # fmt: skip
+        if self._job.losses >= _LOSSES and not self._job.stopped:
+            raise LostError
         raise ElsewhereError("its keeper died")
 
     def _cancel(self, site: Site) -> None:

@@ -66,14 +66,17 @@ def packed() -> bytes:
     packages = sorted(
         {"/".join(part.split("/")[:i]) for part in _PARTS for i in range(part.count("/") + 1)}
     )
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(stream, "w") as archive:
+
+        def put(name: str, content: bytes | str) -> None:
+            entry = zipfile.ZipInfo(name, _LONG_AGO)
+            archive.writestr(entry, content, zipfile.ZIP_DEFLATED)
+
         for package in packages:
-            name = f"zenturio/{package}/__init__.py" if package else "zenturio/__init__.py"
-            archive.writestr(zipfile.ZipInfo(name, _LONG_AGO), b"")
+            put(f"zenturio/{package}/__init__.py" if package else "zenturio/__init__.py", b"")
         for part in _PARTS:
-            entry = zipfile.ZipInfo(f"zenturio/{part}", _LONG_AGO)
-            archive.writestr(entry, room.joinpath(part).read_bytes())
-        archive.writestr(zipfile.ZipInfo("__main__.py", _LONG_AGO), _MAIN)
+            put(f"zenturio/{part}", room.joinpath(part).read_bytes())
+        put("__main__.py", _MAIN)
     return stream.getvalue()
 
 

@@ -13,7 +13,17 @@ from zenturio.execute.hosts.logs import trimmed
 from zenturio.execute.hosts.stages import Finished
 from zenturio.execute.verdict import verdict
 from zenturio.execute.words import words
-from zenturio.experiment import Evidence, Experiment, Measure, Meter, Missing, Outcome, Recipe, Step
+from zenturio.experiment import (
+    Evidence,
+    Experiment,
+    Measure,
+    Meter,
+    Missing,
+    Outcome,
+    Recipe,
+    Status,
+    Step,
+)
 
 _HIDDEN = "the run was short, and smaller than its keeper, which has {} B"
 
@@ -72,13 +82,15 @@ class Judge:
             stderr=trimmed(broken.stderr),
         )
 
-    def cancelled(self, experiment: Experiment, host: str, began: float) -> Outcome:
-        """It was ended before its time."""
+    def nothing(
+        self, experiment: Experiment, status: Status, cause: str, host: str, began: float
+    ) -> Outcome:
+        """Nothing came of it."""
         return Outcome(
             experiment.digest,
-            "cancelled",
-            "cancelled",
-            _nothing(experiment, "cancelled"),
+            status,
+            cause,
+            _nothing(experiment, cause),
             host=host,
             started=began,
             ended=time(),
@@ -93,7 +105,7 @@ class Judge:
 
 
 def _nothing(experiment: Experiment, cause: str) -> dict[str, Measure]:
-    why = Missing("nothing was run: " + cause)
+    why = Missing("nothing came of it: " + cause)
     return {metric.name: why for metric in experiment.recipe.metrics}
 
 
