@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from study.oracle import PATIENCE, alive
+from study.oracle import PATIENCE, alive, wait_for
 from study.test_kills import DECLARED
 from study.test_serving import STUDY
 from zenturio.record import upkeep
@@ -65,6 +65,7 @@ class House:
     def finish(self):
         """A service runs the rest, and is stopped."""
         service = self.start()
+        wait_for(service, "serving")
         end = time.monotonic() + PATIENCE
         while self.turns() != ["done"] * 3:
             assert time.monotonic() < end, self.turns()

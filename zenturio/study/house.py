@@ -18,7 +18,7 @@ What zenturio.toml says of a service:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -136,7 +136,10 @@ class _Reader:
         if not isinstance(entry.value, dict):
             self._wrong(entry, "users are a table", "write [serve.users]")
             return {}
-        return {name: self._user(name, facts, entry) for name, facts in entry.value.items()}
+        # Complaints show the line that they are about: what is secret may stand in this one.
+        place = replace(entry.place, text="") if entry.place else None
+        hidden = Entry(entry.value, place)
+        return {name: self._user(name, facts, hidden) for name, facts in entry.value.items()}
 
     def _user(self, name: str, facts: Any, entry: Entry) -> User:
         cure = f'write {name} = {{ role = "run", password = "scrypt:…" }}'

@@ -1,0 +1,174 @@
+"""serve, submit, queue and cancel, as users of a lab's machine have them."""
+
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import requests
+
+from cli.conftest import zen
+from zenturio.record.open import open_repository
+from zenturio.show.portal.keys import Password
+
+ZEN = [sys.executable, "-c", "from zenturio.cli import main; main()"]
+STUDY = """\
+#!/bin/sh
+#ZEN$ PARAM n = {{ 1:{count} }}
+#ZEN$ RUN "sh {name}.sh {{n}}"
+#ZEN$ METRIC square FROM stdout REGEX "square (\\d+)"
+sleep {seconds}
+echo "square $(($1 * $1))"
+"""
+
+
+def write(folder, name, count, seconds):
+    text = STUDY.format(name=name, count=count, seconds=seconds)
+    (folder / f"{name}.sh").write_text(text)
+
+
+@pytest.fixture
+def lab(tmp_path):
+    (tmp_path / ".zenturio").mkdir()
+    write(tmp_path, "quick", 4, 0)
+    write(tmp_path, "slow", 3, 60)
+    return tmp_path
+
+
+class Serving:
+    """``zen serve`` while a test runs."""
+
+    def __init__(self, folder, *options):
+        self.folder = folder
+        self.process = subprocess.Popen(
+            [*ZEN, "serve", "-j", "2", "--port", "0", *options], cwd=folder, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        self.first = self.process.stdout.readline()
+        self.link = self.process.stdout.readline().partition(": ")[2].strip()
+
+    def until(self, study, turn, **more):
+        """Waits until the study is as it is to be; looked at without a process each time."""
+        repository = open_repository(str(self.folder / ".zenturio" / "zenturio.db"))
+        end = time.monotonic() + 60
+        while True:
+            found = {each.study: each for each in repository.submissions()}[study]
+            if found.turn == turn and more.items() <= found.progress.items():
+                repository.close()
+                return
+            assert time.monotonic() < end, found
+            assert self.process.poll() is None, self.process.communicate()
+            time.sleep(0.05)
+
+    def stop(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        return self.process.communicate(timeout=60)
+
+
+@pytest.fixture
+def serving(lab):
+    found = []
+
+    def start(*options):
+        found.append(Serving(lab, *options))
+        return found[-1]
+
+    yield start
+    for each in found:
+        each.process.kill()
+        each.process.communicate()
+
+
+def test_a_day_at_a_lab(lab, serving):
+    service = serving("--policy", "srpt")
+    assert service.first == f"serving {lab}: slots 2 on local; policy srpt\n"
+
+    assert zen("queue", cwd=lab).out == "nothing was submitted yet: zen submit PATH\n"
+    told = zen("submit", "quick.sh", cwd=lab)
+    assert re.fullmatch(r"1: quick of \S+ waits\n", told.out)
+    assert told.err == ""
+    service.until("quick", "done")
+    (quick,) = zen("queue", "--json", cwd=lab).facts
+    assert (quick["done"], quick["total"]) == (4, 4)
+    assert quick["slowdown"] > 0
+
+    zen("submit", "slow.sh", "--limit", "2", cwd=lab)
+    service.until("slow", "running", lent=2)
+    shown = zen("queue", cwd=lab).out.splitlines()
+    assert shown[0].split() == [
+        "number", "user", "study", "turn", "done", "slots", "slowdown", "submitted",
+    ]  # fmt: skip
+    assert shown[2].split()[2:6] == ["slow", "running", "0/2", "2"]
+
+    refused = zen("serve", "--port", "0", cwd=lab, code=5)
+    assert f"process {service.process.pid}" in refused.err
+    again = zen("submit", "slow.sh", cwd=lab, code=5)
+    assert "in the queue already: number 2" in again.err
+
+    browser = requests.Session()
+    assert "slow" in browser.get(service.link, timeout=20).text
+    page = browser.get(service.link.partition("?")[0] + "queue", timeout=20).text
+    assert "you run this service" in page
+    assert "0 of 2" in page
+    browser.close()
+
+    assert "slow of" in zen("cancel", "slow", cwd=lab).out
+    service.until("slow", "cancelled")
+    assert zen("status", "slow", "--json", cwd=lab).facts["running"] == 0
+    assert "2: slow" in zen("cancel", "2", cwd=lab).out
+
+    out, err = service.stop()
+    assert service.process.returncode == 0, err
+    assert "1: quick of" in out
+
+
+def test_what_was_submitted_while_none_served_is_run_by_the_next(lab, serving):
+    told = zen("submit", "quick.sh", "--json", cwd=lab)
+    assert told.facts["turn"] == "waiting"
+    hint = zen("submit", "quick.sh", "--name", "other", cwd=lab)
+    assert "no service runs here yet: zen serve" in hint.err
+    first = serving()
+    first.process.send_signal(signal.SIGKILL)
+    first.process.communicate()
+    service = serving()
+    service.until("quick", "done")
+    service.until("other", "done")
+    _, err = service.stop(signal.SIGINT)
+    assert service.process.returncode == 0, err
+
+
+def test_beyond_this_machine_it_is_refused_unless_users_are_named(lab, serving):
+    refused = zen("serve", "--host", "0.0.0.0", "--port", "0", cwd=lab, code=6)
+    assert "nobody would be asked who they are" in refused.err
+    assert "[serve.users]" in refused.err
+    hashed = subprocess.run(
+        [*ZEN, "serve", "--hash"], cwd=lab, input="secret\n", capture_output=True, text=True,
+        check=True,
+    ).stdout.strip()  # fmt: skip
+    assert Password.read(hashed).matches("secret")
+    (lab / "zenturio.toml").write_text(
+        f'[serve]\nhost = "0.0.0.0"\n[serve.users]\nalice = {{ password = "{hashed}" }}\n'
+    )
+    service = serving()
+    port = re.search(r":(\d+)/", service.link)[1]
+    answer = requests.get(f"http://127.0.0.1:{port}/queue", timeout=20)
+    assert answer.url.endswith("/login")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--policy", "srtp"], "did you mean 'srpt'"),
+        (["--on", "moon"], "no place is named 'moon'"),
+    ],
+)
+def test_what_is_wrong_is_told_at_once(lab, options, said):
+    assert said in zen("serve", "--port", "0", *options, cwd=lab, code=2).err
+
+
+def test_what_is_wrong_with_a_study_is_told_to_who_submits_it(lab):
+    (lab / "quick.sh").write_text("#ZEN$ PARAM n = { 1:2\n")
+    told = zen("submit", "quick.sh", cwd=lab, code=2)
+    assert "quick.sh:1:" in told.err

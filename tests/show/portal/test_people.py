@@ -1,0 +1,271 @@
+"""Named users, proxies and roles; the queue of a service as each of them sees it."""
+
+from contextlib import contextmanager
+
+import pytest
+import requests
+
+from show.portal.served import served
+from zenturio.errors import InputError, SafetyError
+from zenturio.record.open import open_repository
+from zenturio.show.portal.keys import Password
+from zenturio.show.portal.people import People
+from zenturio.show.portal.serve import Service
+from zenturio.show.portal.state import Settings
+from zenturio.study.house import House, User
+
+STUDY = '#!/bin/sh\n#ZEN$ PARAM n = { 1:3 }\n#ZEN$ RUN "sh one.sh {n}"\n'
+USERS = {
+    "alice": User("alice", "run", Password.of("wonder land").text),
+    "bob": User("bob", "look", Password.of("builder").text),
+    "carol": User("carol", "run"),
+}
+
+
+@pytest.fixture
+def lab(tmp_path):
+    (tmp_path / ".zenturio").mkdir()
+    (tmp_path / "one.sh").write_text(STUDY)
+    open_repository(tmp_path / ".zenturio" / "zenturio.db").close()
+    return tmp_path
+
+
+@contextmanager
+def opened(lab, people=None, **more):
+    settings = Settings(str(lab / ".zenturio" / "zenturio.db"), lab, serves=True)
+    with served(settings, people=people, **more) as found:
+        yield found
+
+
+def entered(portal, name, password):
+    """A browser after it has sent the form; nobody's, if that was refused."""
+    browser = requests.Session()
+    form = {"name": name, "password": password}
+    answer = browser.post(
+        f"{portal.address}/login", form, headers={"Origin": portal.address}, timeout=20
+    )
+    assert answer.status_code == (200 if portal.service.cookie in browser.cookies else 401)
+    return browser
+
+
+def post(browser, portal, path, /, **form):
+    return browser.post(portal.address + path, form, headers={"Origin": portal.address}, timeout=20)
+
+
+def test_users_come_by_their_passwords_and_may_do_what_their_roles_say(lab):
+    with opened(lab, People(USERS)) as portal:
+        alice, bob = entered(portal, "alice", "wonder land"), entered(portal, "bob", "builder")
+        queue = f"{portal.address}/queue"
+        assert "you are alice" in alice.get(queue, timeout=20).text
+        assert "Submit a study" in alice.get(queue, timeout=20).text
+        seen = bob.get(queue, timeout=20).text
+        assert "you are bob, and may look" in seen
+        assert "Submit a study" not in seen
+
+        refused = post(bob, portal, "/queue/submit", path="one.sh")
+        assert refused.status_code == 403
+        assert "bob may look, and change nothing" in refused.text
+        assert post(alice, portal, "/queue/submit", path="one.sh", limit="2").status_code == 200
+
+        repository = portal.service.portal.repository
+        (found,) = repository.submissions()
+        assert (found.user, found.study, found.turn) == ("alice", "one", "waiting")
+        assert found.request["limit"] == 2
+        assert "cancel" in alice.get(f"{queue}/waiting", timeout=20).text
+        assert "cancel" not in bob.get(f"{queue}/waiting", timeout=20).text
+
+        assert post(bob, portal, "/queue/cancel", number="1").status_code == 403
+        assert repository.submissions()[0].turn == "waiting"
+        assert "by alice" in post(alice, portal, "/queue/cancel", number="1").text
+        assert repository.submissions()[0].turn == "cancelled"
+        for each in (alice, bob):
+            each.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "password"),
+    [("alice", "builder"), ("alice", ""), ("carol", ""), ("mallory", "wonder land"), ("", "")],
+)
+def test_who_does_not_know_a_password_stays_outside(lab, monkeypatch, name, password):
+    monkeypatch.setattr("zenturio.show.portal.pages.login.PENALTY", 0.0)
+    with opened(lab, People(USERS)) as portal:
+        browser = entered(portal, name, password)
+        answer = browser.get(f"{portal.address}/queue", timeout=20, allow_redirects=False)
+        assert (answer.status_code, answer.headers.get("location")) == (303, "/login")
+        browser.close()
+
+
+def test_a_proxy_tells_who_asks(lab):
+    people = People(USERS, "X-Remote-User", ("127.0.0.1",))
+    with opened(lab, people, names=["lab.example.org"]) as portal:
+
+        def ask(name, method="GET", where="/queue", **form):
+            headers = {"X-Remote-User": name, "Host": "lab.example.org"}
+            headers |= {"Origin": "https://lab.example.org"} if method == "POST" else {}
+            return requests.request(
+                method, portal.address + where, headers=headers, data=form, timeout=20
+            )
+
+        assert "you are carol" in ask("carol").text
+        assert "you are bob, and may look" in ask("bob").text
+        assert ask("mallory").status_code == 403
+        assert "nobody of that name" in ask("mallory").text
+        assert ask("bob", "POST", "/queue/submit", path="one.sh").status_code == 403
+        assert (
+            requests.get(
+                portal.address + "/queue", headers={"Host": "evil.example.org"}, timeout=20
+            ).status_code
+            == 403
+        )
+
+
+def test_who_is_no_proxy_is_not_believed(lab):
+    people = People(USERS, "X-Remote-User", ("10.1.2.3",))
+    with opened(lab, people) as portal:
+        headers = {"X-Remote-User": "alice"}
+        answer = requests.get(f"{portal.address}/queue", headers=headers, timeout=20)
+        assert answer.status_code == 403
+        assert "told by the proxy alone" in answer.text
+        assert portal.known.get(f"{portal.address}/queue", timeout=20).status_code == 200
+        twice = requests.get(f"{portal.address}/queue", timeout=20, allow_redirects=False)
+        assert twice.status_code == 303
+
+
+def test_two_names_of_a_proxy_are_none():
+    people = People(USERS, "X-Remote-User", ("127.0.0.1", "::1"))
+    from starlette.datastructures import Headers
+
+    def told(*names, client="127.0.0.1"):
+        raw = [(b"x-remote-user", name.encode()) for name in names]
+        return people.told({"client": (client, 1)}, Headers(raw=raw))
+
+    assert told("alice").name == "alice"
+    assert told("alice", client="::ffff:127.0.0.1").name == "alice"
+    assert isinstance(told("alice", "bob"), str)
+    assert isinstance(told("alice", client="::2"), str)
+    assert isinstance(told("alice", client="unix"), str)
+    assert told() is None
+    assert People(USERS).told({"client": ("127.0.0.1", 1)}, Headers()) is None
+
+
+def test_beyond_this_machine_a_service_wants_to_know_who_comes(lab):
+    settings = Settings(str(lab / ".zenturio" / "zenturio.db"), lab, serves=True)
+    with pytest.raises(SafetyError, match=r"\[serve.users\]"):
+        Service(settings, "0.0.0.0")
+    with pytest.raises(SafetyError):
+        Service(settings, "0.0.0.0", people=People({"carol": USERS["carol"]}))
+    with pytest.raises(SafetyError):
+        Service(settings, "0.0.0.0", people=People({}, "X-Remote-User"))
+    with opened(lab, People(USERS), host="0.0.0.0") as portal:
+        assert portal.known is not None
+
+
+def test_what_is_asked_of_the_queue_is_looked_at(lab):
+    with opened(lab) as portal:
+        for path in ("../one.sh", "/etc/passwd", "", ".zenturio/zenturio.db"):
+            answer = post(portal.known, portal, "/queue/submit", path=path)
+            assert answer.status_code == 400
+            assert "no annotated file of this project" in answer.text
+        assert (
+            post(portal.known, portal, "/queue/submit", path="one.sh", limit="x").status_code == 400
+        )
+        assert post(portal.known, portal, "/queue/cancel", number="x").status_code == 400
+        assert post(portal.known, portal, "/queue/cancel", number="77").status_code == 404
+        assert post(portal.known, portal, "/queue/submit", path="one.sh").status_code == 200
+        again = post(portal.known, portal, "/queue/submit", path="one.sh", limit="1")
+        assert again.status_code == 409
+
+
+def test_names_in_the_queue_are_inert(lab):
+    repository = open_repository(lab / ".zenturio" / "zenturio.db")
+    repository.submit("t", "<script>alert(1)</script>", "<img src=x>", {})
+    repository.settle(1, "failed", "<b>no</b>")
+    repository.close()
+    with opened(lab) as portal:
+        text = portal.page("/queue")
+        assert "<script>alert" not in text
+        assert "<img src=x>" not in text
+        assert "<b>no</b>" not in text
+        assert "&lt;script&gt;alert(1)" in text
+
+
+def test_a_portal_without_a_service_has_no_queue(lab):
+    settings = Settings(str(lab / ".zenturio" / "zenturio.db"), lab)
+    with served(settings) as portal:
+        assert portal.get("/queue").status_code == 403
+        assert "/queue" not in portal.page("/")
+
+
+# Passwords as the file keeps them.
+
+
+def test_a_hashed_password_is_known_again():
+    kept = Password.of("wonder land").text
+    assert kept.startswith("scrypt:")
+    assert "wonder" not in kept
+    assert Password.read(kept).matches("wonder land")
+    assert not Password.read(kept).matches("wonderland")
+    assert Password.of("wonder land").text != kept
+
+
+@pytest.mark.parametrize(
+    "text", ["", "scrypt:", "scrypt:a:b", "md5:YQ==:YQ==", "scrypt:YQ==:YQ==:YQ=="]
+)
+def test_what_is_no_hashed_password_is_refused(text):
+    with pytest.raises(InputError, match="no hashed password"):
+        Password.read(text)
+
+
+# What zenturio.toml says.
+
+
+def written(folder, text):
+    (folder / "zenturio.toml").write_text(text)
+    return House.of(folder)
+
+
+def test_the_file_says_how_the_service_is_to_be(tmp_path):
+    kept = USERS["alice"].password
+    found = written(
+        tmp_path,
+        f"""[serve]
+policy = "srpt"
+places = ["local", "cluster"]
+host = "0.0.0.0"
+port = 8700
+header = "X-Remote-User"
+proxies = ["10.0.0.7"]
+names = ["lab.example.org"]
+[serve.users]
+alice = {{ role = "run", password = "{kept}" }}
+bob = {{}}
+""",
+    )
+    assert found == House(
+        "srpt", ("local", "cluster"), "0.0.0.0", 8700, "X-Remote-User", ("10.0.0.7",),
+        ("lab.example.org",), {"alice": USERS["alice"], "bob": User("bob")},
+    )  # fmt: skip
+
+
+def test_without_a_file_or_a_table_it_is_as_usual(tmp_path):
+    assert House.of(tmp_path) == House()
+    assert written(tmp_path, '[places.a]\nkind = "local"\n') == House()
+
+
+def test_all_that_is_wrong_is_told_with_its_line(tmp_path):
+    with pytest.raises(InputError) as raised:
+        written(
+            tmp_path,
+            """[serve]
+policy = "srtp"
+places = []
+port = 99999
+hots = "x"
+proxies = ["here"]
+users = { a = { role = "king" }, b = { password = "plain" }, c = 1 }
+""",
+        )
+    told = [(each.place.line, each.message) for each in raised.value.complaints]
+    assert [line for line, _ in told] == [2, 3, 4, 5, 6, 7, 7, 7]
+    assert "no setting 'hots'" in told[3][1]
+    assert "plain" not in str(raised.value)
