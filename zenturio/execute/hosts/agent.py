@@ -35,6 +35,8 @@ _ENDING = 30.0
 _LOSSES = 3
 """How often an experiment is begun whose keeper dies each time."""
 _PAUSE = 0.2
+_SELDOM = 0.01
+"""The part of a job's age after which its progress is recorded again."""
 T = TypeVar("T")
 
 
@@ -77,6 +79,7 @@ class Agent:
         self._job = job
         self._host = host
         self._ways = desk.ways
+        self._begun = self._told = time.monotonic()
 
     def run(self) -> None:
         """The whole attempt; at its end the job is over, or waits for another one."""
@@ -328,7 +331,11 @@ class Agent:
     def _progress(self, site: Site, event: dict[str, Any]) -> None:
         job, profile = self._job, self._job.profile
         profile.hear(event["text"], event["told"])
-        self._note("progress", iteration=profile.iteration)
+        if time.monotonic() >= self._told:
+            # Ever more seldom: a month leaves some hundred lines.
+            self._note("progress", iteration=profile.iteration)
+            elapsed = time.monotonic() - self._begun
+            self._told = time.monotonic() + elapsed * _SELDOM
         if not profile.broken(self._ways.contract) or job.moves >= self._ways.migrations:
             return
         target = self._desk.broker.better(job, self._host)

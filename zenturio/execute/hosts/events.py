@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from typing import Any, Literal
 from zenturio.errors import NotFoundError
 
 FILE = "events.jsonl"
+_SEEN = 10_000
+"""Events that are kept in memory."""
 Kind = Literal[
     "submitted", "prolog", "started", "adopted", "progress", "moving", "left", "epilog", "ended",
     "failed", "dropped", "attached", "requires", "retry", "up", "down",
@@ -40,7 +43,7 @@ class Events:
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
         self._turn = Lock()
-        self.seen: list[Event] = []
+        self.seen: deque[Event] = deque(maxlen=_SEEN)
 
     def note(
         self,

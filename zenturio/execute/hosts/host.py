@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
+from hashlib import blake2b
 from threading import Condition, Event, Lock, Thread
 from typing import Any
 
@@ -56,7 +57,8 @@ class Host:
         """Files and builds that somebody puts there: others wait for it."""
         self.turn = Lock()
         self._ways = ways
-        self._owner = owner
+        self._owner = f"{owner}-{blake2b(self.name.encode(), digest_size=4).hexdigest()}"
+        """Hosts may share a folder: each has its own jobs there."""
         self._wanted = wanted
         self._changed = changed
         self._ears: dict[str, Callable[[str, dict[str, Any]], None]] = {}

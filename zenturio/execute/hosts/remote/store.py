@@ -2,14 +2,15 @@
 Where things are on a host::
 
     FOLDER/files/DIGEST               a shared file, staged once, read-only
-    FOLDER/builds/DIGEST/             what a build left
+    FOLDER/builds/NODE/DIGEST/        what a build left, for this machine
     FOLDER/jobs/OWNER/TOKEN/folder/   where a job runs
                             lock      held by its keeper while it lives
                             control   a pipe through which it is cancelled
                             reply     how it ended: there when it has
 
 A file is copied into a folder, or cloned where the file system can; a large one that cannot be
-cloned is linked, and looked at behind the run, for root may write to what is read-only.
+cloned is linked, and looked at behind the run, for root may write to what is read-only. Machines
+may share the folder (a home on a file server): jobs and builds are those of one.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import platform
 import shutil
 import stat
 from collections.abc import Iterator
@@ -85,7 +87,9 @@ class Store:
     def __init__(self, folder: Path, owner: str) -> None:
         self.folder = folder
         self._files = folder / "files"
-        self._builds = folder / "builds"
+        node = platform.node() or "here"
+        self._draft = f"{node}.{os.getpid()}"
+        self._builds = folder / "builds" / node.replace("/", "_")
         self._jobs = folder / "jobs" / owner
         for each in (self._files, self._builds, self._jobs):
             each.mkdir(parents=True, exist_ok=True)
@@ -101,7 +105,7 @@ class Store:
 
     def put(self, digest: str, offset: int, content: bytes, mode: int, *, last: bool) -> None:
         """A piece of a shared file, which is there when its *last* piece is."""
-        draft = self._files / f".{_name(digest)}.{os.getpid()}"
+        draft = self._files / f".{_name(digest)}.{self._draft}"
         with draft.open("r+b" if offset else "wb") as file:
             file.seek(offset)
             file.write(content)
@@ -223,7 +227,7 @@ def _look(path: str | Path) -> tuple[int, int, int]:
 def _forget(path: Path) -> None:
     """A shared file, or the build in which it is."""
     for above in path.parents:
-        if above.parent.name == "builds":
+        if above.parent.parent.name == "builds":
             remove(above)
             return
     path.unlink(missing_ok=True)
