@@ -110,7 +110,8 @@ def run(
         "paths": [str(Path(path).absolute()) for path in paths], "jobs": jobs, "param": param,
         "limit": limit, "sample": sample, "search": search, "budget": budget, "stop": stop,
         "settings": settings, "objective": objective, "seed": seed, "only": only,
-        "fail_fast": fail_fast, "keep": keep, "pin": pin, "on": on, "batch": batch,
+        "fail_fast": fail_fast, "keep": keep, "pin": pin, "batch": batch,
+        "on": str(Path(on).absolute()) if on.endswith(".toml") else on,
     }  # fmt: skip
     ways = {"batch": batch} if batch else {}
     here = Here(jobs, choose_keep(keep), pin, choose_place(on, ways), ways)
