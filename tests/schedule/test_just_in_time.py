@@ -1,5 +1,6 @@
 """lazy, M-S, pM-S: what they decide when, and what comes of it."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,9 @@ from hypothesis import strategies as st
 from schedule import examples, naive_listing
 from zenturio.schedule import Machine, Platform, Problem, Step, Task, Workflow, check, identical
 from zenturio.schedule.algorithm import make
-from zenturio.schedule.generators import generate
+from zenturio.schedule.generators import generate, instance_of
+from zenturio.schedule.loops import Repeats
+from zenturio.schedule.perturb import Perturbation, disturbed
 from zenturio.schedule.simulate import simulate
 
 RULES = [("lazy", {}), ("lazy", {"by": "time"}), ("m-s", {}), ("pm-s", {})]
@@ -119,3 +122,30 @@ def test_loads_that_are_to_come_are_not_foreseen():
     machines = tuple(replace(each, load=(Step(3, 0.5),)) for each in problem.platform.machines)
     loaded = Problem.of(problem.workflow, Platform("loaded", machines))
     assert planned("pm-s", loaded).makespan == 15
+
+
+@pytest.mark.parametrize("by", ["end", "time"])
+@pytest.mark.parametrize("transfers", [False, True])
+def test_lazy_plays_each_iteration_of_a_loop_and_what_comes_after_it(by, transfers):
+    made = instance_of(f"wien2k:kpoints=4,loop=true,transfers={str(transfers).lower()}")
+    flow = made.workflow
+    more = [*flow.tasks, Task("report", 1.0)]
+    flow = Workflow.of("f", more, [*flow.edges, ("mixer", "report")])
+    problem = Problem.of(flow, identical(3))
+    once, thrice = (
+        simulate(problem, make("lazy", {"by": by}), repeats=Repeats(count)) for count in (1, 3)
+    )
+    assert not once.left
+    assert not thrice.left
+    counts = Counter(problem.workflow.names[run.task] for run in thrice.good)
+    assert counts.pop("report") == 1
+    assert set(counts.values()) == {3}
+    assert thrice.makespan - 1 == pytest.approx(3 * (once.makespan - 1))
+
+
+def test_lazy_plays_loops_on_machines_that_fail():
+    problem = Problem.of(instance_of("wien2k:kpoints=4,loop=true").workflow, identical(3))
+    how = Perturbation.read("every=20:80,lasting=10:40,share=0.1:0.5,failing=0.3")
+    trace = disturbed(problem, make("lazy"), how, 5, repeats=Repeats(3))
+    assert not trace.left
+    assert len(trace.again) == 2

@@ -26,13 +26,14 @@ class Ready:
         """Of each group, the processor of the first of its tasks that was sent."""
         self._group: list[int] = problem.group.tolist()
         self._left: list[int] = np.diff(problem.before.start).tolist()
+        self._looped = problem.workflow.looped
 
     def see(self, grid: Grid, events: Sequence[Event]) -> None:
         """What *events* let run; what was lost, or waits for a machine that failed, as well."""
         for event in events:
             if event.kind == "began":
                 self.tasks.update(grid.ready())
-            elif event.kind == "ended":
+            elif event.kind == "ended" and not self._looped:
                 for child in self.problem.after.of(event.task).tolist():
                     self._left[child] -= 1
                     self._add(grid, child)
@@ -40,6 +41,8 @@ class Ready:
                 self._add(grid, event.task)
             elif event.kind == "failed":
                 self._recall(grid, event.machine)
+        if self._looped:  # how many are left to wait for is another number in each iteration
+            self.tasks.update(grid.ready())
 
     def send(self, grid: Grid, task: int, processor: int) -> None:
         grid.send(task, processor)
