@@ -1,5 +1,9 @@
 """Stages wait for exactly their own inputs, get their files, and are ordered as pM-S has it."""
 
+import os
+import signal
+import subprocess
+import sys
 from contextlib import chdir
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,12 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from study.oracle import alive
 from study.places import Held
 from zenturio.annotate import scan
 from zenturio.annotate.goals import read_goals
 from zenturio.errors import AnnotationError, InputError
 from zenturio.experiment import Generator
-from zenturio.record import Memory
+from zenturio.record import Memory, upkeep
 from zenturio.record.open import open_repository
 from zenturio.schedule import Problem, Task, Workflow, check, identical
 from zenturio.schedule.algorithm import make
@@ -235,6 +240,75 @@ def test_two_stops_kill_all_stages(driven):
     pipeline.pipeline.stop()
     pipeline.thread.join(10)
     assert [type(error).__name__ for error in pipeline.errors] == ["Interrupted"]
+
+
+def test_one_stop_lets_what_runs_end_and_begins_nothing_more(driven):
+    pipeline = driven("plot.sh", 4)
+    meshes = pipeline.running(4)
+    pipeline.pipeline.stop()
+    sleep(0.3)  # in which it takes back what has not begun
+    for experiment in meshes.values():
+        pipeline.end(experiment)
+    pipeline.thread.join(10)
+    assert pipeline.summary.interrupted
+    assert pipeline.summary.before[0].ok == 4
+    assert pipeline.place.begun == {}
+
+
+# Whatever is killed.
+
+
+def start(folder, *words, **environment):
+    return subprocess.Popen(
+        [sys.executable, "-c", "from zenturio.cli import main; main()", "run", "plot.sh", *words],
+        cwd=folder, env=os.environ | environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def whole(folder):
+    """Each experiment has one result, which is the right one."""
+    summary = run("plot.sh")
+    assert [each.unfinished for each in (*summary.before, summary)] == [0, 0, 0]
+    assert told("plot", "all") == {
+        (order,): " ".join(f"mesh {n} {order}" for n in range(1, 5)) for order in (1, 2)
+    }
+    repository = open_repository(create=False)
+    for study, count in (("mesh", 8), ("solve", 8), ("plot", 2)):
+        records = list(repository.records(study))
+        assert len(records) == count
+        for record in records:
+            states = [attempt.state for attempt in repository.attempts(record.digest)]
+            assert states.count("ok") == 1, states
+    repository.close()
+    assert upkeep.check(None) == ()
+    assert alive(folder) == []
+
+
+FAST = ("study.claimed:3", "study.ended:9", "study.committed:4")
+SLOW = [
+    f"study.{name}:{passing}"
+    for name in ("leased", "added", "claiming", "submitted", "ended", "committing", "left")
+    for passing in (1, 2, 3, 11)
+]
+
+
+@pytest.mark.parametrize(
+    "failpoint", [*FAST, *(pytest.param(each, marks=pytest.mark.slow) for each in SLOW)]
+)
+def test_stages_whose_driver_is_killed_are_resumed(three, failpoint):
+    driver = start(three, "-j", "2", ZENTURIO_FAILPOINT=failpoint)
+    _, err = driver.communicate(timeout=60)
+    assert driver.returncode in (-signal.SIGKILL, 0), err
+    whole(three)
+
+
+@pytest.mark.slow
+def test_several_drivers_run_stages_together(three):
+    drivers = [start(three, "-j", "2", "--join") for _ in range(3)]
+    for driver in drivers:
+        _, err = driver.communicate(timeout=120)
+        assert driver.returncode == 0, err
+    whole(three)
 
 
 # What pM-S makes of it.
