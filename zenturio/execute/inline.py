@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from time import perf_counter, thread_time, time
 from typing import Any
 
-from zenturio.errors import InputError
+from zenturio.execute.answers import measured, named
 from zenturio.experiment import (
     Evidence,
     Experiment,
@@ -19,7 +19,6 @@ from zenturio.experiment import (
     Meter,
     Missing,
     Outcome,
-    Series,
 )
 
 _PLAIN = frozenset({int, float, str, bool})
@@ -66,9 +65,9 @@ class Inline:
             }
             if type(answer) is dict:
                 for name, value in answer.items():
-                    metrics[name] = value if type(value) in _PLAIN else _measure(value)
+                    metrics[name] = value if type(value) in _PLAIN else measured(value)
             elif answer is not None:
-                metrics.update(_named(answer))
+                metrics.update(named(answer))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - what the function raises is an outcome
             return self._failed(experiment, error, started, perf_counter() - clock)
         cause = ""
@@ -112,33 +111,3 @@ class Inline:
             exit=1,
             stderr=Log(text, b"", len(text)),
         )
-
-
-def _named(answer: Any) -> dict[str, Measure]:
-    """The metrics in an answer that is not a plain dict."""
-    if isinstance(answer, Mapping):
-        return {str(name): _measure(value) for name, value in answer.items()}
-    return {"value": _measure(answer)}
-
-
-def _measure(value: Any) -> Measure:
-    """A value as a measure: NumPy's scalars become Python's, lists and arrays a series."""
-    if value is None:
-        return Missing("the function answered None for it")
-    if isinstance(value, Missing | Series):
-        return value
-    if hasattr(value, "tolist"):  # NumPy
-        value = value.tolist()
-    if isinstance(value, list | tuple):
-        return Series(tuple(None if each is None else _scalar(each) for each in value))
-    return _scalar(value)
-
-
-def _scalar(value: Any) -> bool | int | float | str:
-    for kind in (bool, int, float, str):
-        if isinstance(value, kind):
-            return kind(value)
-    raise InputError(
-        f"a metric is a number or a text, but the function answered {type(value).__name__}",
-        cure="answer a dict such as {'gflops': 3.2}",
-    )

@@ -275,5 +275,9 @@ def main() -> None:
         file.write("500")  # short of memory, the system takes an experiment, not the driver
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    requests, replies = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1):  # what a module prints when it is imported is no reply
+        os.dup2(null, descriptor)
     with suppress(BrokenPipeError):
-        Launcher(0, 1).serve()
+        Launcher(requests, replies).serve()

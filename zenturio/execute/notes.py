@@ -1,50 +1,18 @@
-"""Values and recipes as JSON: numbers of any size, odd text, and expressions by what they say."""
+"""Recipes as JSON: metrics, and expressions by what they say and where they stand."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import fields
 from functools import lru_cache
 from typing import Any
 
 from zenturio.annotate.model import Metric
 from zenturio.errors import Passage, Place
-from zenturio.experiment import Missing, Recipe, Series
+from zenturio.experiment import Recipe
 from zenturio.expression import Expression, parse
 
-_EXACT = 2**63
-"""Whole numbers beyond are written in hexadecimal: JSON's readers limit the digits."""
 _FIELDS = tuple(each.name for each in fields(Metric) if each.name not in ("formula", "place"))
-
-
-def noted(value: Any) -> Any:
-    """A value or a measure as JSON has it."""
-    kind = type(value)
-    if kind is int and not -_EXACT < value < _EXACT:
-        return {"int": hex(value)}
-    if kind is Missing:
-        return {"missing": value.why}
-    if kind is Series:
-        return {"series": [noted(each) for each in value.values]}
-    return value
-
-
-def noted_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """All of them by name."""
-    return {name: noted(value) for name, value in values.items()}
-
-
-def read_noted(told: Any) -> Any:
-    """What was noted."""
-    if type(told) is not dict:
-        return told
-    ((kind, what),) = told.items()
-    if kind == "int":
-        return int(what, 16)
-    if kind == "missing":
-        return Missing(what)
-    return Series(tuple(read_noted(each) for each in what))
 
 
 def noted_place(place: Place | None) -> list[Any] | None:

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from zenturio.execute.notes import noted, noted_values, read_noted, read_recipe, recipe_text
+from zenturio.execute.noted import noted, noted_values, read_noted
+from zenturio.execute.notes import read_recipe, recipe_text
 from zenturio.execute.returns import pack_failure, pack_outcome, unpack_outcome
 from zenturio.execute.seal import opened, sealed
 from zenturio.experiment import Build, Experiment, Filed, Step

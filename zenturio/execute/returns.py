@@ -9,7 +9,8 @@ from typing import Any
 from zenturio import errors
 from zenturio.errors import Complaint, PlaceError, ZenError
 from zenturio.execute.filing import checked, disk, remove, write
-from zenturio.execute.notes import noted_place, noted_values, read_noted, read_place
+from zenturio.execute.noted import noted_values, read_noted
+from zenturio.execute.notes import noted_place, read_place
 from zenturio.execute.seal import opened, sealed
 from zenturio.experiment import Artifact, Log, Outcome
 

@@ -13,8 +13,10 @@ from typing import Any
 
 from zenturio.execute import outputs
 from zenturio.execute.builds import Builds, Built, Failure
+from zenturio.execute.call import answered, raised
 from zenturio.execute.filing import Folder, Inputs, disk
 from zenturio.execute.slot import LostError, Reply, Slot
+from zenturio.execute.spawn import WORDS
 from zenturio.execute.task import Prepared, Task
 from zenturio.execute.verdict import verdict
 from zenturio.execute.words import words
@@ -41,6 +43,7 @@ READ = 2**22
 _STREAMS = ("stdout", "stderr", "")
 _STACK = 8 * 2**20
 _HIDDEN = "the run was short, and smaller than its launcher, which has {} B"
+_CALL = " ".join(WORDS) + " "
 _LOSSES = 3
 """How often an experiment is begun whose launcher is lost each time."""
 
@@ -232,12 +235,13 @@ class Runner:
         self._wall = min(facts["wtime"], self._wall * 0.75 + facts["wtime"] * 0.25)
         status, cause = _judged(reply, experiment.steps)
         meter = self._meter(experiment.recipe)
-        metrics = meter.measure(
-            experiment.values,
-            Evidence(
-                reply.stdout, reply.stderr, folder.path, _reported(folder.path), _usage(facts)
-            ),
-        )
+        told = _reported(folder.path)
+        evidence = Evidence(reply.stdout, reply.stderr, folder.path, told, _usage(facts))
+        if _calls(experiment):
+            metrics = {**_usage(facts), **answered(told)}
+            cause = (raised(reply.stderr.head + reply.stderr.tail) if cause else "") or cause
+        else:
+            metrics = meter.measure(experiment.values, evidence)
         if status == "ok":
             cause = self._spoilt(experiment, folder) or meter.lacking(metrics)
             status = "failed" if cause else "ok"
@@ -299,6 +303,12 @@ def _command(step: Step) -> dict[str, Any]:
         "memory": step.memory,
         "data": None if step.memory is None else step.memory + step.cpus * _STACK,
     }
+
+
+def _calls(experiment: Experiment) -> bool:
+    """Whether it is a function of Python that is called, which answers what is measured."""
+    steps = experiment.steps
+    return len(steps) == 1 and steps[0].command.startswith(_CALL)
 
 
 def _judged(reply: Reply, steps: Sequence[Step]) -> tuple[Status, str]:

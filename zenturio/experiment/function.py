@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
+import shlex
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any, overload
 
 from zenturio.annotate.model import Repeat
 from zenturio.errors import InputError, did_you_mean
-from zenturio.experiment.experiment import Experiment, Recipe
+from zenturio.experiment.experiment import Experiment, Filed, Recipe, Step
 from zenturio.expression import Value
 from zenturio.space import Space
 
@@ -58,6 +62,36 @@ class Function:
             found.append(Experiment(digest, index, run, values, (), (), _EMPTY, None, self.recipe))
         return tuple(found)
 
+    def command(self, experiment: Experiment) -> Experiment:
+        """The same experiment as a command, for places that run commands: see execute.call.
+
+        InputError where nobody else could find the function by its name.
+        """
+        root, target = self._home()
+        words = ("python", "-m", "zenturio.execute.call", root, target)
+        given = {
+            n: v for n, v in experiment.values.items() if self.takes_all or n in self.arguments
+        }
+        content = json.dumps({name: _noted(value) for name, value in given.items()}).encode()
+        step, filed = Step(shlex.join(words)), Filed(".zen-arguments.json", 0o644, content)
+        return replace(experiment, files=(filed,), steps=(step,))
+
+    def _home(self) -> tuple[str, str]:
+        """The folder from which its module is found, and its name there."""
+        function = inspect.unwrap(self.function)
+        module, name = function.__module__, function.__qualname__
+        file = inspect.getsourcefile(function)
+        if "." in name or file is None or not name.isidentifier():
+            raise InputError(
+                f"{name} cannot be found by its name where it is to run",
+                cure="define it at the top of a file, or run it here: without a place",
+            )
+        path = Path(file).absolute()
+        if module == "__main__":
+            return str(path.parent), f"{path}:{name}"
+        up = module.count(".") + (path.name == "__init__.py")
+        return str(path.parents[up]), f"{module}:{name}"
+
     def _digest(self, values: Mapping[str, Value], run: int) -> str:
         state = self._state.copy()
         names = sorted(values)  # repr tells 1, 1.0, '1' and True apart, and quotes what it must
@@ -80,6 +114,11 @@ def experiment(
     if function is not None:
         return Function(function, repeat=repeat, seed=seed)
     return functools.partial(Function, repeat=repeat, seed=seed)
+
+
+def _noted(value: Value) -> Any:
+    """Whole numbers of any size: JSON's readers limit the digits."""
+    return {"int": hex(value)} if type(value) is int and abs(value) >= 2**63 else value
 
 
 def _source(function: Callable[..., Any]) -> str:

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zenturio.annotate import scan
+from zenturio.execute.places import open_place
 from zenturio.experiment.function import Function
 from zenturio.experiment.function import experiment as as_experiment
 from zenturio.record import Repository
-from zenturio.record.open import open_repository
+from zenturio.record.open import FOLDER, open_repository, project_folder
 from zenturio.space import Space
-from zenturio.study import Here, Progress, Settings, Summary, choose, choose_only, run_here
+from zenturio.study import (
+    Here,
+    Progress,
+    Settings,
+    Summary,
+    choose,
+    choose_only,
+    choose_place,
+    run_here,
+)
 from zenturio.study.evaluate import evaluate
 
 if TYPE_CHECKING:
@@ -39,26 +49,32 @@ def run(
     seed: int = 0,
     only: str = "missing",
     fail_fast: bool = False,
+    on: str = "",
     db: str | Repository | None = None,
     listener: Callable[[Progress], None] = lambda _progress: None,
 ) -> Study:
     """Run a study to its end and hand it over; what has an outcome already is not run again.
 
-    *what* are annotated files, or a function that is called in this process at each point of
-    *space*: its arguments are the parameters, and what it returns are the metrics.
+    *what* are annotated files, or a function that is called at each point of *space*: its
+    arguments are the parameters, and what it returns are the metrics. *on* names a place, as
+    ``zen run --on`` does; without one, files run on this machine, and a function in this process.
     """
     if callable(what):
         function = what if isinstance(what, Function) else as_experiment(what)
         points = choose(space or Space(), limit=limit, sample=sample, seed=seed)
         with opened(db, create=True) as repository:
-            summary = evaluate(function, points, repository, name=name, listener=listener)
+            place = open_place(on, project_folder() / FOLDER, jobs) if on else None
+            with place or nullcontext():
+                summary = evaluate(
+                    function, points, repository, name=name, place=place, listener=listener
+                )
         return Study(summary.study, db, summary)
     application = scan(what, overrides=overrides)
     summary = run_here(
         application,
         choose(application.space, limit=limit, sample=sample, seed=seed),
         db=db,
-        here=Here(jobs),
+        here=Here(jobs, place=choose_place(on or "local")),
         name=name,
         only=choose_only(only),
         settings=Settings(fail_fast),

@@ -1,14 +1,16 @@
-"""A study of a Python function, run in this process: as cheap as recording allows."""
+"""A study of a Python function: in this process, as cheap as recording allows, or at a place."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 
-from zenturio.execute import Inline
-from zenturio.experiment import Experiment, Function
+from zenturio.errors import PlaceError
+from zenturio.execute import Executor, Inline
+from zenturio.experiment import Experiment, Function, Outcome
 from zenturio.experiment.provenance import provenance
 from zenturio.record import Definition, Repository
 from zenturio.study.choose import Chosen
@@ -18,6 +20,8 @@ from zenturio.study.progress import Progress, Summary
 
 BATCH = 2000
 """Experiments that are looked up together, and committed together at the most."""
+AWAY = 256
+"""Experiments that are at a place at once at the most, where it has fewer slots."""
 
 
 def evaluate(
@@ -26,20 +30,54 @@ def evaluate(
     repository: Repository,
     *,
     name: str = "",
+    place: Executor | None = None,
     listener: Callable[[Progress], None] = lambda _progress: None,
 ) -> Summary:
     """Call *function* at each of *points* that has no outcome yet, and remember what it answers.
 
-    An interruption loses nothing that has ended; the same call goes on.
+    An interruption loses nothing that has ended; the same call goes on. With a *place* it is
+    called there, as a command, and many are called at a time.
     """
     function.check(points.space)
     total = points.count * function.repeat.count
-    place = Inline(function)
+    here = Inline(function)
     study = name or function.name
     with Entry(repository, study, _definition(function, points), total, listener) as entry:
         for batch in _batches(points, function):
-            entry.add_all((each, place.call(each)) for each in entry.unknown(batch))
+            unknown = entry.unknown(batch)
+            if place is None:
+                entry.add_all((each, here.call(each)) for each in unknown)
+            else:
+                entry.add_all(_called(function, unknown, place))
     return entry.summary()
+
+
+def _called(
+    function: Function, experiments: Sequence[Experiment], place: Executor
+) -> Iterator[tuple[Experiment, Outcome]]:
+    """The outcomes from a *place*, as they come; what still runs is killed if nobody asks on."""
+    away: dict[Future[Outcome], Experiment] = {}
+    try:
+        for each in experiments:
+            away[place.submit(function.command(each))] = each
+            if len(away) >= max(2 * place.slots, AWAY):
+                yield from _landed(away)
+        while away:
+            yield from _landed(away)
+    finally:
+        for future in away:
+            future.cancel()
+
+
+def _landed(away: dict[Future[Outcome], Experiment]) -> Iterator[tuple[Experiment, Outcome]]:
+    """Waits for one of them to end, and takes all that have."""
+    ended, _ = wait(away, return_when=FIRST_COMPLETED)
+    for future in ended:
+        experiment = away.pop(future)
+        outcome = future.result()
+        if outcome.status == "cancelled":
+            raise PlaceError("the place gave up what it was to run", cure="run it again")
+        yield experiment, outcome
 
 
 def _definition(function: Function, points: Chosen) -> Definition:
