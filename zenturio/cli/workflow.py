@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from zenturio.cli import output
+from zenturio.cli import flow, output
 from zenturio.cli.language import Json
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def add_to(app: typer.Typer) -> None:
     workflow.command()(generate)
     workflow.command()(annotate)
     workflow.command()(generators)
+    workflow.command()(flow.run)
     app.add_typer(workflow, name="workflow")
 
 

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from zenturio.schedule.grid import Grid
-from zenturio.schedule.loops import Loop, Repeats
+from zenturio.schedule.loops import Loop
 from zenturio.schedule.trace import Event
+
+
+class Deciding(Protocol):
+    """Who decides whether a loop is run again: chance, a number, or the program itself."""
+
+    def more(self, loop: int, iteration: int, total: int) -> bool:
+        """Whether another follows this *iteration* of a loop, the *total*-th that it has run."""
+        ...
 
 
 class Rounds:
@@ -16,7 +25,7 @@ class Rounds:
     and waits for one of its tasks waits for the last iteration.
     """
 
-    def __init__(self, grid: Grid, loops: Sequence[Loop], repeats: Repeats) -> None:
+    def __init__(self, grid: Grid, loops: Sequence[Loop], repeats: Deciding) -> None:
         """*loops* has those inside before those around them."""
         self._grid = grid
         self._loops = loops

@@ -79,6 +79,8 @@ class Hosts:
         self._agents: set[Thread] = set()
         self._turn = Lock()
         self._closed = Event()
+        self._told: set[str] = set()
+        """Experiments whose outcomes this driver has heard of."""
         self._known = read_facts(self._journal.folder)
         self._desk = Desk(
             self.ways,
@@ -102,6 +104,10 @@ class Hosts:
         """All hosts, with what is known of them."""
         return self._broker.hosts
 
+    def host(self, name: str) -> Host | None:
+        """The host of that name, if there is one."""
+        return self._broker.host(name)
+
     def submit(self, experiment: Experiment) -> Future[Outcome]:
         """Takes an experiment; one that an earlier driver began goes on, or has ended already."""
         wants = Wants.of(experiment, self.ways.require, self.ways.rank)
@@ -119,6 +125,7 @@ class Hosts:
 
     def forget(self, digest: str) -> None:
         """The outcome is recorded: nobody will ask this place for it again."""
+        self._told.discard(digest)
         self._journal.forget(digest)
 
     def close(self) -> None:
@@ -204,6 +211,9 @@ class Hosts:
 
     def _adopted(self, job: Job) -> bool:
         """Whether an earlier driver has begun it: then it goes on from there."""
+        if job.digest in self._told:  # by this one, which wants another attempt
+            self.forget(job.digest)
+        job.add_done_callback(lambda _done: self._told.add(job.digest))
         outcome = self._journal.outcome(job.digest)
         if outcome is not None:
             job.set_running_or_notify_cancel()

@@ -1,0 +1,116 @@
+"""Workflows of real tasks on hosts: planned while they run, until the program says converged."""
+
+import json
+
+import pytest
+
+from zenturio.errors import ExperimentsFailed, InputError
+from zenturio.execute.hosts.flow import Doing, run_flow
+from zenturio.schedule.generators import instance_of
+
+EDGES = ["start a1", "start a2", "a1 mix", "a2 mix", "mix end"]
+TASK = """
+echo "$ZEN_TASK $ZEN_HOST_NAME" >> FOLDER/trace
+cat *.dat > seen 2>/dev/null
+test ! -e FOLDER/broken.$ZEN_TASK || exit 3
+i=0
+while test $i -lt 10; do
+    sleep $(cat FOLDER/pace.$ZEN_HOST_NAME)
+    i=$((i + 1))
+    echo "{\\"iteration\\": $i, \\"seconds\\": $(cat FOLDER/pace.$ZEN_HOST_NAME), \\"of\\": 10}" >> $ZEN_PROFILE
+done
+echo $ZEN_TASK > $ZEN_TASK.dat
+sort seen *.dat | uniq > FOLDER/had.$ZEN_TASK
+test $ZEN_TASK != mix || test $1 -lt 3 || echo '{"converged": true}' >> $ZEN_METRICS
+"""
+
+
+@pytest.fixture
+def flow(tmp_path):
+    """A workflow, what its tasks do, and a file with the pace of each host."""
+    (tmp_path / "task.sh").write_text(TASK.replace("FOLDER", str(tmp_path)))
+    for host in ("one", "two"):
+        (tmp_path / f"pace.{host}").write_text("0.01")
+
+    def make(*more, names=("start", "a1", "a2", "mix", "end"), **doing):
+        pairs = [edge.split() for edge in (*EDGES, *more)]
+        value = {
+            "format": "zenturio-workflow",
+            "tasks": [{"name": name, "work": 0.2} for name in names],
+            "edges": [{"from": a, "to": b} for a, b in pairs if {a, b} <= set(names)],
+        }
+        (tmp_path / "flow.json").write_text(json.dumps(value))
+        ways = {"files": (tmp_path / "task.sh",), "hands_on": ("*.dat",), **doing}
+        command = "sh task.sh {iteration}"
+        return instance_of(str(tmp_path / "flow.json"), {}, 0).workflow, Doing(command, **ways)
+
+    return make
+
+
+def ran(tmp_path):
+    return [line.split()[0] for line in (tmp_path / "trace").read_text().splitlines()]
+
+
+def names(trace, kind="ended"):
+    return [trace.problem.workflow.names[run.task] for run in trace.runs if run.kind == kind]
+
+
+def test_tasks_run_in_their_order_with_the_files_of_those_before(hosts, flow, tmp_path):
+    place = hosts(one={}, two={})
+    trace = run_flow(*flow(), place)
+    assert trace.left == ()
+    assert sorted(ran(tmp_path)) == ["a1", "a2", "end", "mix", "start"]
+    assert ran(tmp_path)[0], ran(tmp_path)[-1] == ("start", "end")
+    assert (tmp_path / "had.mix").read_text().split() == ["a1", "a2", "mix", "start"]
+    assert trace.makespan > 0
+
+
+def test_a_loop_is_run_until_its_last_task_says_that_it_converged(hosts, flow, tmp_path):
+    trace = run_flow(*flow("mix start"), hosts(one={"slots": 2}))
+    assert len(trace.again) == 2
+    assert [ran(tmp_path).count(each) for each in ("start", "a1", "mix", "end")] == [3, 3, 3, 1]
+
+
+def test_a_loop_that_does_not_converge_is_a_fault(hosts, flow):
+    with pytest.raises(ExperimentsFailed, match="mix has not converged in 2 iterations"):
+        run_flow(*flow("mix start", most=2), hosts(one={"slots": 2}))
+
+
+def test_a_task_that_breaks_its_contract_moves_to_another_host(hosts, flow, tmp_path):
+    place = hosts(one={"speed": 2.0}, two={"speed": 1.0})
+    (tmp_path / "pace.one").write_text("0.5")
+    (tmp_path / "pace.two").write_text("0.02")
+    trace = run_flow(*flow(names=("start",)), place)
+    assert names(trace, "cancelled") == ["start"]
+    assert (tmp_path / "trace").read_text() == "start one\nstart two\n"
+
+
+def test_what_runs_on_a_host_that_dies_runs_elsewhere(hosts, flow, testbed, tmp_path):
+    from threading import Timer
+
+    place = hosts({"patience": 0.3}, one={"speed": 2.0}, two={})
+    (tmp_path / "pace.one").write_text("9")
+    timer = Timer(1.0, lambda: testbed["one"].kill(all_of_it=True))
+    timer.start()
+    trace = run_flow(*flow(names=("start",)), place, "hybrid:contract=1000")
+    timer.join()
+    assert names(trace, "lost") == ["start"]
+    assert names(trace) == ["start"]
+    assert [event.kind for event in trace.events if event.machine >= 0].count("failed") == 1
+
+
+def test_what_has_ended_is_not_run_again_after_a_failure(hosts, flow, tmp_path):
+    place = hosts(one={}, two={})
+    (tmp_path / "broken.mix").touch()
+    with pytest.raises(ExperimentsFailed, match="'mix': exit 3"):
+        run_flow(*flow(), place, "heft")
+    (tmp_path / "broken.mix").unlink()
+    place.close()
+    run_flow(*flow(), hosts(one={}, two={}), "heft")
+    assert sorted(ran(tmp_path)) == ["a1", "a2", "end", "mix", "mix", "start"]
+    assert not [p for p in (tmp_path / "zen" / "places" / "hosts").iterdir() if len(p.name) == 32]
+
+
+def test_a_file_that_is_not_there_is_told(hosts, flow, tmp_path):
+    with pytest.raises(InputError, match=r"nowhere\.sh cannot be read"):
+        run_flow(*flow(files=(tmp_path / "nowhere.sh",)), hosts(one={}))

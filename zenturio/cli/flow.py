@@ -1,0 +1,101 @@
+"""The verb that runs a workflow of real tasks on hosts."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from zenturio.cli import output
+from zenturio.cli.language import Json
+
+if TYPE_CHECKING:
+    from zenturio.schedule.trace import Trace
+
+SHOWN = 20
+"""Runs that are listed at most."""
+
+
+def run(
+    source: Annotated[
+        str, typer.Argument(metavar="FILE|GENERATOR", help="The workflow: a file, or a generator.")
+    ],
+    command: Annotated[
+        str,
+        typer.Option(
+            metavar="'./task {task}'",
+            help="What a task is: {task} is its name; {program}, {work}, {iteration}.",
+        ),
+    ],
+    hosts: Annotated[
+        Path, typer.Option("--on", metavar="FILE.toml", help="The file of hosts.")
+    ] = Path("hosts.toml"),
+    algorithm: Annotated[
+        str,
+        typer.Option("--algorithm", "-a", metavar="NAME[:SETTING=VALUE,...]", help="Who plans."),
+    ] = "hybrid",
+    file: Annotated[
+        list[Path] | None, typer.Option(help="A file that each task gets; several may be named.")
+    ] = None,
+    hand_on: Annotated[
+        list[str] | None,
+        typer.Option(metavar="GLOB", help="Files of a task that those get which wait for it."),
+    ] = None,
+    iterations: Annotated[
+        int, typer.Option(min=1, help="Loops that have not converged by then are a fault.")
+    ] = 100,
+    gantt: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw it: .html, .svg, .png or .pdf.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Run a workflow of real tasks on hosts, planned anew while it runs.
+
+    The work of a task is in seconds on a host of speed 1. Loops are run until their last task
+    reports the metric converged (a line {"converged": true} in $ZEN_METRICS). A task that tells how
+    far it is ($ZEN_PROFILE) can be moved when it breaks its contract. Given again after a crash, it
+    goes on with what has ended.
+
+    Example: zen workflow run flow.json --command 'python3 task.py {task}' --file task.py --hand-on
+    '*.dat' --on hosts.toml --gantt flow.svg
+    """
+    from zenturio.execute.hosts.flow import Doing, run_flow
+    from zenturio.execute.hosts.place import Hosts, HostsSettings
+    from zenturio.record.open import FOLDER, project_folder
+    from zenturio.schedule.generators import instance_of
+    from zenturio.schedule.plan_json import played
+
+    flow = instance_of(source, {}, 0).workflow
+    doing = Doing(command, tuple(file or []), tuple(hand_on or []), iterations)
+    settings = HostsSettings(str(hosts))
+    with Hosts(project_folder() / FOLDER, options=settings) as place, output.waiting("running"):
+        trace = run_flow(flow, doing, place, algorithm)
+    if gantt is not None:
+        from zenturio.show import gantt as drawn
+        from zenturio.show import save
+
+        save(drawn(trace), gantt)
+    output.facts(played(trace)) if json else _tell(trace)
+
+
+def _tell(trace: "Trace") -> None:
+    """What was run where, how long all took, and what had to be done again."""
+    machines, node = trace.problem.platform.machines, trace.problem.node
+    names = trace.problem.workflow.names
+    rows = [
+        (
+            names[run.task],
+            machines[node[run.processor]].name,
+            output.number(run.start),
+            output.number(run.end),
+            "" if run.kind == "ended" else run.kind,
+        )
+        for run in trace.runs[-SHOWN:]
+    ]
+    output.table(("task", "host", "start", "end", ""), rows, right="llrr")
+    if len(trace.runs) > SHOWN:
+        typer.echo(f"the last {SHOWN} of {len(trace.runs):,} runs; --json tells all")
+    again = f", loops began anew {len(trace.again)} times" if trace.again else ""
+    lost = sum(run.kind != "ended" for run in trace.runs)
+    moved = f", {lost} runs came to nothing" if lost else ""
+    what = f"{trace.algorithm}: {len(names):,} tasks in {output.duration(trace.makespan)}"
+    typer.echo(f"{what}{again}{moved}")

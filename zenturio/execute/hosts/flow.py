@@ -1,0 +1,167 @@
+"""
+A workflow of real tasks: each a command, with the files of those that it waits for.
+
+The same workflow, given again, goes on where it was: tasks that have ended are known to the place,
+and those that still run at hosts are attached to. When all is done, they are forgotten.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from zenturio.errors import ExperimentsFailed, InputError
+from zenturio.execute.hosts.live import Live, platform_of
+from zenturio.execute.hosts.place import Hosts
+from zenturio.experiment import Experiment, Filed, Outcome, Recipe, Step
+from zenturio.experiment.identity import content_digest, digest
+from zenturio.expression import parse
+from zenturio.schedule import loops
+from zenturio.schedule.algorithm import make
+from zenturio.schedule.loops import Loop
+from zenturio.schedule.policy import Follow
+from zenturio.schedule.problem import Problem
+from zenturio.schedule.rounds import Rounds
+from zenturio.schedule.trace import Trace
+from zenturio.schedule.workflow import Workflow
+
+CONVERGED = "converged"
+"""The metric by which the last task of a loop says that there is to be no other iteration."""
+LARGE = 2**20
+_HOLE = re.compile(r"\{(task|program|work|iteration)\}")
+
+
+@dataclass(frozen=True)
+class Doing:
+    """How tasks are run."""
+
+    command: str
+    """With ``{task}``, ``{program}``, ``{work}`` and ``{iteration}`` in it."""
+    files: tuple[Path, ...] = ()
+    """What each of them gets."""
+    hands_on: tuple[str, ...] = ()
+    """Patterns of what a task leaves for those that wait for it."""
+    most: int = 100
+    """Iterations after which a loop that does not converge is a fault."""
+
+
+def run_flow(flow: Workflow, doing: Doing, place: Hosts, algorithm: str = "hybrid") -> Trace:
+    """What happened when *flow* was run at *place*, planned by *algorithm*."""
+    problem = Problem.of(flow, platform_of(place))
+    found = loops.loops(flow)
+    tasks = _Tasks(flow, doing)
+    live = Live(problem, place, tasks.experiment, loops.forward(flow, found) if found else None)
+    tasks.outcomes = live.outcomes
+    made = make(algorithm)
+    policy = made if hasattr(made, "react") else Follow(made.plan(loops.straight(problem, found)))
+    rounds = Rounds(live, found, _Converging(flow, found, live, doing.most))
+    try:
+        for events in live.moments():
+            again = rounds.turn()
+            tasks.renew(again)
+            policy.react(live, [*events, *again])
+    finally:
+        live.close()
+    for each in tasks.digests:
+        place.forget(each)
+    once = loops.straight(problem, found)
+    return Trace(
+        once, algorithm, tuple(live.runs), tuple(live.events), tuple(live.left()), live.notes
+    )
+
+
+class _Tasks:
+    """Makes experiments of tasks."""
+
+    def __init__(self, flow: Workflow, doing: Doing) -> None:
+        self._flow = flow
+        self._doing = doing
+        self._tries = [0] * len(flow)
+        self._iteration = [1] * len(flow)
+        self._files = tuple(_filed(path) for path in doing.files)
+        self.outcomes: Mapping[int, Outcome] = {}
+        self.digests: list[str] = []
+        self._loop_of = {loop.first: loop.tasks for loop in loops.loops(flow)}
+
+    def renew(self, events: Sequence[Any]) -> None:
+        """Loops that begin anew."""
+        for event in events:
+            for task in self._loop_of[event.task]:
+                self._iteration[task] += 1
+
+    def experiment(self, task: int, host: str) -> Experiment:
+        """*task* at *host*, once more if it was there before."""
+        self._tries[task] += 1
+        handed = {
+            artifact.path: _kept(artifact.path, artifact.kept)
+            for other in self._flow.before.of(task).tolist()
+            if other in self.outcomes
+            for artifact in self.outcomes[other].artifacts
+        }
+        files = tuple({**{f.path: f for f in self._files}, **handed}.values())
+        step = Step(self._command(task))
+        environment = {"ZEN_TASK": self._flow.names[task], "ZEN_TRY": str(self._tries[task])}
+        named = digest(files, (step,), environment, self._iteration[task])
+        recipe = Recipe(
+            outputs=self._doing.hands_on, requires=(parse(f"host.name == {_text(host)}"),)
+        )
+        self.digests.append(named)
+        return Experiment(
+            named, task, self._iteration[task], {}, files, (step,), environment, None, recipe
+        )
+
+    def _command(self, task: int) -> str:
+        flow = self._flow
+        known = {
+            "task": flow.names[task],
+            "program": flow.task(task).program,
+            "work": f"{flow.work[task]:g}",
+            "iteration": str(self._iteration[task]),
+        }
+        return _HOLE.sub(lambda hole: shlex.quote(known[hole[1]]), self._doing.command)
+
+
+class _Converging:
+    """Loops that are run until one of the tasks that close them says so."""
+
+    def __init__(self, flow: Workflow, found: Sequence[Loop], live: Live, most: int) -> None:
+        self._flow = flow
+        self._ends = [flow.sources[list(loop.closing)].tolist() for loop in found]
+        self._live = live
+        self._most = most
+
+    def more(self, loop: int, iteration: int, total: int) -> bool:  # noqa: ARG002
+        """Whether nobody has said that it converged."""
+        metrics = [self._live.outcomes[task].metrics for task in self._ends[loop]]
+        if any(each.get(CONVERGED) for each in metrics):
+            return False
+        if iteration >= self._most:
+            name = self._flow.names[self._ends[loop][0]]
+            raise ExperimentsFailed(
+                f"the loop of {name} has not converged in {iteration} iterations",
+                cure=f"its last task says so: echo '{{\"{CONVERGED}\": true}}' >> $ZEN_METRICS",
+            )
+        return True
+
+
+def _filed(path: Path) -> Filed:
+    try:
+        return _kept(path.name, path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _kept(name: str, path: Path) -> Filed:
+    content, mode = path.read_bytes(), path.stat().st_mode & 0o777
+    if len(content) <= LARGE:
+        return Filed(name, mode, content)
+    return Filed(name, mode, None, path.absolute(), content_digest(content).hex())
+
+
+def _text(word: str) -> str:
+    """*word* as a text of an expression."""
+    return "'" + word.replace("\\", "\\\\").replace("'", "\\'") + "'"
