@@ -14,6 +14,14 @@ def test_the_best_so_far_is_told_with_where_it_was_found():
     assert words.endswith("height 545, best 991 at x=31, y=10")
 
 
+def test_what_the_place_says_is_shown_at_once_and_stays():
+    stream = io.StringIO()
+    live = Live(stream)
+    progress = Progress(10, 0, 1, 0, 2, 0.0, None, remarks=("one thing", "another"))
+    live(progress)
+    assert stream.getvalue() == "one thing\nanother\n"
+
+
 def test_before_anything_was_measured_there_is_no_best():
     assert line(Progress(60, 0, 0, 2, 3, 0.0, None)) == "2/60  2 failed  3 running"
     assert line(Progress(60, 0, 2, 0, 3, 0.0, None, "height", 2.0)).endswith("height 2")

@@ -263,6 +263,16 @@ def test_a_session_is_one_drivers_until_that_is_gone(tmp_path):
     assert Session.all(tmp_path) == []
 
 
+def test_what_dead_drivers_left_empty_is_swept_away(tmp_path):
+    dead, full, alive = (Session.begin(tmp_path) for _ in range(3))
+    full.put("d1", b"parcel")
+    dead.leave()
+    full.leave()
+    Session.sweep(tmp_path)
+    assert {s.path for s in Session.all(tmp_path)} == {full.path, alive.path}
+    alive.remove()
+
+
 def test_tasks_are_those_of_the_newest_array_that_was_not_given_up(tmp_path):
     session = Session.begin(tmp_path)
     session.write("zen-1-000000", "", ["d1", "d2"])

@@ -51,6 +51,9 @@ class Clerk:
         self._stirred = Event()
         self._closed_at: float | None = None
         self._next_look = self._next_array = self._quiet = 0.0
+        self._gathers = False
+        """Whether something waits for more, to be submitted with it."""
+        self._soon = SOON
         self._thread = Thread(target=self._drive, name="zenturio-slurm", daemon=True)
         self._thread.start()
 
@@ -60,7 +63,8 @@ class Clerk:
 
     def look_soon(self) -> None:
         """What is known of the queue is not enough."""
-        self._next_look = min(self._next_look, monotonic() + min(SOON, self._options.poll))
+        self._soon = min(SOON, self._options.poll)
+        self._next_look = min(self._next_look, monotonic() + self._soon)
         self._stirred.set()
 
     def close(self, patience: float) -> None:
@@ -100,8 +104,9 @@ class Clerk:
         seconds = max(min(due), self._quiet) - now
         if seconds > 0 and self._stirred.wait(seconds) and self._closed_at is None:
             self._stirred.clear()
-            if self._desk.waiting and monotonic() >= self._next_array:
-                self._next_array = monotonic() + GATHER
+            if self._desk.waiting and not self._gathers:
+                self._gathers = True
+                self._next_array = max(self._next_array, monotonic() + GATHER)
 
     def _step(self) -> None:
         now = monotonic()
@@ -111,6 +116,7 @@ class Clerk:
             self._cancel_all()
         self._cancel()
         if self._desk.waiting and self._desk.room and now >= self._next_array:
+            self._gathers = False
             self._next_array = monotonic() + min(PAUSE, self._options.poll)
             self._next_look = min(self._next_look, self._next_array)
             self._submission.submit()
@@ -160,8 +166,9 @@ class Clerk:
             self._queue.cancel(dead)
         for ticket in tickets:
             self._judge(ticket, _newest(shown, ticket.task))
-        if any(t.stopped or t.held for t in self._desk.queued()):
-            self.look_soon()
+        if any(t.stopped or t.held for t in self._desk.queued()):  # soon, but less and less often
+            self._soon = min(self._soon * 2, self._options.poll)
+            self._next_look = min(self._next_look, monotonic() + max(self._soon, SHARE * took))
 
     def _judge(self, ticket: Ticket, job: Job | None) -> None:
         """What the queue's word means for a ticket."""

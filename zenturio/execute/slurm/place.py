@@ -63,6 +63,7 @@ class Slurm:
         """What the user should know, each once; whoever shows it takes it off."""
         self._options = options
         self._folder = _place(folder, options)
+        Session.sweep(self._folder)
         self._session = Session.begin(self._folder)
         self._sessions = [self._session]
         """Our own, and those that were taken over."""

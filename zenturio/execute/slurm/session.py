@@ -40,19 +40,28 @@ class Session:
     @staticmethod
     def begin(place: Path) -> Session:
         """A new one, held by this process."""
-        path = place / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
-        with disk(path):
-            for each in _FOLDERS:
-                (path / each).mkdir(parents=True)
-            lock = _locked(path, create=True)
-            if lock is None:
-                raise BlockingIOError(f"{path}: its lock is held")
-            return Session(path, lock)
+        while True:
+            path = place / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
+            with disk(path):
+                for each in _FOLDERS:
+                    (path / each).mkdir(parents=True)
+                lock = _locked(path, create=True)
+            if lock is not None:
+                if (path / "lock").exists():  # else somebody swept it in this very moment
+                    return Session(path, lock)
+                os.close(lock)
 
     @staticmethod
     def all(place: Path) -> list[Session]:
         """Every one that is there, by name; not held."""
         return [Session(path) for path in sorted(place.glob(f"{_PREFIX}*")) if path.is_dir()]
+
+    @staticmethod
+    def sweep(place: Path) -> None:
+        """Takes away those of dead drivers in which nothing is left."""
+        for session in Session.all(place):
+            if not session.digests() and session.take():
+                session.leave() if session.digests() else session.remove()
 
     def take(self) -> bool:
         """Hold it, if nobody does; false where its driver lives."""
