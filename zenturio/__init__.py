@@ -71,12 +71,16 @@ _ELSEWHERE = {
     "search": "search",
     "tune": "show.tuning",
 }
+_HOOKS = {"load_ipython_extension": "show.magic"}
+"""What others look for here: ``%load_ext zenturio``."""
 _CALLED = ("experiment", "search")
 """Rooms that can be called, for they are called what the function in them is."""
 _ROOMS = {name: _ELSEWHERE.get(name, "space") for name in __all__}
 
 
 def __getattr__(name: str) -> Any:
+    if name in _HOOKS:
+        return getattr(import_module(f"{__name__}.{_HOOKS[name]}"), name)
     if name not in _ROOMS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     room = import_module(f"{__name__}.{_ROOMS[name]}")

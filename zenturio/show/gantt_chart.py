@@ -12,6 +12,7 @@ from zenturio.schedule import Plan
 from zenturio.schedule.molded import MoldablePlan
 from zenturio.schedule.trace import Trace
 from zenturio.show.charts import Axis
+from zenturio.show.notebook import ShownScene
 from zenturio.show.scene import Box, Scene, levels_of
 
 NAMED = 400
@@ -36,7 +37,7 @@ def gantt(what: Plan | MoldablePlan | Trace, title: str = "") -> Scene:
     counted = f"{len({task for task, *_ in runs}):,} of {len(flow):,} tasks"
     note = f"makespan {makespan:.6g} s; {len(rows):,} of {every:,} {noun} used; {counted}"
     how = "played" if isinstance(what, Trace) else "planned"
-    return Scene(
+    return ShownScene(
         title or f"{flow.name} on {problem.platform.name}, {how} by {what.algorithm}",
         note,
         Axis("time", "s", ends=(0.0, makespan)),

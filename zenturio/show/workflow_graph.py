@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from zenturio.schedule import Workflow
 from zenturio.schedule.loops import loops, once
 from zenturio.show.charts import Axis
+from zenturio.show.notebook import ShownScene
 from zenturio.show.scene import Dot, Scene, levels_of
 
 NAMED = 60
@@ -40,7 +41,7 @@ def graph(flow: Workflow, title: str = "") -> Scene:
     note = f"{len(flow):,} tasks; {len(edges):,} of {len(flow.data):,} edges"
     if back:
         note += f", {len(back):,} of them back, above all others"
-    return Scene(
+    return ShownScene(
         title or flow.name,
         note,
         Axis("level"),

@@ -24,9 +24,8 @@ def chromium(executable):
     with sync_playwright() as play:
         browser = play.chromium.launch(
             executable_path=executable,
-            args=["--no-sandbox", "--disable-dev-shm-usage", "--use-gl=swiftshader",
-                  "--enable-unsafe-swiftshader"],
-        )  # fmt: skip
+            args=["--no-sandbox", "--disable-dev-shm-usage"],
+        )
         try:
             yield browser
         finally:

@@ -1,0 +1,129 @@
+"""``%%zen``: an annotated program in a cell of a notebook, run as a study.
+
+``%load_ext zenturio`` brings it. ``%%zen first.py`` keeps the cell as ``first.py`` below the
+project's ``.zenturio/cells``, and runs that; the cell's value is the study.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import monotonic
+from typing import Any, NoReturn
+
+from zenturio.errors import InputError, ZenError
+from zenturio.files import write_whole
+from zenturio.record.open import FOLDER, project_folder
+from zenturio.show.study import Study, run
+from zenturio.study import Progress
+
+CELLS = "cells"
+OFTEN = 0.25
+"""Seconds between two looks at how far a run is."""
+_NAME = re.compile(r"\w[\w.-]{0,63}")
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """What ``%load_ext zenturio`` does."""
+    shell.register_magic_function(lambda line, cell: cell_magic(shell, line, cell), "cell", "zen")
+
+
+def cell_magic(shell: Any, line: str, cell: str) -> Study:
+    """Run the *cell* as a study; a mistake is told in words, without a traceback."""
+    from IPython.core.error import UsageError  # noqa: PLC0415 - there where a shell is
+    from IPython.display import DisplayHandle  # noqa: PLC0415
+
+    handle: Any = DisplayHandle()  # type: ignore[no-untyped-call] # IPython says no types
+    handle.display({"text/plain": "..."}, raw=True)
+    try:
+        asked = _asked(line)
+        path = kept(asked.file, cell)
+        study = run(
+            path,
+            name=asked.name,
+            jobs=asked.jobs,
+            overrides=asked.set,
+            limit=asked.limit,
+            sample=asked.sample,
+            seed=asked.seed,
+            only=asked.only,
+            listener=_teller(handle),
+        )
+    except ZenError as error:
+        raise UsageError(str(error)) from None
+    summary = study.summary
+    assert summary is not None, "a study that was run knows how that ended"
+    handle.update({"text/plain": _ended(study)}, raw=True)
+    if asked.as_:
+        shell.user_ns[asked.as_] = study
+    return study
+
+
+def kept(name: str, cell: str) -> Path:
+    """The cell as a file of the project, for programs are files."""
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            f"no cell can be called {name!r}", cure="a name without folders, such as first.py"
+        )
+    path = project_folder() / FOLDER / CELLS / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, [cell.encode()])
+    path.chmod(0o755)
+    return path
+
+
+class _Line(argparse.ArgumentParser):
+    """The rest of the line behind ``%%zen``."""
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"%%zen: {message}", cure=self.format_usage().strip())
+
+
+def _asked(line: str) -> argparse.Namespace:
+    """What is said beside the name of the file: some of the options of ``zen run``."""
+    parser = _Line("%%zen", add_help=False, exit_on_error=False)
+    parser.add_argument("file", nargs="?", default="cell.py")
+    parser.add_argument("--as", dest="as_", metavar="NAME", default="")
+    parser.add_argument("--name", default="")
+    parser.add_argument("--jobs", "-j", type=int)
+    parser.add_argument("--set", action="append", default=[], metavar="'n = {1:3}'")
+    parser.add_argument("--limit", type=int)
+    parser.add_argument("--sample", type=int)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="missing")
+    try:
+        return parser.parse_args(_words(line))
+    except argparse.ArgumentError as error:
+        parser.error(str(error))
+
+
+def _words(line: str) -> Sequence[str]:
+    try:
+        return shlex.split(line)
+    except ValueError as error:
+        raise InputError(f"%%zen {line}: {error}") from None
+
+
+def _teller(handle: Any) -> Callable[[Progress], None]:
+    """Tells below the cell how far it is, now and then."""
+    told = [0.0]
+
+    def tell(progress: Progress) -> None:
+        if monotonic() - told[0] >= OFTEN:
+            told[0] = monotonic()
+            failed = f", {progress.failed:,} failed" if progress.failed else ""
+            said = f"{progress.done:,} of {progress.total:,}{failed}"
+            handle.update({"text/plain": said}, raw=True)
+
+    return tell
+
+
+def _ended(study: Study) -> str:
+    summary = study.summary
+    assert summary is not None
+    causes = "; ".join(f"{each.count:,} x {each.cause}" for each in summary.failures)
+    failed = f", {summary.failed:,} failed ({causes})" if summary.failed else ""
+    return f"{study.name}: {summary.ok:,} run, {summary.known:,} known already{failed}"
