@@ -1,5 +1,6 @@
 """Studies and pictures in a notebook, and cells that are programs."""
 
+import atexit
 import json
 from pathlib import Path
 
@@ -46,6 +47,7 @@ def shell(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = Shell()
     yield found
+    atexit.unregister(found.shell.atexit_operations)  # it cannot end twice
     found.shell.atexit_operations()
 
 
