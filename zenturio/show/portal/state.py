@@ -33,7 +33,7 @@ Found = TypeVar("Found")
 
 THREADS = 4
 """Pages that are made at once; each has a connection to the database."""
-CACHE_KIB = 4096
+CACHE_KIB = 1024
 """Of SQLite's pages, for each connection: the system's cache holds the file anyway."""
 
 
