@@ -213,6 +213,28 @@ def test_a_failure_that_may_not_be_recorded_is_heard_of_again(driver, tmp_path):
     assert begun(tmp_path) == 2
 
 
+def test_what_a_dead_driver_left_can_be_seen_and_ended_without_another(driver, tmp_path):
+    what = experiment("sleep 96.4")
+    left = Hosts.left(tmp_path / "zen", HostsSettings(str(tmp_path / "driver.toml")))
+    first = driver(what)
+    until(lambda: running("96.4"))
+    assert left.stages() == {what.digest: "running"}
+    assert left.cancel([what.digest]) == 0  # its driver lives
+    first.kill()
+    first.wait()
+    assert left.cancel([what.digest, "f" * 32]) == 1
+    until(lambda: not running("96.4"))
+    assert left.stages() == {}
+
+
+def test_what_is_not_recorded_is_seen_as_ended(driver, tmp_path):
+    what = slow(tmp_path, 0)
+    driver(what, until_heard=True).kill()
+    left = Hosts.left(tmp_path / "zen", HostsSettings(str(tmp_path / "driver.toml")))
+    assert left.stages() == {what.digest: "ended"}
+    assert left.cancel([what.digest]) == 0
+
+
 def test_what_the_next_driver_does_not_want_runs_until_it_is_asked_for(driver, tmp_path):
     wanted, other = slow(tmp_path, 1.0, "wanted"), slow(tmp_path, 1.0, "other")
     first = driver(wanted, other)
@@ -252,11 +274,13 @@ def test_nothing_is_left_when_all_is_over(hosts, testbed, tmp_path):
     place.forget(what.digest)
     place.close()
     work = testbed["one"].folder / "work"
-    owner = Journal(tmp_path / "zen").owner
+    journal = Journal(tmp_path / "zen")
+    owner = journal.owner
+    journal.close()
     assert list(work.glob(f"jobs/{owner}*"))
     assert not list(work.glob(f"jobs/{owner}*/*"))
     left = sorted(p.name for p in (tmp_path / "zen" / "places" / "hosts").iterdir())
-    assert left == ["builds", "events.jsonl", "facts.json"]
+    assert left == ["builds", "drivers", "events.jsonl", "facts.json"]
     assert not list((tmp_path / "zen" / "places" / "hosts" / "builds").iterdir())
 
 

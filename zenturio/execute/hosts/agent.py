@@ -116,6 +116,8 @@ class Agent:
     ) -> None:
         job = self._job
         if again:
+            outcome = self._desk.journal.outcome(job.digest)  # of another driver, meanwhile
+        if again and outcome is None:
             job.kill = lambda: self._desk.take_off(job)
             self._desk.broker.put(job)
             if job.stopped:
@@ -139,7 +141,7 @@ class Agent:
         job.news = SimpleQueue()  # what was said of an attempt before does not count
         known = journal.attempt(job.digest)
         if known is not None and known.host == self._host.name:
-            return known, True
+            return journal.take_over(job.digest, known), True
         return journal.begin(job.digest, self._host.name), False
 
     def _site(self, attempt: Attempt) -> Site:

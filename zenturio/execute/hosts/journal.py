@@ -10,22 +10,24 @@ be reached.
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from platform import node
 
 from zenturio.errors import PlaceError
 from zenturio.execute.filing import disk, remove
+from zenturio.execute.hosts.held import Held
 from zenturio.execute.returns import pack_outcome, unpack_outcome
 from zenturio.experiment import Outcome
+
+_DIGITS = 32
+"""Of an experiment's digest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,8 @@ class Attempt:
     host: str
     begun: float
     """Seconds since 1970."""
+    driver: str = ""
+    """Whose it is."""
 
 
 class Journal:
@@ -44,10 +48,11 @@ class Journal:
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute() / "places" / "hosts"
         with disk(self.folder):
-            (self.folder / "builds").mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(parents=True, exist_ok=True)
         text = f"{node()}\n{self.folder}".encode("utf-8", "surrogateescape")
         self.owner = blake2b(text, digest_size=8).hexdigest()
         """Under which name this project has its jobs on hosts."""
+        self._driver = Held(self.folder / "drivers")
 
     def entry(self, digest: str) -> Path:
         return self.folder / digest
@@ -62,8 +67,32 @@ class Journal:
 
     def begin(self, digest: str, host: str) -> Attempt:
         """From now on a new attempt counts, at *host*."""
-        attempt = Attempt(f"{digest}-{secrets.token_hex(4)}", host, time.time())
+        token = f"{digest}-{secrets.token_hex(4)}"
+        return self._named(digest, Attempt(token, host, time.time()))
+
+    def take_over(self, digest: str, attempt: Attempt) -> Attempt:
+        """The attempt of another driver, which is ours from now on."""
+        return self._named(digest, attempt)
+
+    def is_driven(self, attempt: Attempt) -> bool:
+        """Whether the driver of *attempt* lives."""
+        return self._driver.is_held(attempt.driver)
+
+    def digests(self) -> list[str]:
+        """All experiments of which something is known here."""
+        return [each.name for each in self.folder.iterdir() if len(each.name) == _DIGITS]
+
+    def has_ended(self, digest: str) -> bool:
+        """Whether an outcome is here that is not recorded."""
+        return (self.entry(digest) / "outcome").exists()
+
+    def close(self) -> None:
+        """This driver begins nothing more."""
+        self._driver.release()
+
+    def _named(self, digest: str, attempt: Attempt) -> Attempt:
         with disk(self.folder):
+            attempt = replace(attempt, driver=self._driver.name)
             self.entry(digest).mkdir(exist_ok=True)
             path = self.entry(digest) / "attempt.json"
             _write(path, json.dumps(asdict(attempt)).encode())
@@ -98,41 +127,20 @@ class Journal:
 
     def counts(self, token: str) -> bool:
         """Whether the attempt *token* is still wanted by any driver of this project."""
-        if self._is_building(token):
+        if Held(self.folder / "builds", token, hold=False).is_held(token):
             return True
         digest = token.partition("-")[0]
         attempt = self.attempt(digest)
-        if attempt is None or attempt.token != token:
-            return False
-        return not (self.entry(digest) / "outcome").exists()
+        return attempt is not None and attempt.token == token and not self.has_ended(digest)
 
     @contextmanager
     def building(self, digest: str) -> Iterator[str]:
         """A token for a build, which counts as long as this process makes it."""
-        token = f"{digest}-b{secrets.token_hex(4)}"
-        path = self.folder / "builds" / token
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        held = Held(self.folder / "builds", f"{digest}-b{secrets.token_hex(4)}")
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield token
+            yield held.name
         finally:
-            path.unlink(missing_ok=True)
-            os.close(lock)
-
-    def _is_building(self, token: str) -> bool:
-        path = self.folder / "builds" / token
-        try:
-            lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        except OSError:
-            return False
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            path.unlink(missing_ok=True)  # its driver died
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(lock)
-        return False
+            held.release()
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -31,6 +31,7 @@ from zenturio.execute.hosts.host import Host
 from zenturio.execute.hosts.job import Job
 from zenturio.execute.hosts.journal import Journal
 from zenturio.execute.hosts.judging import Judge
+from zenturio.execute.hosts.left import Left
 from zenturio.execute.hosts.machine import Machine
 from zenturio.execute.hosts.stages import Stages
 from zenturio.execute.workspace import Keep
@@ -150,6 +151,7 @@ class Hosts:
             write_facts(self._journal.folder, self.hosts)
         for host in self.hosts:
             host.close()
+        self._journal.close()
 
     def __enter__(self) -> Self:
         return self
@@ -161,6 +163,11 @@ class Hosts:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    @staticmethod
+    def left(folder: Path, options: HostsSettings) -> Left:
+        """What drivers have at the hosts of a file."""
+        return Left(folder, Path(options.file))
 
     def check(self) -> Iterable[str]:
         """What is wrong with hosts, in words."""

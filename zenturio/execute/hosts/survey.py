@@ -51,3 +51,4 @@ def survey(file: Path, folder: Path) -> list[Seen]:
     finally:
         for host in hosts:
             host.close()
+        journal.close()
