@@ -117,6 +117,25 @@ def test_what_is_known_is_not_run_again_and_what_changed_before_it_is(three):
     mesh.write_text(mesh.read_text().replace('"mesh $1', '"mesh  $1'))
     third = run("plot.sh")
     assert [each.ok for each in (*third.before, third)] == [8, 8, 2]
+    repository = open_repository(create=False)
+    names = {
+        study.name: sum(repository.counts(study.name).values()) for study in repository.studies()
+    }
+    repository.close()
+    assert names == {
+        "mesh": 8, "mesh@1": 8, "solve": 8, "solve@1": 8, "plot": 2, "plot@1": 2,
+    }  # fmt: skip
+
+
+def test_more_inputs_make_another_study_where_several_are_waited_for(three):
+    run("plot.sh")
+    for name in ("mesh.sh", "solve.sh"):
+        path = three / name
+        path.write_text(path.read_text().replace("{ 1:4 }", "{ 1:5 }"))
+    again = run("plot.sh")
+    assert [(each.known, each.ok) for each in (*again.before, again)] == [(8, 2), (8, 2), (0, 2)]
+    assert told("plot", "all")[1,].endswith("mesh 5 1")
+    assert len(told("plot", "all")) == len(told("plot@1", "all")) == 2
 
 
 def test_only_those_are_run_that_are_waited_for(three):

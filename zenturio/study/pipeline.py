@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,7 +18,7 @@ from zenturio.study.session import Session
 from zenturio.study.signals import stopping
 from zenturio.study.source import Source
 from zenturio.study.staged import Staged
-from zenturio.study.stages import Stage, stages_of
+from zenturio.study.stages import Stage, built_on, stages_of
 from zenturio.study.wishes import Wishes
 
 GLANCE = 0.5
@@ -52,7 +52,8 @@ class Pipeline:
             )
         self.stages = stages_of(self.session.application)
         self._course = Course(self.stages, self.session.points)
-        self._sessions = [self._session(stage) for stage in self.stages]
+        pairs = zip(self.stages, built_on(self.stages), strict=True)
+        self._sessions = [self._session(stage, programs) for stage, programs in pairs]
         for session in self._sessions:
             session.check()
 
@@ -110,11 +111,12 @@ class Pipeline:
         stopped = any(each.interrupted for each in found)
         return replace(found[-1], before=tuple(found[:-1]), interrupted=stopped)
 
-    def _session(self, stage: Stage) -> Session:
+    def _session(self, stage: Stage, programs: Mapping[str, str]) -> Session:
         """The session of a stage; of earlier ones others may run a part."""
         source = partial(self._source, stage)
         if stage is self.stages[-1]:
-            return replace(self.session, points=self._course.points(stage.number), source=source)
+            points = self._course.points(stage.number)
+            return replace(self.session, points=points, source=source, built_on=programs)
         return Session(
             stage.application,
             self._course.points(stage.number),
@@ -123,6 +125,7 @@ class Pipeline:
             join=True,
             settings=self.session.settings,
             source=source,
+            built_on=programs,
         )
 
     def _source(self, stage: Stage, generator: Generator) -> Source:

@@ -46,6 +46,8 @@ class Session:
     """Goals that are given instead of the application's."""
     source: Callable[[Generator], Source] | None = None
     """Where experiments come from, if they are not simply those of *points*."""
+    built_on: Mapping[str, str] = field(default_factory=dict)
+    """What the program is besides its own files: the stages before it."""
 
     remembered: Mapping[str, Any] = field(default_factory=dict)
     """What it takes to go on from the study's name alone; anything JSON."""
@@ -92,7 +94,7 @@ class Session:
             known += len(self.repository.find(batch))
             if self.hunt is not None:  # what comes next depends on what comes of these
                 break
-        notes = define(self.application, self.experiments, generator.program).notes
+        notes = define(self.application, self.experiments, self._program(generator)).notes
         archived = foresee_version(self.repository, self.study, notes)
         return self.plan(looked_at, known, 0, archived)
 
@@ -132,8 +134,11 @@ class Session:
             DRIVEN()
             return self._concluded(summary, source, definition)
 
+    def _program(self, generator: Generator) -> Mapping[str, str]:
+        return {**generator.program, **self.built_on}
+
     def _definition(self, generator: Generator) -> Definition:
-        found = define(self.application, self.experiments, generator.program)
+        found = define(self.application, self.experiments, self._program(generator))
         other = foresee_version(self.repository, self.study, found.notes) if self.same else None
         if other is not None:
             raise InputError(

@@ -13,6 +13,14 @@ from pathlib import Path
 from zenturio.annotate import After, Application, scan
 from zenturio.annotate.paths import SIDE, is_study
 from zenturio.errors import AnnotationError, InputError, did_you_mean
+from zenturio.experiment import Generator
+from zenturio.experiment.identity import framed_digest
+from zenturio.space import Zip
+
+SHORT = 16
+"""Digits of a digest."""
+TOLD = 1000
+"""Elements of a set that are told one by one at the most."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +53,45 @@ def stages_of(application: Application) -> tuple[Stage, ...]:
     found.add(application, _home(application), ())
     _apart(found.stages)
     return tuple(found.stages)
+
+
+def built_on(stages: Sequence[Stage]) -> tuple[dict[str, str], ...]:
+    """Of each stage, a digest of each one before it that its experiments depend on.
+
+    Where several experiments of a stage may be waited for together, it counts which there are.
+    """
+    found: list[dict[str, str]] = []
+    for stage in stages:
+        parts: dict[str, str] = {}
+        for link in stage.links:
+            earlier = stages[link.stage].application
+            texts = [f"{k}={v}" for k, v in Generator(earlier).program.items()]
+            texts += [f"{k}={v}" for k, v in found[link.stage].items()]
+            if not _is_single(link, earlier):
+                texts += _extent(earlier)
+            parts[f"AFTER {earlier.name}"] = framed_digest(text.encode() for text in texts)[:SHORT]
+        found.append(parts)
+    return tuple(found)
+
+
+def _is_single(link: Link, earlier: Application) -> bool:
+    """Whether no more than one experiment agrees in the parameters of *link*."""
+    names = {parameter.name for parameter in earlier.space.dimensions}
+    return earlier.repeat.count == 1 and names <= set(link.on)
+
+
+def _extent(application: Application) -> list[str]:
+    """Which points there are, as far as that is told in short."""
+    space, texts = application.space, [str(application.repeat.count)]
+    for parameter in space.dimensions:
+        domain = parameter.domain
+        size = domain.size if domain is not None else 0
+        shown = range(size) if size <= TOLD else (0, size - 1)
+        texts += [parameter.name, str(size)]
+        texts += [domain.text(i) for i in shown] if domain is not None else []
+    for each in space.constraints:
+        texts += each.names if isinstance(each, Zip) else [each.text]
+    return texts
 
 
 def _home(application: Application) -> Path:
