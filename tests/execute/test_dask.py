@@ -149,11 +149,13 @@ def test_a_batch_is_auto_or_a_number(tmp_path, batch):
 
 def test_batches_grow_with_what_was_measured_and_shrink_at_once():
     batches = Batches(None)
-    assert (batches.size, batches.short) == (1, False)
+    assert (batches.size, batches.ahead) == (1, False)
     batches.took(0.001)
-    assert batches.size == 250
+    assert (batches.size, batches.ahead) == (250, True)
+    batches.took(0.5)
+    assert (batches.size, batches.ahead) == (1, True)
     batches.took(10)
-    assert (batches.size, batches.short) == (1, False)
+    assert (batches.size, batches.ahead) == (1, False)
     for _ in range(200):
         batches.took(0.001)
     assert batches.size > 100

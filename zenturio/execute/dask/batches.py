@@ -8,6 +8,8 @@ from zenturio.execute.dask.options import MOST
 
 SPELL = 0.25
 """Seconds that a task takes at least, about: a hundred times what it costs Dask."""
+AHEAD = 1.0
+"""What takes longer does not mind waiting for the way of a task, and can still be taken off."""
 
 
 class Batches:
@@ -27,9 +29,9 @@ class Batches:
         return min(max(int(SPELL / max(self._seconds, 1e-4)), 1), MOST)
 
     @property
-    def short(self) -> bool:
-        """Whether more than one is sent together, and the next before the last is back."""
-        return self.size > 1
+    def ahead(self) -> bool:
+        """Whether the next are sent before the last are back, for the way takes its time."""
+        return self.size > 1 or (self._seconds is not None and self._seconds < AHEAD)
 
     def took(self, seconds: float) -> None:
         """One took so long: a long one is believed at once, short ones only when they are many."""

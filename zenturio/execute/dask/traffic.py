@@ -150,7 +150,7 @@ class Traffic:
         if not self._waiting or self._closing:
             return False
         taken = sum(parcel.weight for parcel, _ in self._out.values())
-        room = self._cluster.slots * (2 if self._batches.short else 1)
+        room = self._cluster.slots * (2 if self._batches.ahead else 1)
         return taken == 0 or taken + self._waiting[0].cpus <= room
 
     def _lingers(self) -> bool:
