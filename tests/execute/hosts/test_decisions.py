@@ -8,7 +8,7 @@ import sys
 import zipfile
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from zenturio.errors import InputError
@@ -98,10 +98,10 @@ def test_no_job_moves_to_a_host_that_is_not_faster_while_nothing_disturbs_it(
 def test_a_move_is_worth_it_if_what_is_left_ends_earlier(ratio, move, done):
     found = profile(*[1.0] * done, of=100)
     left = 100 - done
-    expected = left - (move + left / ratio) > 0
-    assert worth_moving(found, 1.0, ratio, move=move, gain=0, anew=False) is expected
-    again = left - (move + 100 / ratio) > 0
-    assert worth_moving(found, 1.0, ratio, move=move, gain=0, anew=True) is again
+    for anew, goes in ((False, move + left / ratio), (True, move + 100 / ratio)):
+        assume(abs(left - goes) > 1e-9)
+        expected = left > goes
+        assert worth_moving(found, 1.0, ratio, move=move, gain=0, anew=anew) is expected
 
 
 def test_nothing_is_known_of_a_job_without_a_profile():

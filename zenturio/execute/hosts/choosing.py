@@ -98,7 +98,7 @@ def worth_moving(
     if left is None or usual is None or now is None or here <= 0 or there <= 0:
         return False
     stays = left * now
-    goes = move + ((profile.of or left) if anew else left) * usual * here / there
+    goes = move + ((profile.of or left) if anew else left) * usual * (here / there)
     return stays - goes > gain * stays
 
 
