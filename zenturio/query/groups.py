@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -23,6 +23,11 @@ GREATEST = "1.7976931348623157e308"
 """Of finite numbers: what is beyond it has no place on an axis."""
 MOST = 20_000
 """Groups that are drawn at most."""
+FIRST = "min(index)"
+"""What texts are ordered by; numbers need no such thing."""
+
+Deviation = Literal["no", "yes", "of repeats"]
+"""Whether deviations are asked for; of repeats: only where no parameter varies inside of groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +53,12 @@ def groups(
     *,
     where: str | Passage | Expression | None = None,
     finite: Collection[str] = (),
-    deviation: bool = False,
+    deviation: Deviation = "no",
 ) -> pd.DataFrame:
     """The aggregate of *metric* over the experiments that succeeded, for each combination of *by*.
 
     What counts are rows in which *metric*, and all of *finite* that are numbers, have a finite
-    value. Groups come in the order of their first experiments. ``attrs`` are those of `frame`,
+    value. Texts come in the order of their first experiments. ``attrs`` are those of `frame`,
     ``grouped`` (a `Grouping`) and ``sql``, what was asked.
     """
     condition = parse(where) if isinstance(where, str | Passage) else where
@@ -64,19 +69,21 @@ def groups(
         _check(column, kind)
         also = _counted(reader, [column, *map(known.column, finite)])
         statement = Statement(reader.dialect, known, condition, also=also)
-        heads = _heads(reader, known, keys, column, kind, deviation=deviation)
-        asked = statement.select(heads, group=len(keys), facts=True)
-        rows = reader.rows(sql(f"{{}} LIMIT {MOST + 1}", asked))
         others = [each for each in known.parameters if each not in keys]
         hidden = tuple(each.name for each in others if _varies(reader, statement, each))
+        spread = deviation == "yes" or (deviation == "of repeats" and not hidden)
+        heads = _heads(reader, known, keys, column, kind, deviation=spread)
+        asked = statement.select(heads, group=len(keys))
+        rows = reader.rows(sql(f"{{}} LIMIT {MOST + 1}", asked))
         text = asked.plain(reader.dialect)
     if len(rows) > MOST:
         raise InputError(
             f"{' and '.join(by)} have more than {MOST:,} combinations",
             cure="draw the experiments themselves (scatter), or choose some by a condition",
         )
-    rows.sort(key=lambda row: (len(str(row[-1])), str(row[-1])))
-    table = _table(keys, metric, rows, deviation=deviation)
+    if heads[-1].name == FIRST:
+        rows.sort(key=lambda row: (len(str(row[-1])), str(row[-1])))
+    table = _table(keys, metric, rows, deviation=spread)
     table.attrs = {
         "study": study,
         "units": {each.name: each.unit for each in known.columns.values() if each.unit},
@@ -84,7 +91,7 @@ def groups(
         "metrics": [each.name for each in known.metrics],
         "of": known.total,
         "sql": text,
-        "grouped": _grouping(list(table.columns), len(keys), hidden, deviation=deviation),
+        "grouped": _grouping(list(table.columns), len(keys), hidden, deviation=spread),
     }
     return table
 
@@ -126,11 +133,13 @@ def _heads(
     """Keys, the aggregate, how many rows, how far apart they are, and where they begin."""
     count = Head("count(*)", Fragment(("count(*)",), "int"))
     value = count if kind == "count" else aggregate(kind, metric, reader.dialect)
-    index = sql("min({})", verbatim(known.facts["index"].sql()))
     heads = [*map(Head.of, keys), value, count]
     if deviation:
         heads.append(aggregate("std", metric, reader.dialect))
-    return [*heads, Head("first", index)]
+    if not all(key.number and not key.wide for key in keys):
+        index = sql("min({})", verbatim(known.facts["index"].sql()))
+        heads.append(Head(FIRST, index, fact=True))
+    return heads
 
 
 def _varies(reader: Reader, statement: Statement, column: Column) -> bool:

@@ -13,6 +13,7 @@ from zenturio.show.charts import AGGREGATES, AIMED, KINDS, Aggregate, Errors, Ki
 if TYPE_CHECKING:
     import pandas as pd
 
+    from zenturio.query.groups import Deviation
     from zenturio.show.charts import Chart
 
 MOST_ROWS = 19_000
@@ -166,8 +167,15 @@ def _one(repository: Repository, study: str, asked: Asked) -> pd.DataFrame:
     return groups(
         repository, study, names, asked.metric, asked.aggregate, where=asked.where,
         finite=[name for name in finite if name in names],
-        deviation=asked.kind in ("line", "bar") and asked.aggregate == "mean",
+        deviation=_deviation(asked),
     )  # fmt: skip
+
+
+def _deviation(asked: Asked) -> Deviation:
+    """What error bars need."""
+    if asked.kind not in ("line", "bar") or asked.aggregate != "mean" or asked.errors == "none":
+        return "no"
+    return "yes" if asked.errors else "of repeats"
 
 
 def _together(studies: Sequence[str], tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
