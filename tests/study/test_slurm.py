@@ -124,6 +124,7 @@ def test_two_drivers_help_each_other_and_one_dies(on_slurm, slurm):
     assert set(runs(study).values()) == {1}
 
 
+@pytest.mark.slow
 def test_ctrl_c_takes_back_what_waits_and_lets_run_what_runs(on_slurm, slurm):
     study = on_slurm(30, seconds=2)
     driver = study.zen()
@@ -161,6 +162,7 @@ def test_a_lost_study_is_looked_at_and_gone_on_with_by_its_name(on_slurm, slurm)
     oracle.settled(study)
 
 
+@pytest.mark.slow
 def test_what_a_lost_driver_left_in_the_queue_is_cancelled(on_slurm, slurm):
     study = on_slurm(6, seconds=60)
     driver = study.zen()
@@ -186,6 +188,7 @@ def test_a_dry_run_shows_the_script_of_the_jobs(on_slurm):
     assert not (study.folder / ".zenturio" / "places").exists()
 
 
+@pytest.mark.slow
 def test_the_place_is_checked_with_a_probe(on_slurm, slurm):
     study = on_slurm(1)
     told = zen(study, "places", "check", "cluster")
