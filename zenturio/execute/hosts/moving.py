@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from zenturio.errors import PlaceError
-from zenturio.execute.filing import checked
-from zenturio.execute.hosts.connection import RefusedError
+from zenturio.execute.filing import checked, remove
+from zenturio.execute.hosts.connection import DroppedError, RefusedError
 from zenturio.execute.hosts.host import Host
 from zenturio.execute.hosts.site import Site
 from zenturio.experiment import Filed
@@ -119,3 +119,17 @@ def fetch_all(site: Site, patterns: Iterable[str], target: Path) -> list[str]:
         draft.chmod(mode | 0o600)
         os.replace(draft, place)  # noqa: PTH105
     return [path for path, _, _ in told["files"]]
+
+
+def carry(site: Site) -> None:
+    """Brings the restart files here, all of them or none: those of before stay then."""
+    if not site.ways.restart:
+        return
+    draft = site.restart.with_name("restart.draft")
+    remove(str(draft))
+    try:
+        if fetch_all(site, site.ways.restart, draft):
+            remove(str(site.restart))
+            draft.rename(site.restart)
+    except (DroppedError, RefusedError):
+        remove(str(draft))

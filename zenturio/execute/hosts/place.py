@@ -21,12 +21,13 @@ from typing import Any, Self
 
 from zenturio.errors import PlaceError
 from zenturio.execute.filing import disk
-from zenturio.execute.hosts.agent import Agent, Desk
+from zenturio.execute.hosts.agent import Agent
 from zenturio.execute.hosts.broker import Broker
 from zenturio.execute.hosts.choosing import Wants
 from zenturio.execute.hosts.configuration import Configuration, read_configuration
 from zenturio.execute.hosts.connection import DroppedError, RefusedError
 from zenturio.execute.hosts.events import Events
+from zenturio.execute.hosts.hold import Desk
 from zenturio.execute.hosts.host import Host
 from zenturio.execute.hosts.job import Job
 from zenturio.execute.hosts.journal import Journal

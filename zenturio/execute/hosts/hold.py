@@ -1,0 +1,153 @@
+"""Keeps hold of one attempt at a host, whatever happens to the connection."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from queue import Empty
+from typing import Any, TypeVar
+
+from zenturio.errors import PlaceError
+from zenturio.execute.hosts.broker import Broker
+from zenturio.execute.hosts.connection import DroppedError, RefusedError
+from zenturio.execute.hosts.events import Events
+from zenturio.execute.hosts.host import Host
+from zenturio.execute.hosts.job import Job
+from zenturio.execute.hosts.journal import Journal
+from zenturio.execute.hosts.judging import Judge
+from zenturio.execute.hosts.machine import Ways
+from zenturio.execute.hosts.site import Site
+from zenturio.execute.hosts.stages import Stages
+
+_PAUSE = 0.2
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What all agents of a place share."""
+
+    ways: Ways
+    stages: Stages
+    journal: Journal
+    events: Events
+    judge: Judge
+    broker: Broker
+
+    def take_off(self, job: Job) -> None:
+        """*job* is to end while it waits."""
+        if self.broker.drop(job) and not job.cancel_waiting():
+            job.set_result(
+                self.judge.nothing(job.experiment, "cancelled", "cancelled", job.host, job.began)
+            )
+
+
+class StoppedError(Exception):
+    """The user wants it to end."""
+
+
+class LostError(Exception):
+    """Its keeper dies each time: it cannot be run."""
+
+
+class ElsewhereError(Exception):
+    """The attempt is over, and another one is to be made."""
+
+
+class Hold:
+    """One job at one host: stages are tried again, and a lost connection is waited for."""
+
+    def __init__(self, desk: Desk, job: Job, host: Host) -> None:
+        self.desk = desk
+        self.job = job
+        self.host = host
+        self.ways = desk.ways
+
+    def stage(self, site: Site, name: str, call: Callable[[], T], *, ending: bool = False) -> T:
+        """What *call* answers, tried again as often as is allowed.
+
+        What is *ending* is not stopped: it is cancelled already.
+        """
+        tries = 0
+        while True:
+            if not ending:
+                self.check()
+            try:
+                return call()
+            except DroppedError:
+                self.reattach(site)
+            except RefusedError as error:
+                tries += 1
+                self.note("retry", f"{name}: {error}")
+                self.forget_staged()
+                if tries > self.ways.retries:
+                    self._give_up(name, error)
+                time.sleep(_PAUSE * tries)
+
+    def _give_up(self, name: str, error: RefusedError) -> None:
+        host = self.host.name
+        if self.ways.then == "stop":
+            raise PlaceError(f"{host}: the {name} failed: {error}", cure="resume it: zen run ...")
+        self.job.avoid(host, self.ways.exists)
+        if not self.desk.broker.others(self.job, self.host):
+            raise PlaceError(f"{host}: the {name} failed: {error}", cure="no other host will do")
+        raise ElsewhereError(f"the {name} failed: {error}")
+
+    def check(self) -> None:
+        if self.job.stopped:
+            raise StoppedError
+
+    def forget_staged(self) -> None:
+        """What was brought there may be gone: it is looked for again."""
+        with self.host.turn:
+            ready = [name for name, made in self.host.making.items() if made.done()]
+            for name in ready:
+                made = self.host.making[name]
+                if made.exception() is None and made.result() is None:
+                    del self.host.making[name]
+
+    def reattach(self, site: Site) -> str:
+        """Waits for the host; how the job stands there when it is back.
+
+        Only where another host would do is this one given up, and never taken back.
+        """
+        self.note("dropped")
+        end = time.monotonic() + self.ways.patience
+        while True:
+            kind, event = self.next(max(min(end - time.monotonic(), 1.0), 0.05))
+            if kind == "cancel":
+                raise StoppedError
+            if kind == "back" or (kind == "" and self.host.up):
+                state = event.get("state") or self._state(site)
+                if state:
+                    self.note("attached", state)
+                    return str(state)
+            if time.monotonic() > end and self.desk.broker.others(self.job, self.host):
+                self.forget_staged()
+                raise ElsewhereError("the host is gone")
+
+    def _state(self, site: Site) -> str:
+        try:
+            return str(site.ask("state")[0]["state"])
+        except (DroppedError, RefusedError):
+            return ""
+
+    def rewatch(self, site: Site, state: str) -> None:
+        """Listens to a job that runs on; what became of others will be heard at once."""
+        if state == "unknown":
+            raise ElsewhereError("the host has forgotten it")
+        if state == "prepared":
+            self.stage(site, "wrapper", lambda: self.desk.stages.wrapper(site))
+        else:
+            told = self.job.profile.told
+            self.stage(site, "watch", lambda: site.ask("watch", told=told))
+
+    def next(self, seconds: float) -> tuple[str, dict[str, Any]]:
+        try:
+            return self.job.news.get(timeout=seconds)
+        except Empty:
+            return "", {}
+
+    def note(self, kind: Any, why: str = "", iteration: int | None = None) -> None:
+        self.desk.events.note(kind, self.job.digest, self.host.name, why, iteration)
