@@ -80,14 +80,12 @@ def cancel(
 
 def _cancel_submission(repository: "Repository", what: str, json: bool) -> bool:
     """Whether *what* is, or was until now, in the queue of a service."""
-    from getpass import getuser
-
     from zenturio.study import submitting
 
     found = submitting.standing(repository, what) or tuple(
         each for each in repository.submissions() if str(each.number) == what
     )
-    over = [submitting.cancel(repository, each.number, getuser()) for each in found]
+    over = [submitting.cancel(repository, each.number, submitting.person()) for each in found]
     if json and over:
         output.facts([{"number": s.number, "study": s.study, "turn": s.turn} for s in over])
         return True

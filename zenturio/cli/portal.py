@@ -40,18 +40,12 @@ def portal(
 
     Examples: zen portal; zen portal --port 8600 --no-browser --allow-run
     """
-    from zenturio.errors import PlaceError
     from zenturio.record.open import project_folder
 
     try:
         from zenturio.show.portal.serve import Service
     except ModuleNotFoundError as error:
-        if error.name and error.name.partition(".")[0] in ("starlette", "uvicorn", "anyio"):
-            raise PlaceError(
-                f"the portal needs {error.name}, which is not installed",
-                cure="pip install 'zenturio[portal]'",
-            ) from error
-        raise
+        raise missing(error) from error
     from zenturio.show.portal.state import Settings
 
     settings = Settings(db, project_folder(), allow_run)
@@ -63,6 +57,18 @@ def portal(
         with suppress(webbrowser.Error):
             webbrowser.open(link)
     service.run()
+
+
+def missing(error: ModuleNotFoundError) -> Exception:
+    """What is to be said where something that pages need is not installed."""
+    from zenturio.errors import PlaceError
+
+    if error.name and error.name.partition(".")[0] in ("starlette", "uvicorn", "anyio"):
+        return PlaceError(
+            f"the portal needs {error.name}, which is not installed",
+            cure="pip install 'zenturio[portal]'",
+        )
+    return error
 
 
 def _used(link: str) -> None:

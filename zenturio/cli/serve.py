@@ -56,8 +56,12 @@ def serve(
     if hashed:
         _hash()
         return
-    from zenturio.cli.service import serve_here
+    from zenturio.cli.portal import missing
 
+    try:
+        from zenturio.cli.service import serve_here
+    except ModuleNotFoundError as error:
+        raise missing(error) from error
     serve_here(host, port, policy, on or [], jobs, db)
 
 
@@ -100,11 +104,9 @@ def submit(
 
     Examples: zen submit matmul.c; zen submit model.py --search ga --budget 500
     """
-    from getpass import getuser
-
     from zenturio.record.open import FOLDER, open_repository, project_folder
     from zenturio.study.request import Request
-    from zenturio.study.submitting import served
+    from zenturio.study.submitting import person, served
     from zenturio.study.submitting import submit as hand_in
 
     request = Request(
@@ -113,7 +115,7 @@ def submit(
     )  # fmt: skip
     repository = open_repository(db)
     try:
-        found = hand_in(repository, request, getuser())
+        found = hand_in(repository, request, person())
         before = sum(s.number < found.number for s in repository.submissions(("waiting",)))
     finally:
         repository.close()

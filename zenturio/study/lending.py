@@ -149,6 +149,12 @@ class Lender:
         with self._lock:
             self._closed = True
 
+    def open(self) -> None:
+        """Lends again."""
+        with self._lock:
+            self._closed = False
+        self._serve()
+
     def submit(self, share: Share, experiment: Experiment) -> Future[Outcome]:
         loan = Loan(experiment, share, next(self._numbers), self.slots)
         with self._lock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+from collections.abc import Callable
 from threading import Lock, Thread
 from time import time
 from typing import Any, Literal
@@ -33,6 +34,7 @@ class Order:
         place: str,
         lender: Lender,
         wishes: Wishes | None = None,
+        told: Callable[[str], None] = lambda _words: None,
     ) -> None:
         self.submission = submission
         self.number = submission.number
@@ -42,19 +44,30 @@ class Order:
         self._repository = repository
         self._lender = lender
         self._wishes = wishes
+        self._told = told
         self._studies = [submission.study]
         self._shares: list[Share] = []
         self._runs: list[Run | Pipeline] = []
         self._stopped = False
         self._turn = Lock()
-        told = submission.progress
-        self._total, self._done = int(told.get("total", 0)), int(told.get("done", 0))
+        known = submission.progress
+        self._total, self._done = int(known.get("total", 0)), int(known.get("done", 0))
         self._known = 0
-        self._before = float(told.get("spent", 0.0)), int(told.get("ended", 0))
+        self._before = float(known.get("spent", 0.0)), int(known.get("ended", 0))
         self._thread = Thread(target=self._drive, name=f"zenturio-{self.number}", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
+
+    @property
+    def begun(self) -> bool:
+        """Whether it has the study: nobody else drives it."""
+        return bool(self._runs)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it asks for slots, or will never do so."""
+        return self.end is not None or any(share.waiting for share in list(self._shares))
 
     @property
     def over(self) -> bool:
@@ -154,6 +167,8 @@ class Order:
         self._total, self._done = plan.experiments, max(self._done, plan.known)
 
     def _heard(self, progress: Progress) -> None:
+        for remark in progress.remarks:
+            self._told(f"{self.place}: {remark}")
         self._total, self._done, self._known = progress.total, progress.done, progress.known
 
 

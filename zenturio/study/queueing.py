@@ -75,7 +75,9 @@ def turn(
 def standing_of(load: Load, mean: float, now: float, slots: int, ahead: float = 0.0) -> Standing:
     """What a policy sees of a study."""
     alone = alone_of(load.total, mean, slots)
-    return Standing(mean, load.arrival, now - load.arrival, alone, load.left * mean, ahead)
+    return Standing(
+        mean, load.arrival, max(0.0, now - load.arrival), alone, load.left * mean, ahead
+    )
 
 
 def means_of(loads: Mapping[Hashable, Load]) -> dict[Hashable, float]:

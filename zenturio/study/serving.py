@@ -31,6 +31,9 @@ ACTIVE = 32
 """Studies that are driven at the same time at the most; the others keep their turn."""
 LATER = 5.0
 """Seconds until what somebody else drives is tried again."""
+BEGINNING = 5.0
+"""Seconds for which studies have to ask for slots before the first are lent."""
+GLANCE = 0.02
 PATIENCE = 15.0
 """Seconds that studies have to stop."""
 STANDING: tuple[Turn, ...] = ("waiting", "running")
@@ -57,16 +60,30 @@ class Serving:
         self._lenders = {
             name: Lender(place, partial(self._choose, name)) for name, place in places.items()
         }
+        self._away = False
         self._said: dict[int, object] = {}
 
     def run(self, over: Event) -> None:
         """Serve until *over*; what runs then is stopped, and waits for the next service."""
         try:
+            self._begin_in_turn(over)
             while not over.is_set():
                 self._look_patiently()
                 over.wait(POLL)
         finally:
             self.close()
+
+    def _begin_in_turn(self, over: Event) -> None:
+        """Lend slots when all that waits has asked for them: else who asks first has them."""
+        for lender in self._lenders.values():
+            lender.close()
+        self._look_patiently()
+        end = monotonic() + BEGINNING
+        while not all(order.waits for order in self._orders.values()) and monotonic() < end:
+            if over.wait(GLANCE):
+                return
+        for lender in self._lenders.values():
+            lender.open()
 
     def look(self) -> None:
         """See what was submitted, cancelled and has ended meanwhile."""
@@ -98,8 +115,11 @@ class Serving:
         """A repository that is away may come back; meanwhile what runs goes on."""
         try:
             self.look()
+            self._away = False
         except RecordError as error:
-            self._told(f"the queue cannot be read now: {error}")
+            if not self._away:
+                self._told(f"the queue cannot be read now: {error}")
+            self._away = True
 
     def _begin(self, submission: Submission) -> None:
         wanted = str(submission.request.get("on", "")) or self._roomiest()
@@ -113,7 +133,8 @@ class Serving:
         if begun.turn != "running":
             return  # it was cancelled in this very moment
         TAKEN()
-        order = Order(begun, self._repository, wanted, self._lenders[wanted], self._wishes)
+        lender = self._lenders[wanted]
+        order = Order(begun, self._repository, wanted, lender, self._wishes, self._told)
         self._orders[submission.number] = order
         order.start()
         if submission.number not in self._later:
@@ -154,6 +175,8 @@ class Serving:
         """Tell where studies stand, if that changed."""
         means = self._means()
         for number, order in self._orders.items():
+            if not order.begun:
+                continue
             facts = order.facts(means[number])
             essence = {n: v for n, v in facts.items() if n != "slowdown"}
             if self._said.get(number) != essence:

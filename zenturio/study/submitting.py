@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from getpass import getuser
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -20,6 +21,14 @@ LOCK = "serve.lock"
 PATIENCE = 30.0
 """Seconds that a service has to stop a study."""
 LOOK = 0.1
+
+
+def person() -> str:
+    """Who runs this process, as the system names them."""
+    try:
+        return getuser()
+    except (KeyError, OSError):  # nobody gave them a name
+        return f"user {os.getuid()}"
 
 
 def submit(repository: Repository, request: Request, user: str, token: str = "") -> Submission:
