@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from zenturio.experiment.experiment import Log, Measure, Outcome
+from zenturio.record.driver import Driver
 
 if TYPE_CHECKING:
     from zenturio.expression import Type, Value
@@ -79,7 +80,11 @@ class Lease:
     until: float
     seconds: float
     born: str = ""
-    """Tells the driver's process from others that have its number: see `driver.Driver`."""
+    """Tells the driver's process from others that have its number: see `Driver`."""
+
+    def has_gone(self) -> bool:
+        """Whether the process of that driver has certainly ended."""
+        return Driver(self.host, self.pid, self.born).gone()
 
 
 class Key(NamedTuple):

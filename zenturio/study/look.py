@@ -15,7 +15,6 @@ from zenturio.experiment import Artifact, Measure, Missing, Series
 from zenturio.record import Attempt, Definition, Lease, Record, Repository, State, Study
 from zenturio.record.open import FOLDER, open_repository, project_folder
 from zenturio.study.remembered import left_at, place_of
-from zenturio.study.stop import has_gone
 
 if TYPE_CHECKING:
     from zenturio.execute.executor import Stage
@@ -98,7 +97,7 @@ def _standing(repository: Repository, study: Study) -> Standing:
         study.created,
         counts,
         int(notes.get("experiments", 0)),
-        tuple(each for each in repository.drivers(study.name) if not has_gone(each)),
+        tuple(each for each in repository.drivers(study.name) if not each.has_gone()),
         place_of(notes),
         _stages(repository, study.name, notes) if counts["running"] + counts["waiting"] else {},
     )

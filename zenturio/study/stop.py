@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from zenturio.errors import PlaceError
 from zenturio.record import Lease, Repository
-from zenturio.record.driver import Driver
 from zenturio.record.open import FOLDER, project_folder
 from zenturio.study.remembered import left_at
 from zenturio.study.wishes import Wishes
@@ -55,7 +54,7 @@ def stop_experiment(repository: Repository, study: str, digest: str) -> str:
     """Cancels one experiment; its state then, ``waiting`` where no driver had it."""
     if repository.row(study, digest).state != "running":
         return repository.row(study, digest).state
-    if not any(not has_gone(lease) for lease in repository.drivers(study)):
+    if all(lease.has_gone() for lease in repository.drivers(study)):
         left = left_at(repository.definition(study).notes, project_folder() / FOLDER)
         if left is not None:
             left.cancel([digest])
@@ -76,12 +75,7 @@ def stop_experiment(repository: Repository, study: str, digest: str) -> str:
 
 
 def _is_here(lease: Lease) -> bool:
-    return lease.host == socket.gethostname() and not has_gone(lease)
-
-
-def has_gone(lease: Lease) -> bool:
-    """Whether the process of that driver has certainly ended."""
-    return Driver(lease.host, lease.pid, lease.born).gone()
+    return lease.host == socket.gethostname() and not lease.has_gone()
 
 
 def _end(repository: Repository, lease: Lease) -> None:
@@ -96,7 +90,7 @@ def _end(repository: Repository, lease: Lease) -> None:
             cure="ask them, or be them",
         ) from error
     end = time.monotonic() + PATIENCE
-    while not has_gone(lease) and any(
+    while not lease.has_gone() and any(
         d.number == lease.number for d in repository.drivers(lease.study)
     ):
         if time.monotonic() > end:

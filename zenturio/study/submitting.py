@@ -15,7 +15,6 @@ from time import monotonic, sleep
 from zenturio.errors import ConflictError, NotFoundError, PlaceError
 from zenturio.record import Lease, Repository, Submission
 from zenturio.study.request import Request
-from zenturio.study.stop import has_gone
 
 LOCK = "serve.lock"
 PATIENCE = 30.0
@@ -58,7 +57,7 @@ def cancel(repository: Repository, number: int, user: str) -> Submission:
     service = found.progress.get("host"), found.progress.get("pid")
     end = monotonic() + PATIENCE
     while any(
-        (lease.host, lease.pid) == service and not has_gone(lease)
+        (lease.host, lease.pid) == service and not lease.has_gone()
         for study in found.progress.get("studies", ())
         for lease in _drivers(repository, study)
     ):
