@@ -7,7 +7,6 @@ and not kept; neither are devices, pipes and sockets.
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
