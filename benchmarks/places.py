@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
 import shutil
 import statistics
 import subprocess
@@ -146,8 +147,13 @@ def parsl(program: Path, runs: int, cache: Path, folder: Path) -> Iterator[subpr
     script = folder / "peer.py"
     script.write_text(PEER)
     words = [python, script, program, str(runs), folder / "parsl"]
+    path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"  # where it looks for its own parts
     with subprocess.Popen(
-        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        words,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PATH": path},
     ) as process:
         yield process
         assert process.stdin is not None

@@ -12,8 +12,9 @@ from distributed import LocalCluster
 
 from dask_cluster import free_port
 from zenturio.errors import InputError, PlaceError, SafetyError
-from zenturio.execute.dask import traffic
+from zenturio.execute.dask import stations, traffic
 from zenturio.execute.dask.batches import Batches
+from zenturio.execute.dask.checks import complaints_of
 from zenturio.execute.dask.options import Options
 from zenturio.execute.dask.place import Dask
 from zenturio.experiment import Filed, Recipe
@@ -193,3 +194,17 @@ def test_the_script_of_a_batch_system_asks_for_what_was_configured(tmp_path, sys
 def test_a_place_that_starts_no_jobs_has_no_script(tmp_path):
     with pytest.raises(InputError, match="starts no jobs"):
         Dask.script(tmp_path, Options())
+
+
+def test_a_worker_that_is_not_as_we_are_is_told_of(opened, monkeypatch):
+    with opened() as place:
+        assert list(place.check()) == []
+        monkeypatch.setattr(stations, "versions", lambda: ("here", "3.99.1", "9.9"))
+        host = platform.node()
+        told = list(complaints_of("tcp://w:1", (host, "3.11.7", "0.1.0")))
+        assert told == [
+            f"worker tcp://w:1 on {host} has zenturio 0.1.0, and here is 9.9",
+            f"worker tcp://w:1 on {host} has Python 3.11.7, and here is 3.99.1",
+        ]
+        (none,) = complaints_of("tcp://w:2", ModuleNotFoundError("No module named 'zenturio'"))
+        assert "cannot import zenturio" in none

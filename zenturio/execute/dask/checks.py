@@ -19,10 +19,11 @@ def complaints(cluster: Cluster) -> Iterator[str]:
     if not found:
         yield f"{cluster.where} has no worker at this moment"
     for worker, told in found.items():
-        yield from _complaints(worker, told)
+        yield from complaints_of(worker, told)
 
 
-def _complaints(worker: str, told: tuple[str, str, str] | Exception) -> Iterator[str]:
+def complaints_of(worker: str, told: tuple[str, str, str] | Exception) -> Iterator[str]:
+    """What is wrong with a worker that says so of itself."""
     if isinstance(told, Exception):
         yield f"worker {worker} cannot import zenturio: {told}; install it there"
         return
