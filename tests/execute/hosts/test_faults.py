@@ -83,6 +83,7 @@ def test_what_was_given_up_is_ended_when_its_host_is_back_and_never_accepted(
     assert future.result(30).host == "two"
 
 
+@pytest.mark.slow
 def test_where_no_other_host_would_do_the_one_that_is_gone_is_waited_for(hosts, testbed, tmp_path):
     place = hosts({"patience": 0.2}, one={})
     future = place.submit(slow(tmp_path, 1.0))
@@ -107,6 +108,7 @@ def test_an_experiment_whose_keeper_is_killed_begins_again(hosts, testbed, tmp_p
     assert begun(tmp_path) == 2
 
 
+@pytest.mark.slow
 def test_an_experiment_whose_keeper_is_killed_each_time_fails(hosts, testbed, tmp_path):
     place = hosts(one={})
     future = place.submit(experiment("sleep 96.3", recipe=gflops()))
@@ -184,6 +186,7 @@ def test_what_runs_when_the_driver_is_killed_is_adopted_by_the_next_one(driver, 
     assert begun(tmp_path) == 1
 
 
+@pytest.mark.slow
 def test_what_ended_after_the_driver_was_killed_is_adopted_too(driver, testbed, tmp_path):
     what = slow(tmp_path, 0.3)
     first = driver(what)
@@ -203,6 +206,7 @@ def test_what_was_heard_of_but_may_not_be_recorded_is_not_run_again(driver, tmp_
     assert begun(tmp_path) == 1
 
 
+@pytest.mark.slow
 def test_a_failure_that_may_not_be_recorded_is_heard_of_again(driver, tmp_path):
     what = experiment(f"echo begun >> {tmp_path}/count; exit 3")
     driver(what, until_heard=True).kill()
@@ -235,6 +239,7 @@ def test_what_is_not_recorded_is_seen_as_ended(driver, tmp_path):
     assert left.cancel([what.digest]) == 0
 
 
+@pytest.mark.slow
 def test_what_the_next_driver_does_not_want_runs_until_it_is_asked_for(driver, tmp_path):
     wanted, other = slow(tmp_path, 1.0, "wanted"), slow(tmp_path, 1.0, "other")
     first = driver(wanted, other)

@@ -66,6 +66,7 @@ def test_a_broken_contract_moves_the_job_with_its_restart_files(hosts, loop):
     assert why == "an iteration took 0.6 s, not 0.05 s"
 
 
+@pytest.mark.slow
 def test_without_restart_files_it_begins_again(hosts, loop):
     place = hosts({"contract": 0.5}, one={"speed": 2.0}, two={})
     future = place.submit(loop(12, one=0.05, two=0.1))
@@ -74,6 +75,7 @@ def test_without_restart_files_it_begins_again(hosts, loop):
     assert future.result(30).stdout.head == b"two from 0\n"
 
 
+@pytest.mark.slow
 def test_a_broken_contract_moves_nothing_where_the_other_host_is_worse_still(hosts, loop):
     place = hosts({"contract": 0.5, **RESTART}, one={"speed": 9.0}, two={})
     future = place.submit(loop(10, one=0.05, two=5))
@@ -82,6 +84,7 @@ def test_a_broken_contract_moves_nothing_where_the_other_host_is_worse_still(hos
     assert future.result(30).host == "one"
 
 
+@pytest.mark.slow
 def test_without_a_contract_a_slow_job_stays(hosts, loop):
     place = hosts(RESTART, one={"speed": 2.0}, two={})
     future = place.submit(loop(8, one=0.05, two=0.1))
@@ -122,6 +125,7 @@ def test_a_program_that_requires_more_goes_to_the_host_that_has_it(hosts, loop, 
     ]
 
 
+@pytest.mark.slow
 def test_a_program_that_requires_what_its_host_has_stays(hosts, loop, tmp_path):
     place = hosts(RESTART, one={"memory": "1GB", "speed": 9.0}, two={"memory": "2GB"})
     (tmp_path / "need.2").write_text("REQUIRE host.memory >= 512MB")
@@ -147,6 +151,7 @@ def test_copies_of_restart_files_survive_the_host(hosts, testbed, loop):
     assert int(found.stdout.head.split()[-1]) > 5
 
 
+@pytest.mark.slow
 def test_a_job_moves_no_more_often_than_is_allowed(hosts, loop):
     place = hosts({"contract": 0.5, "migrations": 0, **RESTART}, one={"speed": 2.0}, two={})
     future = place.submit(loop(8, one=0.05, two=0.1))
