@@ -12,7 +12,7 @@ import pytest
 
 from slurm import cluster, slurm
 from zenturio.errors import PlaceError
-from zenturio.execute.slurm import submission
+from zenturio.execute.slurm import clerk, submission
 from zenturio.execute.slurm.options import Options
 from zenturio.execute.slurm.place import Slurm
 from zenturio.experiment import Filed, Recipe, Step
@@ -136,6 +136,27 @@ def test_arrays_are_as_long_as_the_cluster_takes(opened, slurm):
     for future in several:
         future.cancel()
     assert {f.result(PATIENCE).status for f in several} == {"cancelled"}
+
+
+def test_where_only_few_jobs_are_taken_all_are_run_in_the_end(opened, instead, monkeypatch, slurm):
+    """As a site that lets a user have two jobs at a time."""
+    monkeypatch.setattr(clerk, "FULL", 0.3)
+    instead(
+        "sbatch",
+        f"""count=$(sed -n 's/#SBATCH --array=0-//p' "$2")
+has=$(SLURM_CONF={slurm.conf} squeue -h -r | wc -l)
+if [ $((has + count + 1)) -gt 2 ]; then
+  echo "sbatch: error: QOSMaxSubmitJobPerUserLimit" >&2
+  echo "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy" \
+    "(job submit limit, user's size and/or time limits)" >&2
+  exit 1
+fi
+exec $REAL "$@" """,
+    )
+    place = opened(5)
+    several = [place.submit(experiment("true")) for _ in range(5)]
+    assert [f.result(PATIENCE).status for f in several] == ["ok"] * 5
+    assert "takes no more jobs for now" in place.remarks[0]
 
 
 def test_what_slurm_refuses_fails_in_its_words(opened):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from zenturio.errors import PlaceError
 from zenturio.execute.slurm.fates import doubtful, fate, stopped
 from zenturio.execute.slurm.options import Options
-from zenturio.execute.slurm.queue import Job, Queue, TooLongError, UnansweredError
+from zenturio.execute.slurm.queue import FullError, Job, Queue, TooLongError, UnansweredError
 from zenturio.execute.slurm.script import Demand, Paths, script
 from zenturio.execute.slurm.session import Session
 from zenturio.experiment import Build, Outcome, Step
@@ -126,7 +126,7 @@ def test_the_queue_is_read_line_by_line(says, tmp_path):
         ("sbatch: error: Batch job submission failed: Unable to contact slurm controller", "again"),
         (("sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission failed: "
          "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"),
-         "again"),
+         "fewer"),
         ("sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying", "again"),
         ("sbatch: error: Batch job submission failed: Invalid job array specification", "shorter"),
         ("sbatch: error: invalid partition specified: x", "never"),
@@ -135,13 +135,21 @@ def test_the_queue_is_read_line_by_line(says, tmp_path):
         ("sbatch: error: Batch job submission failed: Invalid qos specification", "never"),
     ],
 )  # fmt: skip
-def test_what_sbatch_says_means_again_shorter_or_never(says, words, kind):
+def test_what_sbatch_says_means_again_fewer_shorter_or_never(says, words, kind):
     says("sbatch", err=words, code=1)
-    errors = {"again": UnansweredError, "shorter": TooLongError, "never": PlaceError}
+    errors = {
+        "again": UnansweredError, "fewer": FullError, "shorter": TooLongError, "never": PlaceError,
+    }  # fmt: skip
     with pytest.raises(errors[kind]) as raised:
         Queue().submit(Path("script"))
     if kind == "never":
         assert str(raised.value).startswith("sbatch: " + words.partition("error: ")[2])
+
+
+def test_a_queue_that_cannot_be_looked_at_is_asked_again_whatever_it_says(says):
+    says("squeue", err="squeue: error: something that nobody knows", code=1)
+    with pytest.raises(UnansweredError, match="something that nobody knows"):
+        Queue().look(["zen-1"])
 
 
 def test_the_number_of_a_job_is_what_stands_before_the_cluster(says):

@@ -12,7 +12,7 @@ from zenturio.errors import PlaceError
 from zenturio.execute.slurm.desk import Desk
 from zenturio.execute.slurm.fates import fate, lost, stopped
 from zenturio.execute.slurm.options import Options
-from zenturio.execute.slurm.queue import Job, Queue, Task, UnansweredError
+from zenturio.execute.slurm.queue import FullError, Job, Queue, Task, UnansweredError
 from zenturio.execute.slurm.submission import Submission
 from zenturio.execute.slurm.ticket import Ticket
 from zenturio.experiment import Log
@@ -27,6 +27,8 @@ SOON = 0.2
 """Seconds after which the queue is looked at again when something is to happen there."""
 AGAIN = 1.0
 """Seconds after which Slurm is asked again that did not answer."""
+FULL = 10.0
+"""Seconds after which more jobs are submitted where Slurm took no more."""
 LOSSES = 3
 """How many jobs of an experiment may be lost before the place is taken for broken."""
 
@@ -82,6 +84,9 @@ class Clerk:
                 except UnansweredError as error:
                     self._quiet = monotonic() + AGAIN
                     self._remark(f"Slurm does not answer, and is asked again: {error}")
+                except FullError as error:
+                    self._next_array = monotonic() + FULL
+                    self._remark(f"Slurm takes no more jobs for now, and is asked again: {error}")
                 except PlaceError as error:
                     self._fail(error)
         except BaseException as error:  # whoever waits is not to wait for ever
@@ -220,6 +225,7 @@ class Clerk:
         self._desk.settle(
             ticket, PlaceError(f"{words}, for the {LOSSES}rd time; {said}", cure=cure)
         )
+        ticket.session.drop(ticket.digest)
 
     def _fail(self, error: PlaceError) -> None:
         for ticket in self._desk.drain():

@@ -83,13 +83,16 @@ class Desk:
                     self._waiting.appendleft(ticket)
 
     def settle(self, ticket: Ticket, result: Outcome | Exception) -> None:
-        """It is over. An outcome stays on the disk until it is forgotten."""
+        """It is over. An outcome stays on the disk until it is forgotten.
+
+        So does what the place could not see to the end: its job may still do so.
+        """
         with self._lock:
             if self._queued.pop(ticket.digest, None) is not ticket:
                 return
             if isinstance(result, Outcome) and result.status != "cancelled":
                 self._settled[ticket.digest] = ticket.session
-            else:
+            elif isinstance(result, Outcome):
                 ticket.session.drop(ticket.digest)
             self._release(ticket)
         if isinstance(result, Outcome):

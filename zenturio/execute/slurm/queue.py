@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,15 +38,21 @@ _AT_A_TIME = 200
 _PASSING = re.compile(
     "socket timed out|unable to contact|connection refused|connection timed out|temporarily"
     "|standby|transport endpoint|zero bytes|communication connection|unexpected message"
-    "|submit ?job|submit limit|job limit|try again|munge|authentication",
+    "|try again|munge|authentication",
     re.IGNORECASE,
 )
-"""What Slurm says when the same command may succeed later."""
+"""What sbatch says when the same command may succeed later."""
+_FULL = re.compile("submit ?job|submit limit|job limit", re.IGNORECASE)
+"""What it says when this user has as many jobs as they may."""
 _TOO_LONG = "Invalid job array"
 
 
 class UnansweredError(Exception):
     """Slurm did not answer, or not now; what was asked may have been done all the same."""
+
+
+class FullError(Exception):
+    """No more jobs are taken from this user for now, or not so many at once."""
 
 
 class TooLongError(Exception):
@@ -95,9 +102,11 @@ class Queue:
     def submit(self, script: Path) -> str:
         """The number of the job array that *script* describes.
 
-        PlaceError where Slurm will never take it, UnansweredError where it may have.
+        PlaceError where Slurm will never take it, FullError and TooLongError where it would take
+        less, and UnansweredError where it may have taken it.
         """
-        return self._said("sbatch", "--parsable", str(script)).strip().partition(";")[0]
+        said = self._said("sbatch", "--parsable", str(script), refusal=_refusal)
+        return said.strip().partition(";")[0]
 
     def look(self, names: Iterable[str] | None = None) -> dict[Task, list[Job]]:
         """The tasks of the arrays of these *names*, or of all, ended ones while they are known.
@@ -125,14 +134,11 @@ class Queue:
         waiting = list(jobs)
         while waiting:
             some, waiting = waiting[:_AT_A_TIME], waiting[_AT_A_TIME:]
-            self._said("scancel", "--quiet", *some, refused=False)
+            with suppress(PlaceError):
+                self._said("scancel", "--quiet", *some, refusal=_refusal)
 
-    def cancel_named(self, name: str) -> None:
-        """Ends whatever was submitted under *name*."""
-        self._said("scancel", "--quiet", f"--name={name}", f"--user={self._user}", refused=False)
-
-    def _said(self, *command: str, refused: bool = True) -> str:
-        """What *command* printed; *refused*: whether its refusal is an error."""
+    def _said(self, *command: str, refusal: Callable[[str], Exception] = UnansweredError) -> str:
+        """What *command* printed; where it fails, what *refusal* makes of what it says."""
         try:
             done = subprocess.run(
                 command,
@@ -155,21 +161,21 @@ class Queue:
             ) from error
         except OSError as error:
             raise UnansweredError(f"{command[0]}: {error.strerror}") from error
-        words = done.stderr.strip()
-        if done.returncode == 0 or (not refused and not _PASSING.search(words)):
+        if done.returncode == 0:
             return done.stdout
-        raise _fault(command[0], words or f"it ended with {done.returncode}")
+        lines = [each.partition("error: ")[2] or each for each in done.stderr.strip().splitlines()]
+        raise refusal(f"{command[0]}: {'; '.join(lines) or f'it ended with {done.returncode}'}")
 
 
-def _fault(command: str, words: str) -> Exception:
+def _refusal(words: str) -> Exception:
+    """What it means that a job was not taken."""
     if _TOO_LONG in words:
         return TooLongError(words)
+    if _FULL.search(words):
+        return FullError(words)
     if _PASSING.search(words):
-        return UnansweredError(f"{command}: {words}")
-    lines = [line.partition("error: ")[2] or line for line in words.splitlines()]
-    return PlaceError(
-        f"{command}: {'; '.join(lines)}", cure="see [places.NAME] in zenturio.toml, and sinfo"
-    )
+        return UnansweredError(words)
+    return PlaceError(words, cure="see [places.NAME] in zenturio.toml, and sinfo")
 
 
 def _environment(environment: Mapping[str, str]) -> dict[str, str]:

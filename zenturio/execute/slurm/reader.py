@@ -69,6 +69,7 @@ class Reader:
             outcome = self.outcome(session, digest)
         except ZenError as error:
             self._desk.settle(ticket, error)
+            session.drop(digest)
             return
         if outcome is None:
             return

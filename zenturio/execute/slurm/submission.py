@@ -9,7 +9,7 @@ from time import monotonic
 from zenturio.errors import PlaceError
 from zenturio.execute.slurm.desk import Desk
 from zenturio.execute.slurm.options import Options
-from zenturio.execute.slurm.queue import Queue, TooLongError, UnansweredError
+from zenturio.execute.slurm.queue import FullError, Queue, TooLongError, UnansweredError
 from zenturio.execute.slurm.script import Paths, script
 from zenturio.execute.slurm.session import Session
 from zenturio.execute.slurm.ticket import Ticket
@@ -33,7 +33,7 @@ class Submission:
         self._options = options
         self._paths = paths
         self._queue = queue
-        self._longest = options.array
+        self._most = self._longest = options.array
         self._count = 0
         self._prefix = f"zen-{secrets.token_hex(4)}"
         self._jobs: dict[str, set[str]] = {}
@@ -47,7 +47,11 @@ class Submission:
         return not self._unsure
 
     def submit(self) -> None:
-        """One array of those that wait first. UnansweredError where Slurm does not say."""
+        """One array of those that wait first.
+
+        UnansweredError where Slurm does not say whether it has it, FullError where it takes no more
+        for now.
+        """
         tickets = self._desk.take(self._longest)
         if not tickets:
             return
@@ -62,11 +66,16 @@ class Submission:
             SUBMITTING()
             self._jobs[name] = {self._queue.submit(path)}
             SUBMITTED()
+            self._longest = min(max(self._longest, 2 * len(tickets)), self._most)
         except TooLongError as error:
             if len(tickets) == 1:
-                self._fail(tickets, PlaceError(f"sbatch: {error}"))
+                self._fail(tickets, PlaceError(str(error)))
+            self._most = self._longest = max(len(tickets) // 2, 1)
+            self._desk.put_back(tickets)
+        except FullError:
             self._longest = max(len(tickets) // 2, 1)
             self._desk.put_back(tickets)
+            raise
         except UnansweredError:
             self._unsure[name] = monotonic()
             raise
@@ -143,3 +152,4 @@ class Submission:
     def _fail(self, tickets: list[Ticket], error: PlaceError) -> None:
         for ticket in tickets:
             self._desk.settle(ticket, error)
+            ticket.session.drop(ticket.digest)
