@@ -23,7 +23,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from sshd import Testbed
+from sshd import SSHD, Testbed
 from zenturio.annotate.model import Metric
 from zenturio.execute.hosts.connection import Connection, ssh
 from zenturio.execute.hosts.place import Hosts, HostsSettings
@@ -122,6 +122,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
+    if not Path(SSHD).exists():
+        print("sshd is not installed: nothing to measure (Debian: openssh-server)")
+        return
     count = asked.commands
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)

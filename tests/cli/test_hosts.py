@@ -139,3 +139,19 @@ def test_hosts_may_be_discovered(project):
 def test_nothing_has_happened_yet(project):
     with pytest.raises(Exception, match="nothing has run on hosts yet"):
         zen("hosts", "--events")
+
+
+def test_a_workflow_runs_on_hosts_until_it_converged(project):
+    tasks = [{"name": name, "work": 0.1} for name in ("start", "step", "end")]
+    ends = (("start", "step"), ("step", "start"), ("step", "end"))
+    edges = [{"from": a, "to": b} for a, b in ends]
+    flow = {"format": "zenturio-workflow", "tasks": tasks, "edges": edges}
+    (project / "flow.json").write_text(json.dumps(flow))
+    (project / "task.sh").write_text(
+        'echo "$1" > $1.dat; ls *.dat; test $1$2 != step2 || echo {\\"converged\\": 1} >> $ZEN_METRICS'
+    )
+    words = ["--command", "sh task.sh {task} {iteration}", "--file", "task.sh"]
+    found = facts("workflow", "run", "flow.json", *words, "--hand-on", "*.dat", "--gantt", "f.svg")
+    assert [e["kind"] for e in found["events"]].count("ended") == 5
+    assert (project / "f.svg").stat().st_size > 1000
+    assert "hybrid: 3 tasks in" in zen("workflow", "run", "flow.json", *words)
