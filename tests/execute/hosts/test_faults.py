@@ -9,6 +9,7 @@ import time
 import pytest
 
 from zenturio.errors import PlaceError
+from zenturio.execute import tree
 from zenturio.execute.hosts.connection import ssh
 from zenturio.execute.hosts.journal import Journal
 from zenturio.execute.hosts.place import Hosts, HostsSettings
@@ -122,8 +123,6 @@ def test_an_experiment_whose_keeper_is_killed_each_time_fails(hosts, testbed, tm
 
 
 def _leads(pid, below):
-    from zenturio.execute import tree
-
     return pid != below and below in tree.below(pid) and pid != os.getppid()
 
 
@@ -315,3 +314,36 @@ def test_no_agent_and_no_password_go_along():
     for way in ("BatchMode=yes", "StrictHostKeyChecking=yes", "ForwardAgent=no"):
         assert way in words
     assert words[-2:] == ["--", "one"]
+
+
+def test_a_login_that_prints_is_no_trouble(hosts, testbed):
+    noisy = testbed["one"].folder / ".bashrc"
+    noisy.write_text("echo welcome; echo zenturio wants nothing\n")
+    try:
+        assert outcome(hosts(one={}), experiment("echo on")).stdout.head == b"on\n"
+    finally:
+        noisy.unlink()
+
+
+def test_a_host_without_the_python_that_is_named_says_so(hosts):
+    place = hosts(one={}, two={"python": "python9"})
+    (said,) = place.check()
+    assert said.startswith("two: ")
+    assert "python9" in said
+    assert "name another one" in said
+
+
+@pytest.mark.slow
+def test_a_host_that_is_silent_is_given_up(hosts, testbed, tmp_path):
+    place = hosts({"patience": 0.3, "connect": 1}, one={"speed": 2.0}, two={})
+    future = place.submit(experiment(f"echo $ZEN_HOST_NAME >> {tmp_path}/count; sleep 1"))
+    until(lambda: begun(tmp_path))
+    sessions = tree.below(testbed["one"].process.pid)
+    tree.send(sessions, signal.SIGSTOP)
+    testbed["one"].process.send_signal(signal.SIGSTOP)  # as if a cable were cut
+    try:
+        assert future.result(40).host == "two"
+    finally:
+        testbed["one"].process.send_signal(signal.SIGCONT)
+        tree.send(sessions, signal.SIGCONT)
+    assert (tmp_path / "count").read_text() == "one\ntwo\n"

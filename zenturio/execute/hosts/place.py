@@ -71,7 +71,7 @@ class Hosts:
         stages: Stages | None = None,
     ) -> None:
         """*jobs* at once, at all hosts together: as many as they have slots, if none is said."""
-        self._configuration = configuration or read_configuration(Path(options.file))
+        self._configuration = configuration or read_configuration(_file(folder, options))
         self.ways = self._configuration.ways
         self._folder = folder.absolute()
         self._journal = Journal(folder)
@@ -168,7 +168,7 @@ class Hosts:
     @staticmethod
     def left(folder: Path, options: HostsSettings) -> Left:
         """What drivers have at the hosts of a file."""
-        return Left(folder, Path(options.file))
+        return Left(folder, _file(folder, options))
 
     def check(self) -> Iterable[str]:
         """What is wrong with hosts, in words."""
@@ -266,6 +266,12 @@ class Hosts:
             with suppress(PlaceError):  # as it was, then
                 self._meet(self._configuration.discovered())
                 self._broker.changed()
+
+
+def _file(folder: Path, options: HostsSettings) -> Path:
+    """The file of hosts: from where one stands, or else from the project's folder."""
+    path = Path(options.file)
+    return path if path.exists() else folder.absolute().parent / path
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
