@@ -53,7 +53,7 @@ class Order:
         known = submission.progress
         self._total, self._done = int(known.get("total", 0)), int(known.get("done", 0))
         self._known = 0
-        self._before = float(known.get("spent", 0.0)), int(known.get("ended", 0))
+        self._before = float(known.get("spent", 0.0)), int(known.get("ran", 0))
         self._thread = Thread(target=self._drive, name=f"zenturio-{self.number}", daemon=True)
 
     def start(self) -> None:
@@ -107,7 +107,7 @@ class Order:
             "pid": os.getpid(),
             "host": socket.gethostname(),
             "spent": round(spent, 3),
-            "ended": ended,
+            "ran": ended,
             "alone": round(alone_of(load.total, mean, slots), 3),
             "slowdown": round(slowdown(load, mean, slots, time()), 3),
         }
