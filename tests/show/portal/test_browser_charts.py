@@ -176,3 +176,63 @@ def test_a_picture_is_there_without_javascript_and_as_a_file(portal, still):
         answer = portal.get(f"/chart/file.{kind}?{ADDRESSES['line']}")
         assert answer.content.startswith(begin)
         assert "attachment" in answer.headers["content-disposition"]
+
+
+BRUSHED = {
+    "heatmap": ("study=matmul&kind=heatmap&x=n&y=threads&z=wtime", "n == 512 and threads == 4", 6),
+    "pie": ("study=matmul&kind=pie&x=solver&y=wtime", "solver == 'cg'", 32),
+    "line": ("study=matmul&kind=line&x=n&y=wtime&color=solver", "n == 128 and solver == 'cg'", 11),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", BRUSHED)
+def test_what_is_clicked_is_what_the_table_shows(day, kind):
+    target, condition, count = BRUSHED[kind]
+    page = day.visit(f"/chart?{target}")
+    if kind == "heatmap":
+        frame = page.locator(".plot .nsewdrag").first.bounding_box()
+        page.mouse.click(frame["x"] + frame["width"] * 5 / 6, frame["y"] + frame["height"] * 3 / 8)
+    elif kind == "pie":
+        page.locator(".plot .slice path").first.click(position={"x": 40, "y": 40}, force=True)
+    else:
+        page.locator(".plot .scatterlayer .point").first.hover(force=True)
+        page.locator(".plot .nsewdrag").first.click(position=_place_of(page, ".point"))
+    page.wait_for_function("() => document.querySelector('#brushed [name=rows]').value")
+    assert page.locator("#brushed [name=rows]").input_value() == condition
+    assert f"of {count} that meet it" in page.locator("#rows > p").inner_text()
+
+
+def _place_of(page, mark):
+    """Where a mark stands, from the corner of what hears of the mouse."""
+    field = page.locator(".plot .nsewdrag").first.bounding_box()
+    mark = page.locator(f".plot .scatterlayer {mark}").first.bounding_box()
+    x = mark["x"] + mark["width"] / 2 - field["x"]
+    return {"x": x, "y": mark["y"] + mark["height"] / 2 - field["y"]}
+
+
+@pytest.mark.slow
+def test_parallel_axes_and_slices_are_brushed_by_their_ranges(day):
+    page = day.visit("/chart?study=stencil&kind=parallel")
+    hold = "() => Plotly.restyle(document.querySelector('.plot'), {'dimensions[0].constraintrange': [[1.0, 1.6]], 'dimensions[2].constraintrange': [[-0.2, 0.2]]})"
+    page.evaluate(hold)
+    page.wait_for_function(
+        "() => document.querySelector('#brushed [name=rows]').value.includes('solver')"
+    )
+    said = page.locator("#brushed [name=rows]").input_value()
+    assert re.search(r"^block >= \S+ and block <= \S+ and solver == '(jacobi|multigrid)'$", said)
+    page = day.visit("/chart?study=stencil&kind=slice&axes=depth&axes=solver")
+    assert "axes=depth&axes=solver" in page.url
+    field = page.locator(".plot .nsewdrag").nth(1).bounding_box()
+    page.mouse.move(field["x"] + 3, field["y"] + 3)
+    page.mouse.down()
+    page.mouse.move(field["x"] + field["width"] / 2, field["y"] + field["height"] - 3, steps=4)
+    page.mouse.up()
+    page.wait_for_function(
+        "() => document.querySelector('#brushed [name=rows]').value.includes('solver')"
+    )
+    said = page.locator("#brushed [name=rows]").input_value()
+    assert said.startswith("solver == '")
+    assert "loss >= " in said
+    assert "of 30 that meet it" in page.locator("#rows > p").inner_text()
+    assert not day.wrong
