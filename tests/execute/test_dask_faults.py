@@ -40,6 +40,7 @@ def test_what_runs_when_its_worker_is_killed_runs_again_elsewhere(cluster, tmp_p
     assert len(log.read_text()) == 6
 
 
+@pytest.mark.slow
 def test_what_kills_its_worker_each_time_fails_and_the_others_do_not(tmp_path, monkeypatch):
     monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES", "0")
     with Cluster() as cluster:
