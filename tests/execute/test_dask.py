@@ -120,6 +120,18 @@ def test_what_others_could_listen_to_is_refused(tmp_path, address):
     assert not list((tmp_path / "places").iterdir())
 
 
+def test_what_a_dead_driver_left_is_taken_away_by_the_next(opened, tmp_path):
+    left = tmp_path / "zen" / "places" / "dask-0123456789abcdef"
+    left.mkdir(parents=True)
+    (left / "lock").touch()
+    (left / "key.pem").touch()
+    with opened() as one:
+        assert not left.exists()
+        with opened():
+            assert outcome(one, experiment("echo on")).status == "ok"
+    assert not list(left.parent.iterdir())
+
+
 @pytest.mark.parametrize("host", ["127.0.0.2", "localhost", "[::1]"])
 def test_what_stays_on_this_machine_needs_no_tls(tmp_path, host):
     with pytest.raises(PlaceError, match="no scheduler of Dask answers"):

@@ -105,11 +105,14 @@ class Cluster:
                 self._workers.close()
 
 
-def connect(options: Options, folder: Path, jobs: int | None) -> Cluster:
-    """The cluster that *options* describe; PlaceError where there is none."""
+def connect(options: Options, session: Path, jobs: int | None) -> Cluster:
+    """The cluster that *options* describe, for the driver of a folder *session*.
+
+    PlaceError where there is none.
+    """
     with _dask():
         if options.cluster is not None:
-            jobs_of = import_module("zenturio.execute.dask.jobs").Jobs(options, folder)
+            jobs_of = import_module("zenturio.execute.dask.jobs").Jobs(options, session)
             try:
                 client = _client(jobs_of.workers, options, None, jobs_of.where)
             except BaseException:

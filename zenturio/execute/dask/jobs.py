@@ -7,12 +7,12 @@ import sys
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkdtemp
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from zenturio.errors import InputError, PlaceError, PluginError
 from zenturio.execute.dask.options import Options
-from zenturio.execute.filing import disk, remove, write
+from zenturio.execute.filing import disk, write
 
 _CLASSES = {
     "slurm": "SLURMCluster",
@@ -43,29 +43,21 @@ def script(options: Options, folder: Path) -> str:
 class Jobs:
     """A cluster whose workers are jobs, and the keys by which they know each other."""
 
-    def __init__(self, options: Options, folder: Path) -> None:
-        """Submits the jobs."""
+    def __init__(self, options: Options, session: Path) -> None:
+        """Submits the jobs of the driver of that folder."""
         self.where = f"the jobs of {options.cluster}"
         self.slots = options.nodes * options.cores
         """How many experiments they take, when all have begun."""
-        home = _home(folder)
-        with disk(home):
-            home.mkdir(parents=True, exist_ok=True)
-            self._keys = Path(mkdtemp(prefix="keys-", dir=home.parent))
-            security = _made(self._keys)
-        try:
-            self.workers = _started(options, folder, security)
-        except BaseException:
-            self.close()
-            raise
+        folder = session.parents[1]
+        with disk(session):
+            _home(folder).mkdir(parents=True, exist_ok=True)
+            security = _made(session)
+        self.workers = _started(options, folder, security)
 
     def close(self) -> None:
-        """Ends the jobs; the keys are worth nothing then."""
-        workers = getattr(self, "workers", None)
-        if workers is not None:
-            with suppress(Exception):  # whatever the library raises: the jobs end by themselves too
-                workers.close(timeout=10)
-        remove(str(self._keys))
+        """Ends the jobs."""
+        with suppress(Exception):  # whatever the library raises: the jobs end by themselves too
+            self.workers.close(timeout=10)
 
 
 def _made(keys: Path) -> Any:

@@ -10,7 +10,6 @@ import platform
 from collections.abc import Iterable
 from concurrent.futures import Future
 from pathlib import Path
-from secrets import token_hex
 from threading import Lock
 from types import TracebackType
 from typing import ClassVar, Self
@@ -19,10 +18,10 @@ from zenturio.errors import PlaceError
 from zenturio.execute.dask.batches import Batches
 from zenturio.execute.dask.clusters import connect
 from zenturio.execute.dask.options import Options as DaskOptions
-from zenturio.execute.dask.station import Way, token
+from zenturio.execute.dask.session import Session
+from zenturio.execute.dask.station import Way
 from zenturio.execute.dask.ticket import Ticket
 from zenturio.execute.dask.traffic import Traffic
-from zenturio.execute.filing import disk
 from zenturio.execute.workspace import Keep
 from zenturio.experiment import Experiment, Outcome
 
@@ -48,16 +47,13 @@ class Dask:
         """*jobs* at once, in a local cluster; others have as many slots as their workers say."""
         batches = Batches(options.together)
         folder = folder.absolute()
-        session = token_hex(8)
-        self._way = Way(session, platform.node(), str(folder), keep, pin, options.grace, _SPELL)
-        self._token = token(folder, session)
-        with disk(folder):
-            self._token.parent.mkdir(parents=True, exist_ok=True)
-            self._token.touch()
+        self._session = Session(folder)
+        name, node = self._session.name, platform.node()
+        self._way = Way(name, node, str(folder), keep, pin, options.grace, _SPELL)
         try:
-            self._cluster = connect(options, folder, jobs)
+            self._cluster = connect(options, self._session.folder, jobs)
         except BaseException:
-            self._token.unlink(missing_ok=True)
+            self._session.close()
             raise
         self.slots = self._cluster.slots
         outputs = folder / "outputs"
@@ -84,7 +80,7 @@ class Dask:
         self._cluster.leave(self._way.session)
         self._traffic.bury()
         self._cluster.close()
-        self._token.unlink(missing_ok=True)
+        self._session.close()
 
     @staticmethod
     def script(folder: Path, options: DaskOptions) -> str:

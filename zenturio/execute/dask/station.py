@@ -16,6 +16,7 @@ from threading import Lock
 from time import monotonic, time
 
 from zenturio.errors import PlaceError, ZenError
+from zenturio.execute.dask.session import where
 from zenturio.execute.dask.stock import Stock
 from zenturio.execute.filing import remove
 from zenturio.execute.local import Local
@@ -65,7 +66,7 @@ class Station:
     """Runs the experiments of one driver in one worker."""
 
     def __init__(self, way: Way, scratch: Path, slots: int, memory: int | None) -> None:
-        self._near = way.host == platform.node() and token(Path(way.folder), way.session).exists()
+        self._near = way.host == platform.node() and where(Path(way.folder), way.session).exists()
         self._scratch = None if self._near else scratch / f"zenturio-{way.session}"
         folder = self._scratch or Path(way.folder)
         settings = Settings(grace=way.grace, session=way.session, memory=memory, without=SPARE)
@@ -155,8 +156,3 @@ class Station:
         except OSError as error:
             reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
             return pack_failure(PlaceError(f"{platform.node()}: {reason}"))
-
-
-def token(folder: Path, session: str) -> Path:
-    """The file by which a station sees that it has the driver's disk."""
-    return folder / "places" / f"dask-{session}"
