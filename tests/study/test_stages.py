@@ -352,7 +352,7 @@ def on(names):
     return f" ON {', '.join(names)}" if names else ""
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=50)
 @given(
     one=st.tuples(st.integers(1, 4), st.integers(1, 4)),
     two=st.sampled_from([(), ("x",), ("y",), ("x", "y")]),

@@ -72,11 +72,11 @@ class Staged:
             if node in self._points:
                 self._push(node)
         while self._ready:
-            rank, *_, node = heappop(self._ready)
+            rank, number, _, node = heappop(self._ready)
             points = self._points.get(node, [])
             if not points:
                 continue
-            if rank != self.course.rank(node):
+            if (rank, number) != self._place(node):  # of before
                 self._push(node)
                 continue
             point = points.pop()
@@ -91,10 +91,14 @@ class Staged:
         return False
 
     def _push(self, node: Node) -> None:
+        self._pushed += 1
+        heappush(self._ready, (*self._place(node), self._pushed, node))
+
+    def _place(self, node: Node) -> tuple[int, int]:
+        """Where the next point of a node stands in the order: its rank, and its number."""
         space = self.course.stages[self.stage].application.space
         number = space.index(self._points[node][-1]) if space.finite else 0
-        self._pushed += 1
-        heappush(self._ready, (self.course.rank(node), number, self._pushed, node))
+        return self.course.rank(node), number
 
     def _with_inputs(self, experiment: Experiment, node: Node) -> Experiment:
         """An experiment is another one if what it gets comes from another one."""
