@@ -172,6 +172,8 @@ def _standing_line(standing: "Standing", db: str | None) -> str:
     if standing.stages:
         stages = ", ".join(f"{count:,} {stage}" for stage, count in _ordered(standing))
         line += f"\n  at {standing.place}: {stages}"
+    elif standing.running and standing.place not in ("", "local"):
+        line += f"\n  at {standing.place}"
     for driver in standing.drivers:
         line += f"\n  driven by process {driver.pid} on {driver.host} since {moment(driver.since)}"
     if standing.left and not standing.drivers:
