@@ -19,6 +19,12 @@ from zenturio.show.traces import said
 
 FONT = "system-ui, 'Segoe UI', 'Helvetica Neue', 'DejaVu Sans', Arial, sans-serif"
 
+CONFIG = {
+    "displaylogo": False,
+    "responsive": True,
+    "modeBarButtonsToRemove": ["sendChartToCloud"],  # nothing leaves the machine
+}
+
 PANEL = 320
 """Height of a panel in pixels."""
 
@@ -62,7 +68,7 @@ def page(chart: Chart | Scene) -> str:
         include_mathjax=False,
         full_html=True,
         default_width="100%",
-        config={"displaylogo": False, "responsive": True},
+        config=CONFIG,
     )
     title = said(chart.title)
     head = f'<head><meta name="referrer" content="no-referrer" /><title>{title}</title>'
@@ -75,7 +81,9 @@ def notebook(chart: Chart | Scene) -> dict[str, Any]:
     return {
         "text/plain": f"{chart.title}\n{chart.note}",
         "application/vnd.plotly.v1+json": json.loads(figure.to_json()),
-        "text/html": figure.to_html(include_plotlyjs=True, include_mathjax=False, full_html=False),
+        "text/html": figure.to_html(
+            include_plotlyjs=True, include_mathjax=False, full_html=False, config=CONFIG
+        ),
     }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from zenturio.show.charts import Chart
-from zenturio.show.interactive import FONT, figure_of
+from zenturio.show.interactive import CONFIG, FONT, figure_of
 from zenturio.show.scene import Scene
 
 _STYLE = f"""
@@ -30,7 +30,7 @@ def report_page(title: str, blocks: Sequence[str | Chart | Scene]) -> str:
             continue
         figure = figure_of(block).to_html(
             include_plotlyjs=scripts, include_mathjax=False, full_html=False,
-            default_width="100%", config={"displaylogo": False, "responsive": True},
+            default_width="100%", config=CONFIG,
         )  # fmt: skip
         parts.append(f"<figure>{figure}</figure>")
         scripts = False

@@ -162,6 +162,20 @@ def test_who_is_not_let_in_sees_a_page_that_can_be_read(browser, studio):
     stranger.close()
 
 
+def test_the_doors_of_a_service_and_its_queue_are_whole(browser, studio, tmp_path):
+    folder = studio.service.portal.settings.folder
+    settings = Settings(str(folder / FOLDER / "zenturio.db"), folder, serves=True)
+    with served(settings, password="open sesame") as service:
+        guest = Person(browser, service, dark=True, size=(390, 800))
+        _whole(guest, "/queue", "queue-pocket")
+        guest.page.context.clear_cookies()
+        _whole(guest, "/", "login-pocket")
+        guest.page.get_by_label("password").fill("open sesame")
+        guest.page.keyboard.press("Enter")
+        guest.page.wait_for_selector("h1:has-text('Studies')")
+        guest.close()
+
+
 def test_pages_are_reached_by_keys(visitors):
     person, _ = visitors
     page = person.visit("/")
