@@ -74,9 +74,7 @@ def take(transaction: Transaction, name: str, driver: Driver, join: bool, second
     transaction.insert("leases", _COLUMNS, [facts])
     ((number, *_),) = transaction.rows(_OWN, of_study=study, of_token=driver.token)
     note(transaction, study, "driver", f"lease {number}: process {driver.pid} on {driver.host}")
-    return Lease(
-        number, name, driver.host, driver.pid, now, now + seconds, seconds, driver.born
-    )
+    return Lease(number, name, driver.host, driver.pid, now, now + seconds, seconds, driver.born)
 
 
 def lengthen(transaction: Transaction, lease: Lease) -> Lease:
