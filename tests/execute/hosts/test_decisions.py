@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from zenturio.errors import InputError
 from zenturio.execute.hosts.bundle import packed
 from zenturio.execute.hosts.choosing import Wants, best, worth_moving
-from zenturio.execute.hosts.events import Event
+from zenturio.execute.hosts.events import Event, Events, read_events
 from zenturio.execute.hosts.profile import Profile
 from zenturio.execute.hosts.site import asks, filled
 from zenturio.expression import parse
@@ -188,3 +188,18 @@ def test_jobs_are_drawn_in_the_order_in_which_they_came_and_called_by_their_name
     assert "2 jobs, 1 move" in scene.note
     assert scene.x.ends == (0.0, 8.0)
     assert [box.name for box in scene.boxes if not box.faint] == ["one", "two"]
+
+
+def test_events_are_told_again_and_old_ones_make_way(tmp_path):
+    folder = tmp_path / "places" / "hosts"
+    folder.mkdir(parents=True)
+    noted = Events(folder, large=10_000)
+    for number in range(2500):
+        noted.note("progress", f"{number:032}", "one", iteration=number)
+    sizes = [path.stat().st_size for path in sorted(folder.iterdir())]
+    assert len(sizes) == 2
+    with (folder / "events.jsonl").open("a") as file:
+        file.write('{"time": 1, "ki')  # of a driver that was killed
+    found = read_events(tmp_path)
+    assert [event.iteration for event in found] == list(range(1000, 2500))
+    assert read_events(tmp_path, [f"{2499:032}"])[0].host == "one"

@@ -15,6 +15,10 @@ from typing import Any, Literal
 from zenturio.errors import NotFoundError
 
 FILE = "events.jsonl"
+OLD = "events.old.jsonl"
+"""What was before, once the file is large; what was before that is gone."""
+_LARGE = 64 * 2**20
+_OFTEN = 1000
 _SEEN = 10_000
 """Events that are kept in memory."""
 Kind = Literal[
@@ -40,8 +44,11 @@ class Event:
 class Events:
     """Writes events, and keeps them for who asks."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, large: int = _LARGE) -> None:
+        """Below *folder*; a file of more than *large* bytes makes way for a new one."""
         self._path = folder / FILE
+        self._large = large
+        self._count = 0
         self._turn = Lock()
         self.seen: deque[Event] = deque(maxlen=_SEEN)
 
@@ -60,6 +67,14 @@ class Events:
             self.seen.append(event)
             with suppress(OSError), self._path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(told, ensure_ascii=False) + "\n")
+            self._count += 1
+            if self._count % _OFTEN == 0:
+                self._make_way()
+
+    def _make_way(self) -> None:
+        with suppress(OSError):
+            if self._path.stat().st_size > self._large:
+                self._path.replace(self._path.with_name(OLD))
 
 
 def _told(event: Event) -> dict[str, Any]:
@@ -70,12 +85,14 @@ def read_events(folder: Path, digests: Iterable[str] = ()) -> list[Event]:
     """What was recorded below the project's *folder*, of all jobs or of those that begin so."""
     path = folder / "places" / "hosts" / FILE
     wanted = tuple(digests)
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError:
+    lines: list[str] = []
+    for each in (path.with_name(OLD), path):
+        with suppress(OSError):
+            lines += each.read_text(encoding="utf-8").splitlines()
+    if not lines:
         raise NotFoundError(
             f"{path} is not there", cure="nothing has run on hosts yet: zen run --on hosts.toml"
-        ) from None
+        )
     found = []
     for line in lines:
         with suppress(ValueError, TypeError):  # the last line of a driver that was killed
