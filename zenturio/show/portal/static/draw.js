@@ -27,7 +27,14 @@
     if (!isNarrow(place)) return layout;
     layout.legend = { ...layout.legend, orientation: "h", x: 0, y: -0.18, yanchor: "top" };
     layout.margin = { ...layout.margin, l: 48, r: 8 };
-    if (layout.coloraxis) layout.coloraxis.colorbar = { ...layout.coloraxis.colorbar, thickness: 10 };
+    if (layout.coloraxis) {
+      const beside = { thickness: 10, len: 300, lenmode: "pixels", y: 1, yanchor: "top" };
+      layout.coloraxis.colorbar = { ...layout.coloraxis.colorbar, ...beside };
+    }
+    for (const name of Object.keys(layout).filter((each) => each.startsWith("scene"))) {
+      const eye = layout[name].camera && layout[name].camera.eye;
+      for (const side of Object.keys(eye || {})) eye[side] *= 1.75;
+    }
     return layout;
   };
 
