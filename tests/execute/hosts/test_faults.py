@@ -10,7 +10,7 @@ import pytest
 
 from zenturio.errors import PlaceError
 from zenturio.execute import tree
-from zenturio.execute.hosts.connection import ssh
+from zenturio.execute.hosts.connection import Connection, RefusedError, ssh
 from zenturio.execute.hosts.journal import Journal
 from zenturio.execute.hosts.place import Hosts, HostsSettings
 from zenturio.testing.executor import experiment, gflops, outcome, running, until
@@ -347,3 +347,93 @@ def test_a_host_that_is_silent_is_given_up(hosts, testbed, tmp_path):
         testbed["one"].process.send_signal(signal.SIGCONT)
         tree.send(sessions, signal.SIGCONT)
     assert (tmp_path / "count").read_text() == "one\ntwo\n"
+
+
+def test_what_an_earlier_driver_gave_up_is_ended_by_the_next_one(hosts, testbed, tmp_path):
+    first = hosts({"patience": 0.3}, one={"speed": 2.0}, two={})
+    what = experiment(f"echo $ZEN_HOST_NAME >> {tmp_path}/count; sleep 96.5")
+    first.submit(what)
+    until(lambda: begun(tmp_path))
+    testbed["one"].kill()
+    until(lambda: begun(tmp_path) == 2)
+    first.close()  # which ends what is at two, and cannot reach one
+    assert running("96.5")
+    testbed["one"].start()
+    hosts(one={}, two={})
+    until(lambda: not running("96.5"))
+
+
+@pytest.fixture
+def connection(tmp_path):
+    """A connection to an agent of this machine, without SSH; and what it has told."""
+    heard = []
+    found = Connection(
+        ["/bin/sh", "-c"],
+        sys.executable,
+        str(tmp_path / "remote"),
+        "me",
+        patience=10,
+        hear=heard.append,
+        dropped=lambda _connection: None,
+    )
+    yield found, heard
+    found.close()
+
+
+REQUEST = {
+    "steps": [{"command": "X", "words": None, "timeout": None, "memory": None, "data": None}],
+    "environment": {},
+    "head": 100,
+    "tail": 100,
+    "grace": 1.0,
+    "processes": 100,
+    "exact": False,
+}
+
+
+def begin(asked, token, command):
+    empty = {"files": [], "shared": [], "build": None, "over": []}
+    asked("prepare", token=token, **empty)
+    request = {**REQUEST, "steps": [{**REQUEST["steps"][0], "command": command}]}
+    return lambda: asked("start", token=token, request=request)
+
+
+def test_a_job_that_is_started_twice_runs_once(connection, tmp_path):
+    found, heard = connection
+    start = begin(found.ask, "abc-1", f"echo begun >> {tmp_path}/count; sleep 0.2")
+    assert start()[0]["state"] == "running"
+    start()
+    until(lambda: any(event["event"] == "over" for event in heard))
+    assert start()[0]["state"] == "ended"
+    assert begun(tmp_path) == 1
+    told, blobs = found.ask("reply", token="abc-1")
+    assert (told["reply"]["status"], b"".join(blobs)) == (0, b"")
+
+
+def test_a_job_that_runs_cannot_be_prepared_anew(connection, tmp_path):
+    found, _ = connection
+    begin(found.ask, "abc-2", "sleep 96.6")()
+    with pytest.raises(RefusedError, match="abc-2 runs"):
+        begin(found.ask, "abc-2", "true")
+    until(lambda: found.ask("remove", token="abc-2")[0]["gone"])
+    assert not running("96.6")
+    with pytest.raises(RefusedError, match="not prepared"):
+        found.ask("start", token="abc-2", request=REQUEST)
+
+
+@pytest.mark.parametrize("token", ["../x", "a/b", "", ".hidden", "a b"])
+def test_names_that_lead_elsewhere_are_refused(connection, token):
+    with pytest.raises(RefusedError, match="is no name"):
+        connection[0].ask("state", token=token)
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../../secret", "a/../../b", ""])
+def test_files_that_lead_elsewhere_are_refused(connection, path):
+    found, _ = connection
+    with pytest.raises(RefusedError):
+        found.ask(
+            "prepare", b"x", token="abc-3", files=[[path, 0o644]], shared=[], build=None, over=[]
+        )
+    begin(found.ask, "abc-4", "true")
+    with pytest.raises(RefusedError):
+        found.ask("read", token="abc-4", path=path, offset=0, length=10)

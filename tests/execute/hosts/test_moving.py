@@ -285,3 +285,26 @@ def test_or_it_stops_the_study_where_that_is_wanted(hosts, monkeypatch):
     place = hosts({"retries": 0, "then": "stop"}, one={"speed": 9.0}, two={})
     with pytest.raises(PlaceError, match="one: the prolog failed: no room"):
         outcome(place, experiment("true"))
+
+
+def test_where_no_other_host_would_do_a_stage_that_fails_ends_the_study(hosts, monkeypatch):
+    monkeypatch.setattr(Stages, "of", lambda _: Stages(Failing(), Starting(), Returning()))
+    with pytest.raises(PlaceError, match="no room") as caught:
+        outcome(hosts({"retries": 0}, one={}), experiment("true"))
+    assert "no other host will do" in str(caught.value)
+
+
+def test_a_job_that_waits_again_waits_before_those_that_came_later(hosts, loop, tmp_path):
+    place = hosts(RESTART, one={"memory": "256MB", "speed": 9.0}, two={"memory": "1GB"})
+    more = Recipe(requires=(parse("host.memory >= 512MB"),))
+    wait = f"while test ! -e {tmp_path}/go; do sleep 0.02; done"
+    busy = place.submit(experiment(wait, recipe=more))
+    (tmp_path / "need.2").write_text("REQUIRE host.memory >= 512MB")
+    early = place.submit(loop(3, one=0.3, two=0.01))
+    until(reached(loop, "one", 1))
+    late = place.submit(experiment("true", recipe=more))
+    until(lambda: any(event.kind == "left" for event in place.events.seen))
+    (tmp_path / "go").touch()
+    outcomes = [future.result(30) for future in (busy, early, late)]
+    assert [each.host for each in outcomes] == ["two", "two", "two"]
+    assert outcomes[1].started < outcomes[2].started
