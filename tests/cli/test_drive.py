@@ -77,6 +77,7 @@ def test_a_study_whose_driver_was_killed_goes_on_by_its_name(slow, driven):
     assert (facts["known"], facts["ok"]) == (5, 0)
 
 
+@pytest.mark.slow
 def test_nobody_attaches_to_a_study_that_has_a_driver(slow, driven):
     told = zen("attach", "slow", cwd=slow.parent, code=5)
     assert f"process {driven.pid}" in told.err
@@ -110,6 +111,7 @@ def test_a_study_is_cancelled_with_its_driver(slow, driven):
     assert facts == {"study": "slow", "stopped": [], "told": [], "jobs": 0}
 
 
+@pytest.mark.slow
 def test_one_experiment_is_cancelled_and_the_others_go_on(slow, driven):
     until(lambda: len(running(slow)) >= 2)
     digest = next(d for d in running(slow) if (slow.parent / ".zenturio").glob(f"work/*/{d}"))
