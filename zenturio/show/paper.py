@@ -81,7 +81,11 @@ def _pages(blocks: Sequence[Block]) -> Iterator[list[Block]]:
         if page and needed > left:
             yield page
             page, left = [], HIGH - 2 * MARGIN
-        page.append(block)
+        last = page[-1] if page else None
+        if isinstance(block, Chart | Scene) or last is None or isinstance(last, Chart | Scene):
+            page.append(block)
+        else:
+            page[-1] = [*last, *block]
         left -= needed
     if page:
         yield page
