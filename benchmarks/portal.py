@@ -198,30 +198,38 @@ def million(folder: Path, size: int, rounds: int) -> dict[str, Any]:
 
 
 def under_tabs(folder: Path, tabs: int, runs: int, rounds: int) -> dict[str, Any]:
-    """Seconds of a run alone and under open tabs, in turns."""
+    """Seconds of a run alone and under open tabs, in turns; and what those cost the processor."""
     program = tiny(folder)
-    times: dict[str, list[float]] = {"alone": [], "a portal, no tabs": [], f"{tabs} tabs": []}
+    ways = ["alone", "a portal, no tabs", f"{tabs} tabs"]
+    times: dict[str, list[float]] = {way: [] for way in ways}
+    used = []
     for turn in range(rounds):
-        for name, taken in times.items():
-            place = folder / f"run-{turn}-{len(name)}"
+        for way in ways[turn % 3 :] + ways[: turn % 3]:
+            place = folder / f"run-{turn}-{ways.index(way)}"
             (place / ".zenturio").mkdir(parents=True)
             (place / "input.txt").write_text(STUDY.format(count=runs, program=program))
-            db = place / ".zenturio" / "zenturio.db"
-            zen(place, "run", "input.txt", "--limit", "1")
-            if name == "alone":
-                taken.append(zen(place, "run", "input.txt", "-j", "2"))
+            run(place, "--limit", "1")
+            if way == "alone":
+                times[way].append(run(place, "-j", "2"))
                 continue
-            with portal(db) as (browser, _, _), opened(browser, 0 if "no" in name else tabs):
-                taken.append(zen(place, "run", "input.txt", "-j", "2"))
-    return {name: statistics.median(each) for name, each in times.items()} | {"all": times}
+            db = place / ".zenturio" / "zenturio.db"
+            with portal(db) as (browser, pid, _), opened(browser, 0 if "no" in way else tabs):
+                before = processor(pid)
+                times[way].append(run(place, "-j", "2"))
+                if "no" not in way:
+                    used.append((processor(pid) - before) / times[way][-1])
+    medians = {way: statistics.median(taken) for way, taken in times.items()}
+    quickest = {f"{way}, the quickest": min(taken) for way, taken in times.items()}
+    return medians | quickest | {"of one processor, under tabs, %": 100 * statistics.median(used)}
 
 
-def zen(folder: Path, *words: str) -> float:
-    """Seconds of a command."""
-    begun = time.perf_counter()
-    command = [sys.executable, "-c", "from zenturio.cli import main; main()", *words]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    return time.perf_counter() - begun
+def run(folder: Path, *words: str) -> float:
+    """Seconds of a run, from its first claim to its last commit."""
+    command = [sys.executable, "-c", "from zenturio.cli import main; main()", "run", "input.txt"]
+    done = subprocess.run(
+        [*command, *words, "--json"], cwd=folder, check=True, capture_output=True, text=True
+    )
+    return float(json.loads(done.stdout)["seconds"])
 
 
 @contextmanager
@@ -378,7 +386,7 @@ def main() -> None:
         folder = Path(name)
         found["a large study, ms"] = million(folder, options.size, options.rounds)
         if options.runs:
-            found["a run, s"] = under_tabs(folder, options.tabs, options.runs, 5)
+            found["a run, s"] = under_tabs(folder, options.tabs, options.runs, 9)
         if options.trials:
             programs = peers(options.cache.absolute())
             found["others"] = beside(folder, programs, options.trials, options.rounds)
