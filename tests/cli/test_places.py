@@ -113,4 +113,4 @@ def test_a_run_goes_to_the_place_that_is_named(project, study):
     none = told("run", "small.py", "--on", "two", "--batch", "4", code=2).err
     assert "the place local has no setting 'batch'" in none
     wrong = told("run", "small.py", "--on", "dask", "--batch", "0", code=2).err
-    assert "auto, or a number from 1 to 1000" in wrong
+    assert "auto, or a number from 1 to 500" in wrong

@@ -15,7 +15,8 @@ class Executor(Protocol):
 
     The future fails only if the place itself does (PlaceError): what a program does is an outcome.
     Cancelling a future that waits takes it off; cancelling one that runs kills the experiment,
-    whose outcome then has the status ``cancelled``.
+    whose outcome then has the status ``cancelled``. A place may also have ``wants``: how many it
+    likes to have at a time, where that is more than a driver would give it.
     """
 
     slots: int

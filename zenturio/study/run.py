@@ -68,6 +68,7 @@ class Run:
     ) -> None:
         self._study = study
         self._slots = executor.slots
+        self._place = executor
         self._source = source
         self._fail_fast = settings.fail_fast
         self._listener = listener
@@ -168,7 +169,7 @@ class Run:
 
     def _fill(self) -> bool:
         """Give the place what it has room for, and a little more, so that it never waits."""
-        ahead = min(int(self._tally.rate * AHEAD), GROUP)
+        ahead = max(min(int(self._tally.rate * AHEAD), GROUP), getattr(self._place, "wants", 0))
         room = max(self._slots * 2, ahead) - len(self._flight)
         if room <= 0 or (len(self._flight) > self._slots and room < ahead // 4):
             return False

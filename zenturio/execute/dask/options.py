@@ -9,7 +9,7 @@ from zenturio.errors import InputError
 from zenturio.search.settings import setting
 
 AUTO = "auto"
-MOST = 1000
+MOST = 500
 """Experiments in one task, at the most."""
 
 

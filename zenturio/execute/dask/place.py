@@ -45,7 +45,7 @@ class Dask:
         options: DaskOptions = _USUAL,
     ) -> None:
         """*jobs* at once, in a local cluster; others have as many slots as their workers say."""
-        batches = Batches(options.together)
+        self._batches = batches = Batches(options.together)
         folder = folder.absolute()
         self._session = Session(folder)
         name, node = self._session.name, platform.node()
@@ -60,6 +60,11 @@ class Dask:
         self._traffic = Traffic(self._cluster, self._way, batches, outputs, options.patience)
         self._closed = False
         self._lock = Lock()
+
+    @property
+    def wants(self) -> int:
+        """How many it likes to have: batches that run, that wait for a slot, that come back."""
+        return self.slots * self._batches.size * 3 if self._batches.ahead else 0
 
     def submit(self, experiment: Experiment) -> Future[Outcome]:
         """Takes an experiment; it starts when a worker has room for it."""
