@@ -109,6 +109,23 @@ def test_long_words_go_on_in_the_next_page():
     lines = [("text", f"line {n} " + "word " * 30) for n in range(120)]
     pages = re.findall(rb"/Type /Page\b", printed([lines], "pdf"))
     assert 4 <= len(pages) <= 6
+    with pytest.raises(InputError, match="in one piece"):
+        printed([lines * 5], "png")
+
+
+def test_a_paragraph_of_many_pages_is_parted_and_nothing_of_it_is_lost():
+    words = [f"word{n}" for n in range(4_000)]
+    pages = re.findall(rb"/Type /Page\b", printed([[("text", " ".join(words))]], "pdf"))
+    assert len(pages) >= 4
+    (block,) = read(" ".join(words)).blocks
+    assert _parted(block.lines) == words
+
+
+def _parted(lines):
+    """All words of the parts, in their order."""
+    from zenturio.show.paper import _parts
+
+    return [word for part in _parts(lines) for _, text in part for word in text.split()]
 
 
 def test_another_format_is_refused_with_the_nearest(repository, project):

@@ -13,6 +13,7 @@ from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from zenturio.errors import InputError
 from zenturio.show import palette
 from zenturio.show.charts import Chart
 from zenturio.show.drawing import STYLE, paint, size_of
@@ -26,8 +27,10 @@ MARGIN = 0.45
 TEXT = WIDE - 2 * MARGIN
 GAP = 0.3
 """Inches around a picture."""
-TALLEST = 100.0
+TALLEST = 150.0
 """Inches of a picture of a whole report."""
+LONGEST = 3_000
+"""Characters of a paragraph that stay on one page."""
 
 Lines = Sequence[tuple[Style, str]]
 Block = Lines | Chart | Scene
@@ -94,13 +97,20 @@ def _pages(blocks: Sequence[Block]) -> Iterator[list[Block]]:
 def _parts(block: Block) -> list[Block]:
     if isinstance(block, Chart | Scene):
         return [block]
-    return [[each] for each in block]
+    return [
+        [(style, part)] for style, text in block for part in textwrap.wrap(text, LONGEST) or [""]
+    ]
 
 
 def _figure(blocks: Sequence[Block], high: float = 0.0) -> Figure:
     """Each block in a figure of its own inside the whole, as high as it needs to be."""
     heights = [_height(block) for block in blocks]
-    whole = high or min(sum(heights) + 2 * MARGIN, TALLEST)
+    whole = high or sum(heights) + 2 * MARGIN
+    if whole > TALLEST:
+        raise InputError(
+            f"a picture of {whole:.0f} inches is more than can be drawn in one piece",
+            cure="write a .pdf, which has pages, or an .html file",
+        )
     figure = Figure(figsize=(WIDE, whole), layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
     rest = max(whole - sum(heights) - 2 * MARGIN, 0.0) + MARGIN
     for block, height, inside in zip(
