@@ -308,3 +308,17 @@ def test_a_job_that_waits_again_waits_before_those_that_came_later(hosts, loop, 
     outcomes = [future.result(30) for future in (busy, early, late)]
     assert [each.host for each in outcomes] == ["two", "two", "two"]
     assert outcomes[1].started < outcomes[2].started
+
+
+def test_room_that_one_job_is_drawn_to_draws_no_other(hosts, loop, tmp_path):
+    place = hosts({"gain": 0.1, **RESTART}, one={"speed": 10.0}, two={"slots": 2})
+    wait = f"while test ! -e {tmp_path}/go; do sleep 0.02; done"
+    busy = place.submit(experiment(wait))
+    several = [place.submit(each) for each in (loop(25, one=0.05, two=0.3), loop(24))]
+    until(lambda: loop.trace.exists() and loop.trace.read_text().count("two 3\n") == 2)
+    (tmp_path / "go").touch()
+    for future in (busy, *several):
+        assert future.result(60).status == "ok"
+    life = [(e.kind, e.digest) for e in place.events.seen if e.kind in ("moving", "ended")]
+    drawn = next(digest for kind, digest in life if kind == "moving")
+    assert [k for k, _ in life[: life.index(("ended", drawn))]].count("moving") == 1
