@@ -277,6 +277,18 @@ def test_a_query_may_stand_in_a_file(ran):
     assert "cannot read least.sql" in told.err
 
 
+def test_a_query_may_ask_a_file_of_csv_too(ran):
+    (ran.parent / "due.csv").write_text("n,due\n2,late\n")
+    query = "SELECT DISTINCT due FROM study_small JOIN due USING (n)"
+    told = zen("sql", "--table", "due=due.csv", query, "--json", cwd=ran.parent)
+    assert told.facts["rows"] == [["late"]]
+    drawn = ("plot", "--kind", "bar", "--x", "due", "--y", "total", "-o", "-")
+    query = "SELECT due, total FROM study_small JOIN due USING (n)"
+    assert "late" in zen(*drawn, "--query", query, "--table", "due=due.csv", cwd=ran.parent).out
+    told = zen("plot", "small", "--table", "due=due.csv", cwd=ran.parent, code=2)
+    assert "--table belongs to --query" in told.err
+
+
 def test_a_wrong_expression_is_shown_with_its_place(ran):
     told = zen("results", "small", "--where", "n >= tree", cwd=ran.parent, code=2)
     assert "--where:1:6" in told.err

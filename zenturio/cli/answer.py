@@ -18,6 +18,10 @@ Study = Annotated[str, typer.Argument(help="The study: zen list shows them.")]
 Where = Annotated[
     str | None, typer.Option(metavar="EXPR", help="Only experiments for which this is true.")
 ]
+Tables = Annotated[
+    list[str] | None,
+    typer.Option("--table", metavar="NAME=FILE.csv", help="Rows of a file that SQL can name."),
+]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="The file to write.")]
 ROWS = 50
 """Rows that are shown on a terminal if no limit is given."""
@@ -90,6 +94,7 @@ def sql(
             metavar="SELECT...", help="One query, or the FILE.sql that holds it; it only reads."
         ),
     ],
+    table: Tables = None,
     seconds: Annotated[float, typer.Option(min=0.1, help="Time limit.")] = 60.0,
     format: Annotated[  # noqa: A002 - the option's name
         str, typer.Option(metavar="table|csv|...", help="table csv jsonl parquet markdown latex.")
@@ -101,14 +106,14 @@ def sql(
     """Ask the database in SQL; each study is a view, study_NAME. Nothing can be changed.
 
     Examples: zen sql "SELECT threads, avg(gflops) FROM study_matmul GROUP BY threads"; zen sql
-    speedups.sql -o speedups.csv
+    speedups.sql -o speedups.csv; zen sql --table peak=peaks.csv "SELECT * FROM peak"
     """
     from zenturio.query import Limits, export, format_of, raw
     from zenturio.study.look import opened
 
     format = format_of(out) if out is not None and format == "table" else format  # noqa: A001
     with opened(db) as repository:
-        found = raw(repository, query_of(query), Limits(seconds=seconds))
+        found = raw(repository, query_of(query, table), Limits(seconds=seconds))
     if json:
         output.facts({"columns": found.columns, "rows": found.rows})
     elif format == "table" and out is None:
@@ -117,14 +122,17 @@ def sql(
         _write(export(found, format), out)
 
 
-def query_of(text: str) -> str:
-    """The query that *text* is, or that the file holds which it names."""
+def query_of(text: str, tables: list[str] | None = None) -> str:
+    """The query that *text* is, or that the file holds which it names; with *tables* beside it."""
     from zenturio.errors import InputError
+    from zenturio.query.given import with_tables
 
+    pairs = [each.partition("=") for each in tables or []]
+    files = {name.strip(): Path(file.strip()) for name, _, file in pairs}
     if not text.lower().endswith(".sql"):
-        return text
+        return with_tables(text, files)
     try:
-        return Path(text).read_text(encoding="utf-8")
+        return with_tables(Path(text).read_text(encoding="utf-8"), files)
     except (OSError, ValueError) as error:
         raise InputError(
             f"cannot read {text}: {error}", cure="a query, or a file that holds one"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from zenturio.cli import output
-from zenturio.cli.answer import Where, expression, names_in, query_of
+from zenturio.cli.answer import Tables, Where, expression, names_in, query_of
 from zenturio.cli.language import Json
 from zenturio.cli.run import Database
 
@@ -70,6 +70,7 @@ def plot(
             metavar="SELECT...", help="Draw what zen sql answers (a FILE.sql, too), not a study."
         ),
     ] = "",
+    tables: Tables = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="FILE.html, .png, .svg, .pdf; - is the terminal."),
@@ -102,10 +103,10 @@ def plot(
     }
     condition = expression(where, "--where")
     studies = tuple(study or ())
-    _check_source(studies, query, kind in AIMED, where, objective)
+    _check_source(studies, query, tables, kind in AIMED, where, objective)
     with opened(db) as repository:
         if query:
-            table = _answer(repository, query)
+            table = _answer(repository, query_of(query, tables))
             found, rows = chart(table, cast("Kind", kind), **wishes), len(table)
         else:
             asked = Asked(
@@ -165,7 +166,12 @@ def report(
 
 
 def _check_source(
-    studies: tuple[str, ...], query: str, aimed: bool, where: str | None, objective: str
+    studies: tuple[str, ...],
+    query: str,
+    tables: list[str] | None,
+    aimed: bool,
+    where: str | None,
+    objective: str,
 ) -> None:
     """Either a study or a query, and beside a query nothing that belongs to a study."""
     from zenturio.errors import InputError
@@ -176,6 +182,8 @@ def _check_source(
     if query and (where or objective):
         name = "--where" if where else "--objective"
         raise InputError(f"{name} with --query", cure="say it in the SELECT")
+    if tables and not query:
+        raise InputError("--table belongs to --query", cure="name it in a SELECT")
     if query and aimed:
         raise InputError("this kind shows the search of a study", cure="name the study")
 
@@ -185,7 +193,7 @@ def _answer(repository: Any, query: str) -> Any:
     from zenturio.errors import InputError
     from zenturio.query import Limits, raw
 
-    found = raw(repository, query_of(query), Limits(rows=DRAWN, seconds=60.0))
+    found = raw(repository, query, Limits(rows=DRAWN, seconds=60.0))
     if found.notes:
         raise InputError(f"more than {DRAWN:,} rows to draw", cure="GROUP BY what is drawn")
     table = found.frame()
