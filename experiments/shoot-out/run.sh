@@ -16,19 +16,18 @@ else
   wait $!
 fi
 
-# The known optima, as a table for SQL; three graphs of which only bounds are known are left out.
-optima=$(sed -n '2,$s/^\(.*\)\.stg,\([0-9]*\),\([0-9]*\)\r*$/(\x27\1\x27, \2, \3)/p' data/stg/optima.csv |
-  paste -sd, -)
-views="WITH optima (graph, processors, optimum) AS (VALUES $optima) $(cat views.sql)"
-zen sql "$views $(cat claims.sql)" --format jsonl -o measured.json
+# The known optima stand beside the studies.
+optima="--table optima=data/stg/optima.csv"
+zen sql $optima -o measured.json -- "$(cat views.sql claims.sql)"
 [ "${SIZE:-whole}" = whole ] || exit 0
 
-zen sql "$views $(cat table.sql)" > table.txt
+zen sql $optima -- "$(cat views.sql table.sql)" > table.txt
 
+views=$(cat views.sql)
 shown="algorithm IN ('ga', 'anneal', 'heft', 'peft', 'dcp', 'min-min', 'sufferage', 'lazy', 'ga-2005',
   'shuffle')"
 zen plot --x within --y instances --color algorithm --facet data --log x -o profile.svg \
-  --title "Share of instances within so many % of the best (%)" \
+  --title "Share of instances within so many % of the best (%)" $optima \
   --query "$views, steps (within) AS (VALUES (0.01), (0.1), (0.3), (1), (2), (3), (5), (10), (20),
       (30), (50), (100), (200))
     SELECT within, algorithm, 100.0 * avg(gap <= within) AS instances,
@@ -36,7 +35,8 @@ zen plot --x within --y instances --color algorithm --facet data --log x -o prof
         AS data
     FROM runs, steps WHERE $shown GROUP BY data, algorithm, within
     ORDER BY data, avg(gap), within"
-zen plot --kind heatmap --x kind --y algorithm --z gap -o table.svg \
+zen plot --kind heatmap --x kind --y algorithm --z gap -o table.svg $optima \
   --title "Mean makespan above the optimum or a lower bound (%, up to 30)" \
-  --query "$views SELECT kind, algorithm, min(30, avg(gap)) AS gap FROM runs GROUP BY kind, algorithm
+  --query "$views SELECT kind, algorithm, min(30, avg(gap)) AS gap FROM runs
+    GROUP BY kind, algorithm
     ORDER BY avg(avg(gap)) OVER (PARTITION BY algorithm) DESC, algorithm, place"

@@ -1,13 +1,14 @@
--- What the questions are asked of: this stands behind the list of optima, and before each SELECT.
-, machines (machines, kind, place) AS (
+-- What the questions are asked of: this stands before each SELECT, beside the table optima.
+WITH machines (machines, kind, place) AS (
     VALUES ('identical:4', 'traces, 4 alike', 17), ('identical:16', 'traces, 16 alike', 18),
         ('traces/cluster.toml', 'traces, cluster', 19), ('traces/grid.toml', 'traces, Grid', 20)
 ),
 instances AS (  -- each algorithm on each instance, with what no plan can be shorter than
     SELECT 'STG, ' || processors || ' processors' AS kind, processors AS place,
-        'optimum' AS least_is, graph || ' on ' || processors AS instance,
-        algorithm, makespan, ctime, optimum AS least
-    FROM study_stg JOIN optima USING (graph, processors)
+        'optimum' AS least_is, s.graph || ' on ' || processors AS instance,
+        algorithm, makespan, ctime, optimum_or_best_low AS least
+    FROM study_stg s JOIN optima o USING (processors)
+    WHERE o.graph = s.graph || '.stg' AND high_if_open IS NULL  -- of three only bounds are known
     UNION ALL
     SELECT kind, place, 'bound', trace || ' on ' || machines, algorithm, makespan, ctime,
         max(bound) OVER (PARTITION BY trace, machines)
