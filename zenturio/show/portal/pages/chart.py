@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from zenturio.errors import InputError, NotFoundError, ZenError, did_you_mean
+from zenturio.errors import InputError, NotFoundError, SafetyError, ZenError, did_you_mean
 from zenturio.query.listing import Row, Wanted, listed
 from zenturio.record import Field
 from zenturio.show.charts import AGGREGATES
@@ -99,8 +99,17 @@ def figure(request: Request) -> Response:
         view = View.of(given.multi_items())
         text = _kept(portal, view, dark=dark, narrow=narrow)
     except ZenError as error:
-        return JSONResponse({"said": str(error)}, 400 if isinstance(error, InputError) else 404)
+        return JSONResponse({"said": str(error)}, status_of(error))
     return Response(text, media_type="application/json")
+
+
+def status_of(error: ZenError) -> int:
+    """Not there, refused, wrong, or not to be answered now."""
+    if isinstance(error, NotFoundError):
+        return 404
+    if isinstance(error, SafetyError):
+        return 403
+    return 400 if isinstance(error, InputError) else 503
 
 
 def picture(request: Request) -> Response:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from zenturio.errors import SafetyError, ZenError
+from zenturio.errors import ZenError
 from zenturio.show.planned import SHOWS, PlanView, offered, scene
 from zenturio.show.portal.charting import settled
-from zenturio.show.portal.pages.chart import sent
+from zenturio.show.portal.pages.chart import sent, status_of
 from zenturio.show.portal.state import Portal, portal_of
 
 if TYPE_CHECKING:
@@ -45,8 +45,7 @@ def figure(request: Request) -> Response:
         view = PlanView.of(request.query_params.multi_items())
         found = _scene(portal, view)
     except ZenError as error:
-        status = 403 if isinstance(error, SafetyError) else 400
-        return JSONResponse({"said": str(error)}, status)
+        return JSONResponse({"said": str(error)}, status_of(error))
     one = scene_json(found, dark=request.query_params.get("dark") == "1")
     return JSONResponse({"figures": [one], "sql": "", "chosen": {}})
 
@@ -70,11 +69,20 @@ def picture(request: Request) -> Response:
 
 def _scene(portal: Portal, view: PlanView) -> Scene:
     settings = portal.settings
+    changed = tuple(_changed(settings.folder / text) for text in (view.workflow, view.on))
     return portal.kept.get(
-        ("schedule", repr(view)),
+        ("schedule", repr(view), changed),
         0,
         lambda: scene(view, settings.folder, slow=settings.allow_run),
     ).value
+
+
+def _changed(path: Path) -> int:
+    """When a file changed last; 0 of what is none."""
+    try:
+        return path.stat().st_mtime_ns
+    except (OSError, ValueError):
+        return 0
 
 
 def _files(folder: Path) -> Iterator[str]:

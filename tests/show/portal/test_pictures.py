@@ -1,0 +1,78 @@
+"""Charts, schedules and reports as the portal answers, without a browser."""
+
+import json
+
+import pytest
+
+from show.portal.served import served
+from zenturio.record.open import FOLDER
+from zenturio.schedule.formats import write_workflow
+from zenturio.schedule.generators import generate
+from zenturio.show.portal.state import Settings
+
+
+def figure(portal, path, **given):
+    answer = portal.get(path, params=given)
+    return answer.status_code, answer.json()
+
+
+def test_a_chart_says_what_it_is_made_of_and_what_was_chosen(portal):
+    status, told = figure(portal, "/chart/figure", study="matmul", kind="line", color="solver")
+    assert status == 200
+    assert told["chosen"] == {"x": "n", "y": "wtime", "z": "", "color": "solver", "facet": ""}
+    (one,) = told["figures"]
+    assert one["note"].endswith("64 of 72 experiments")
+    assert told["sql"].startswith('SELECT r."n" AS "n", r."solver" AS "solver", avg(')
+    assert one["brush"]["x"] == {"of": "n", "type": "int"}
+
+
+def test_the_sql_beside_a_chart_answers_what_is_drawn(portal):
+    _, told = figure(portal, "/chart/figure", study="matmul", kind="line", x="n", y="gflops")
+    page = portal.page("/sql", query=told["sql"])
+    (trace,) = told["figures"][0]["data"]
+    for value in trace["y"]:
+        assert f"{value:.6g}" in page
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "words"),
+    [
+        ({}, 400, "nothing to draw"),
+        ({"study": "matmull"}, 404, "did you mean 'matmul'"),
+        ({"study": "matmul", "kind": "lin"}, 400, "did you mean 'line'"),
+        ({"study": "matmul", "x": "nn"}, 404, "no column 'nn'"),
+        ({"study": "matmul", "where": "n >"}, 400, "filter:1:"),
+        ({"study": "matmul", "kind": "bar", "log": "x"}, 400, "no logarithm"),
+        ({"study": "matmul", "agg": "max", "errors": "std"}, 400, "belong to a mean"),
+    ],
+)
+def test_what_cannot_be_drawn_says_why(portal, given, status, words):
+    found, told = figure(portal, "/chart/figure", **given)
+    assert found == status
+    assert words in told["said"]
+
+
+def test_a_schedule_is_planned_anew_when_its_file_changes(tmp_path):
+    (tmp_path / FOLDER).mkdir()
+    flow = tmp_path / "flow.json"
+    write_workflow(generate("wien2k", {"kpoints": "2"}).workflow, flow)
+    with served(Settings(str(tmp_path / FOLDER / "zenturio.db"), tmp_path)) as portal:
+        given = {"workflow": "flow.json", "on": "identical:2", "algorithm": "heft"}
+        _, before = figure(portal, "/schedule/figure", **given)
+        assert "9 of 9 tasks" in before["figures"][0]["note"]
+        assert "flow.json" in portal.page("/schedule")
+        write_workflow(generate("wien2k", {"kpoints": "3"}).workflow, flow)
+        _, after = figure(portal, "/schedule/figure", **given)
+        assert "11 of 11 tasks" in after["figures"][0]["note"]
+        status, told = figure(portal, "/schedule/figure", algorithm="cp-sat")
+        assert (status, "--allow-run" in told["said"]) == (404, True)
+        for outside in ("/etc/passwd", "../x.json", "recipe:file=/etc/passwd", "a\0b"):
+            status, told = figure(portal, "/schedule/figure", workflow=outside)
+            assert status == 403, outside
+            assert "root:" not in json.dumps(told)
+
+
+def test_a_report_of_a_look_that_is_not_there_says_so(portal):
+    assert portal.get("/report/of/nothing").status_code == 404
+    assert portal.get("/report/of/..%2F..%2Fetc").status_code in (400, 404)
+    assert portal.get("/report/add", params={"picture": "sql"}).status_code == 404
