@@ -3,6 +3,8 @@
 import logging
 import os
 import platform
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -201,6 +203,18 @@ def test_the_script_of_a_batch_system_asks_for_what_was_configured(tmp_path, sys
     for line in [*SCRIPTS[system], *usual]:
         assert line in text
     assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_stays_ours(tmp_path):
+    """The library takes it when it is imported."""
+    ask = (
+        "import signal; from pathlib import Path;"
+        "from zenturio.execute.dask.options import Options;"
+        "from zenturio.execute.dask.place import Dask;"
+        "Dask.script(Path.cwd(), Options(cluster='pbs'));"
+        "assert signal.getsignal(signal.SIGINT) is signal.default_int_handler"
+    )
+    subprocess.run([sys.executable, "-c", ask], check=True, cwd=tmp_path)
 
 
 def test_a_place_that_starts_no_jobs_has_no_script(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import sys
 from contextlib import suppress
 from importlib import import_module
@@ -96,6 +97,7 @@ def _home(folder: Path) -> Path:
 
 
 def _class(options: Options) -> Any:
+    before = signal.getsignal(signal.SIGINT)
     try:
         jobqueue = import_module("dask_jobqueue")
     except ImportError as error:
@@ -103,6 +105,9 @@ def _class(options: Options) -> Any:
             f"jobs of {options.cluster} need what is not installed: {error.name}",
             cure="pip install 'zenturio[dask]'",
         ) from error
+    finally:
+        if signal.getsignal(signal.SIGINT) is not before:  # it takes Ctrl-C when it is imported
+            signal.signal(signal.SIGINT, before)
     return getattr(jobqueue, _CLASSES[options.cluster or "slurm"])
 
 
