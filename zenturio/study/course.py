@@ -7,7 +7,7 @@ thousand values are a graph of a thousand nodes, whose priorities are those of p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any, NamedTuple
@@ -21,6 +21,8 @@ from zenturio.study.choose import Chosen, choose
 from zenturio.study.stages import Link, Stage
 
 Key = tuple[Any, ...]
+Numbered = tuple[int, Point]
+"""A point, with its number in the space."""
 
 
 class Node(NamedTuple):
@@ -41,7 +43,7 @@ class Done(NamedTuple):
 
 @dataclass
 class _State:
-    points: list[Point] = field(default_factory=list)
+    points: list[Numbered] = field(default_factory=list)
     left: int = 0
     """Experiments that have not succeeded yet."""
     waits: int = 0
@@ -76,10 +78,10 @@ class Course:
     def points(self, stage: int) -> Chosen:
         """Those of a stage that are to be run."""
         mine = (s.points for node, s in self._states.items() if node.stage == stage)
-        picked = tuple(point for points in mine for point in points)
+        picked = tuple(point for points in mine for _, point in points)
         return Chosen(self.stages[stage].application.space, len(picked), picked=picked)
 
-    def fresh(self, stage: int) -> list[tuple[Node, list[Point]]]:
+    def fresh(self, stage: int) -> list[tuple[Node, list[Numbered]]]:
         """What became ready since this was asked last; none waits for anything any more."""
         with self._lock:
             nodes, self._fresh[stage] = self._fresh[stage], []
@@ -165,17 +167,17 @@ class Course:
         names = [n for link in later if link.stage == stage.number for n in link.on]
         return tuple(dict.fromkeys([*names, *(n for link in stage.links for n in link.on)]))
 
-    def _enter(self, stage: Stage, points: Iterable[Point]) -> None:
+    def _enter(self, stage: Stage, points: Chosen) -> None:
         """The nodes of a stage that later ones need; the later ones are there already."""
         wanted = self._wanted(stage.number)
         repeats = stage.application.repeat.count
-        for point in points:
+        for number, point in points.numbered():
             if wanted is not None and not any(
                 tuple(point[name] for name in on) in keys for on, keys in wanted
             ):
                 continue
             state = self._states.setdefault(self.node(stage.number, point), _State())
-            state.points.append(point)
+            state.points.append((number, point))
             state.left += repeats
 
     def _wanted(self, stage: int) -> list[tuple[tuple[str, ...], set[Key]]] | None:

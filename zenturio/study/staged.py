@@ -14,8 +14,7 @@ from zenturio.experiment import Artifact, Experiment, Filed, Generator, Outcome
 from zenturio.experiment.identity import content_digest, framed_digest
 from zenturio.expression.values import text_of
 from zenturio.record import Repository
-from zenturio.space import Point
-from zenturio.study.course import Course, Done, Node
+from zenturio.study.course import Course, Done, Node, Numbered
 
 LARGE = 2**20
 """Files beyond so many bytes are named by where they are kept, not carried along."""
@@ -27,7 +26,8 @@ class Inputs:
     """What an experiment gets of those that it waited for."""
 
     files: tuple[Filed, ...] = ()
-    digests: tuple[str, ...] = ()
+    digest: str = ""
+    """Of which experiments they are; empty where nothing was waited for."""
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Staged:
     _ready: list[tuple[int, int, int, Node]] = field(default_factory=list)
     """A heap by rank, then by number; a node whose rank fell meanwhile is in it once more."""
     _pushed: int = 0
-    _points: dict[Node, list[Point]] = field(default_factory=dict)
+    _points: dict[Node, list[Numbered]] = field(default_factory=dict)
     """Of each ready node those that were not handed out, the last one first."""
     _inputs: dict[Node, Inputs] = field(default_factory=dict)
     _made: list[Experiment] = field(default_factory=list)
@@ -79,10 +79,10 @@ class Staged:
             if (rank, number) != self._place(node):  # of before
                 self._push(node)
                 continue
-            point = points.pop()
+            _, point = points.pop()
             if points:
                 self._push(node)
-            experiments = self.generator.experiments(point)
+            experiments = self.generator.experiments(point, number)
             self._made = [self._with_inputs(each, node) for each in reversed(experiments)]
             if not points:
                 del self._points[node]
@@ -96,8 +96,7 @@ class Staged:
 
     def _place(self, node: Node) -> tuple[int, int]:
         """Where the next point of a node stands in the order: its rank, and its number."""
-        space = self.course.stages[self.stage].application.space
-        number = space.index(self._points[node][-1]) if space.finite else 0
+        number, _ = self._points[node][-1]
         return self.course.rank(node), number
 
     def _with_inputs(self, experiment: Experiment, node: Node) -> Experiment:
@@ -105,9 +104,9 @@ class Staged:
         if node not in self._inputs:
             self._inputs[node] = self._gathered(node)
         inputs = self._inputs[node]
-        if not inputs.digests:
+        if not inputs.digest:
             return experiment
-        parts = [text.encode() for text in ("after", experiment.digest, *inputs.digests)]
+        parts = [text.encode() for text in ("after", experiment.digest, inputs.digest)]
         files = (*experiment.files, *inputs.files)
         return replace(experiment, digest=framed_digest(parts), files=files)
 
@@ -122,7 +121,8 @@ class Staged:
                 artifacts = self.repository.artifacts(done.digest)
                 files += [_filed(each, folder) for each in artifacts]
             files.append(_table(name, found, single=single))
-        return Inputs(tuple(files), tuple(digests))
+        whole = framed_digest(text.encode() for text in digests) if digests else ""
+        return Inputs(tuple(files), whole)
 
 
 def _filed(artifact: Artifact, folder: str) -> Filed:
