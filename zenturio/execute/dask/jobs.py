@@ -105,6 +105,8 @@ def _class(options: Options) -> Any:
             f"jobs of {options.cluster} need what is not installed: {error.name}",
             cure="pip install 'zenturio[dask]'",
         ) from error
+    except ValueError as error:
+        raise PluginError(f"dask-jobqueue is for the main thread of a program: {error}") from error
     finally:
         if signal.getsignal(signal.SIGINT) is not before:  # it takes Ctrl-C when it is imported
             signal.signal(signal.SIGINT, before)
