@@ -128,6 +128,16 @@ exec $REAL "$@" """
     assert any("does not answer" in words for words in place.remarks)
 
 
+def test_of_two_jobs_of_one_name_one_does_nothing(opened, instead, slurm, tmp_path):
+    instead("sbatch", '$REAL "$@"; exec $REAL "$@"')
+    log = tmp_path / "log"
+    place = opened()
+    several = [place.submit(counted(log, "sleep 0.5; echo GFLOPS=1")) for _ in range(2)]
+    assert [f.result(PATIENCE).status for f in several] == ["ok"] * 2
+    until(lambda: not jobs(slurm))
+    assert log.read_text() == "run\n" * 2
+
+
 def test_arrays_are_as_long_as_the_cluster_takes(opened, slurm):
     """MaxArraySize is 21, and 1000 are tried."""
     place = opened(45, extra="--hold")

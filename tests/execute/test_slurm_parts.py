@@ -155,6 +155,9 @@ def test_a_queue_that_cannot_be_looked_at_is_asked_again_whatever_it_says(says):
 def test_the_number_of_a_job_is_what_stands_before_the_cluster(says):
     says("sbatch", "123;north\n")
     assert Queue().submit(Path("script")) == "123"
+    says("sbatch", "\n")
+    with pytest.raises(UnansweredError, match="told no number"):
+        Queue().submit(Path("script"))
 
 
 def test_an_enclosing_job_lends_nothing_to_those_that_it_submits(says, tmp_path, monkeypatch):

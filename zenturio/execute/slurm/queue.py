@@ -106,7 +106,10 @@ class Queue:
         less, and UnansweredError where it may have taken it.
         """
         said = self._said("sbatch", "--parsable", str(script), refusal=_refusal)
-        return said.strip().partition(";")[0]
+        words = said.split()
+        if not words:
+            raise UnansweredError("sbatch: it told no number")
+        return words[-1].partition(";")[0]
 
     def look(self, names: Iterable[str] | None = None) -> dict[Task, list[Job]]:
         """The tasks of the arrays of these *names*, or of all, ended ones while they are known.
