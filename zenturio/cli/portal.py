@@ -46,6 +46,7 @@ def portal(
         from zenturio.show.portal.serve import Service
     except ModuleNotFoundError as error:
         raise missing(error) from error
+    from zenturio.show.portal import thrift
     from zenturio.show.portal.state import Settings
 
     settings = Settings(db, project_folder(), allow_run)
@@ -56,6 +57,7 @@ def portal(
     if browser and sys.stdout.isatty():
         with suppress(webbrowser.Error):
             webbrowser.open(link)
+    thrift.spare_arrow()
     service.run()
 
 

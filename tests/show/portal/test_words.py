@@ -1,6 +1,8 @@
 """What pages say: numbers, times, addresses, commands; and what they keep for later."""
 
 import shlex
+import subprocess
+import sys
 import threading
 from urllib.parse import parse_qsl, urlsplit
 
@@ -127,3 +129,13 @@ def test_memory_that_is_free_goes_back_and_nothing_else():
     held = [bytes(1000) for _ in range(100)]
     thrift.give_back()
     assert all(each == bytes(1000) for each in held)
+
+
+def test_pandas_does_without_pyarrow_and_whoever_else_wants_it_gets_it():
+    text = (
+        "import sys; from zenturio.show.portal import thrift; thrift.spare_arrow();"
+        "import pandas; assert 'pyarrow' not in sys.modules; assert list(pandas.Series(['a'])) == ['a'];"
+        "import pyarrow; print(pyarrow.array([1]).to_pylist())"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+    assert done.stdout == "[1]\n", done.stderr
