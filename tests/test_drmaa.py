@@ -9,7 +9,7 @@ import pytest
 
 from zenturio import drmaa
 from zenturio.errors import ZenError
-from zenturio.testing.executor import running, until
+from zenturio.testing.executor import long, running, until
 
 HOSTS = """
 [hosts.here]
@@ -113,14 +113,14 @@ def test_streams_may_be_joined_and_the_folder_named(session, tmp_path):
 
 
 def test_who_waits_for_any_gets_the_first(session):
-    slow = session.runJob(job(session, "sleep", "95.1"))
+    slow = session.runJob(job(session, "sleep", long("89.1")))
     quick = session.runJob(job(session, "true"))
     assert session.wait(drmaa.JOB_IDS_SESSION_ANY, 30).jobId == quick
     with pytest.raises(drmaa.ExitTimeoutException):
         session.wait(slow, 0.1)
     session.control(slow, drmaa.JobControlAction.TERMINATE)
     assert session.wait(slow, 30).wasAborted
-    assert not running("95.1")
+    assert not running(long("89.1"))
 
 
 def test_states_follow_a_job(session, tmp_path):
@@ -154,10 +154,10 @@ def test_a_signal_is_named(session):
 
 
 def test_time_is_limited(session):
-    name = session.runJob(job(session, "sleep", "95.2", hardWallclockTimeLimit="0:00:01"))
+    name = session.runJob(job(session, "sleep", long("89.2"), hardWallclockTimeLimit="0:00:01"))
     info = session.wait(name, 30)
     assert (info.hasSignal, info.terminatedSignal) == (True, "SIGTERM")
-    assert not running("95.2")
+    assert not running(long("89.2"))
 
 
 def test_hosts_can_suspend(on_hosts, tmp_path):

@@ -79,6 +79,11 @@ def running(word: str) -> list[int]:
     return found
 
 
+def long(seconds: str) -> str:
+    """*seconds* as nobody else writes them, so that a process tells whose it is."""
+    return f"{seconds}{os.getpid():08}"
+
+
 def gflops(**changes: object) -> Recipe:
     """A recipe with one metric, which a program prints as ``GFLOPS=3.2``."""
     metric = Metric("gflops", "stdout", r"GFLOPS=(\S+)")
@@ -211,22 +216,23 @@ class CommandContract(ExecutorContract):
         assert b"surely-not-there" in found.stderr.head
 
     def test_what_takes_too_long_is_killed(self, place: Executor) -> None:
-        found = outcome(place, experiment(Step("echo begun; sleep 97.3", timeout=0.2)))
+        found = outcome(place, experiment(Step(f"echo begun; sleep {long('97.3')}", timeout=0.2)))
         assert (found.status, found.cause) == ("timeout", "timeout after 0.2 s")
         assert found.stdout.head == b"begun\n"
-        assert not running("97.3")
+        assert not running(long("97.3"))
 
     def test_what_ignores_sigterm_is_killed_too(self, place: Executor) -> None:
-        stubborn = "trap '' TERM; echo begun; while :; do sleep 97.4; done"
+        stubborn = f"trap '' TERM; echo begun; while :; do sleep {long('97.4')}; done"
         found = outcome(place, experiment(Step(stubborn, timeout=0.2)))
         assert found.status == "timeout"
-        assert not running("97.4")
+        assert not running(long("97.4"))
 
     def test_daemons_do_not_outlive_their_experiment(self, place: Executor) -> None:
-        daemon = "setsid sh -c 'trap \"\" TERM HUP; sleep 97.5 & sleep 97.5' >/dev/null 2>&1 &"
+        sleeps = f"sleep {long('97.5')} & sleep {long('97.5')}"
+        daemon = f"setsid sh -c 'trap \"\" TERM HUP; {sleeps}' >/dev/null 2>&1 &"
         found = outcome(place, experiment(f"{daemon} sleep 0.1; echo GFLOPS=1", recipe=gflops()))
         assert found.status == "ok"
-        assert not running("97.5")
+        assert not running(long("97.5"))
 
     def test_a_command_may_leave_a_server_for_the_next(self, place: Executor) -> None:
         server = "(while ! test -e asked; do sleep 0.01; done; echo yes > answer) & echo up"
@@ -234,14 +240,14 @@ class CommandContract(ExecutorContract):
         assert outcome(place, experiment(server, client)).stdout.head == b"up\nyes\n"
 
     def test_cancelling_kills_what_runs(self, place: Executor) -> None:
-        future = place.submit(experiment("echo begun; sleep 97.6"))
-        until(lambda: running("97.6"))
+        future = place.submit(experiment(f"echo begun; sleep {long('97.6')}"))
+        until(lambda: running(long("97.6")))
         assert future.cancel()
         assert future.result(PATIENCE).status == "cancelled"
-        assert not running("97.6")
+        assert not running(long("97.6"))
 
     def test_cancelling_takes_off_what_waits(self, place: Executor) -> None:
-        busy = [place.submit(experiment("sleep 97.7")) for _ in range(place.slots)]
+        busy = [place.submit(experiment(f"sleep {long('97.7')}")) for _ in range(place.slots)]
         until(lambda: all(future.running() for future in busy))
         waits = place.submit(experiment("echo never"))
         assert waits.cancel()
@@ -251,10 +257,13 @@ class CommandContract(ExecutorContract):
         assert {future.result(PATIENCE).status for future in busy} == {"cancelled"}
 
     def test_closing_leaves_no_process(self, place: Executor) -> None:
-        several = [place.submit(experiment("sleep 97.8 & sleep 97.8")) for _ in range(4)]
-        until(lambda: running("97.8"))
+        several = [
+            place.submit(experiment(f"sleep {long('97.8')} & sleep {long('97.8')}"))
+            for _ in range(4)
+        ]
+        until(lambda: running(long("97.8")))
         place.close()
-        assert not running("97.8")
+        assert not running(long("97.8"))
         assert all(f.cancelled() or f.result(0).status == "cancelled" for f in several)
 
     def test_no_more_run_at_once_than_there_are_slots(self, place: Executor) -> None:

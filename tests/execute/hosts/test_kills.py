@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from zenturio.testing.executor import running
+from zenturio.testing.executor import long, running
 
 PROGRAM = """
 #ZEN$ ASSIGN n = { 1:12 }
-#ZEN$ RUN "python3 work.py 94.1"
+#ZEN$ RUN "python3 work.py MARK"
 #ZEN$ METRIC square FROM stdout REGEX "square=(\\d+)"
 import time
 open("FOLDER/begun", "a").write("%d\\n" % n)
@@ -23,6 +23,7 @@ time.sleep(0.15 + n % 3 * 0.1)
 print(f"square={n * n}")
 """
 ZEN = Path(sys.executable).parent / "zen"
+MARK = long("87.1")
 COMMAND = [ZEN, "run", "work.py", "--on", "hosts.toml"]
 
 
@@ -36,7 +37,7 @@ def zen(folder, *words):
 
 def described(testbed, folder, **options):
     """The program and three hosts in *folder*."""
-    (folder / "work.py").write_text(PROGRAM.replace("FOLDER", str(folder)))
+    (folder / "work.py").write_text(PROGRAM.replace("FOLDER", str(folder)).replace("MARK", MARK))
     names = {"one": {"slots": 2}, "two": {"slots": 1}, "three": {"slots": 1}}
     declared = {name: {"speed": 1.0, **each} for name, each in names.items()}
     testbed.write(folder / "hosts.toml", {"connect": 5, **options}, **declared)
@@ -51,7 +52,7 @@ def square_of_all(folder):
     at = rows["columns"].index("square")
     assert sorted(row[at] for row in rows["rows"]) == [n * n for n in range(1, 13)]
     assert zen(folder, "db", "check")
-    assert not running("94.1")
+    assert not running(MARK)
 
 
 @pytest.mark.parametrize(
