@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from show.portal.browsing import Person
+from show.portal.browsing import SHOTS, Person
 from show.portal.served import served
 from zenturio.record.open import FOLDER
 from zenturio.show.portal.state import Settings
@@ -185,3 +185,23 @@ def test_pages_are_reached_by_keys(visitors):
         page.keyboard.press(key)
         page.wait_for_url(lambda url, end=target: url.partition("?")[0].endswith(end))
         person.settle()
+
+
+@pytest.mark.slow
+def test_a_report_as_one_file_paints_with_nothing_but_itself(browser, studio, tmp_path):
+    path = tmp_path / "solvers.html"
+    path.write_bytes(studio.get("/report/of/Solvers/file.html").content)
+    page = browser.new_page()
+    wrong, asked = [], []
+    page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(path.as_uri())
+    page.wait_for_selector(".plotly-graph-div .main-svg")
+    assert page.locator(".plotly-graph-div").count() == 2
+    page.hover(".plotly-graph-div")
+    assert page.locator("[data-title*=loud]").count() == 0, "nothing is sent to anybody"
+    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+    assert not wrong
+    page.screenshot(path=SHOTS / "report-file.png", full_page=True)
+    page.close()

@@ -73,7 +73,7 @@ class Offer:
 def chart(request: Request) -> Response:
     """The page; its figures come behind, for they may take a moment."""
     portal, view = portal_of(request), View.of(request.query_params.multi_items())
-    names = [study.name for study in portal.repository.studies()]
+    names = _names(portal)
     if not view.studies and names:
         view = replace(view, studies=(_newest(portal) or names[-1],))
     for name in view.studies:
@@ -232,6 +232,14 @@ def _one(
         **figure_json(found, dark=dark, narrow=narrow),
         "brush": brush(picture, types),
     }
+
+
+def _names(portal: Portal) -> list[str]:
+    """All studies; none before anything was run."""
+    try:
+        return [study.name for study in portal.repository.studies()]
+    except NotFoundError:
+        return []
 
 
 def _newest(portal: Portal) -> str:
