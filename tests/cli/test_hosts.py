@@ -64,6 +64,17 @@ def test_hosts_are_listed_with_what_they_are(project):
     assert first["memory"] > 0
 
 
+def test_speeds_are_measured_once_and_anew_if_that_is_wanted(project):
+    text = (project / "hosts.toml").read_text().replace("speed = 2\n", "")
+    (project / "hosts.toml").write_text(text)
+    first = facts("hosts")[0]["speed"]
+    assert first > 0
+    known = project / ".zenturio" / "places" / "hosts" / "facts.json"
+    known.write_text(known.read_text().replace(str(first), "0.125"))
+    assert facts("hosts")[0]["speed"] == 0.125
+    assert facts("hosts", "--calibrate")[0]["speed"] > 0.125
+
+
 def test_a_host_that_cannot_be_reached_says_why(project):
     with (project / "hosts.toml").open("a") as file:
         file.write('[hosts.nowhere]\naddress = "127.0.0.1"\nport = 9\n')

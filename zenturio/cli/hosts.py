@@ -30,11 +30,13 @@ def hosts(
     digest: Annotated[
         list[str] | None, typer.Option(help="Only jobs whose digests begin so.")
     ] = None,
+    calibrate: Annotated[bool, typer.Option(help="Measure speeds anew.")] = False,
     json: Json = False,
 ) -> None:
     """Show the hosts of a file: what they are, how they do, and which cannot be reached.
 
-    Speed is in millions of steps a second of a short computation, made at the first contact.
+    Speed is in millions of steps a second of a short computation, made at the first contact: when
+    a host had other things to do then, --calibrate makes it again.
 
     Examples: zen hosts; zen hosts lab.toml --json; zen hosts --events --digest 3f2a; zen hosts
     --gantt jobs.svg
@@ -48,7 +50,7 @@ def hosts(
     from zenturio.execute.hosts.survey import survey
 
     with output.waiting("asking hosts"):
-        found = survey(file, folder)
+        found = survey(file, folder, anew=calibrate)
     if json:
         output.facts([_facts(each) for each in found])
     else:

@@ -26,11 +26,14 @@ class Seen:
     facts: Mapping[str, Value]
 
 
-def survey(file: Path, folder: Path) -> list[Seen]:
-    """All hosts of *file*, asked now; *folder* is the project's, where what they are is kept."""
+def survey(file: Path, folder: Path, *, anew: bool = False) -> list[Seen]:
+    """All hosts of *file*, asked now; *folder* is the project's, where what they are is kept.
+
+    With *anew* their speeds are measured once more.
+    """
     configuration = read_configuration(file)
     journal = Journal(folder)
-    known = read_facts(journal.folder)
+    known = {} if anew else read_facts(journal.folder)
     hosts = [
         Host(
             machine,
