@@ -101,6 +101,7 @@ def test_a_report_is_one_page_that_needs_no_network(repository, project):
     assert len(page) < 8_000_000, "plotly.js is in it once"
     assert "<title>Solvers</title>" in page
     assert "gone cannot be drawn" in page
+    assert "<em>speed</em>" in page
     assert "no study is named 'nothing'" in page
     assert not re.search(r"<(?:img|script|link)[^>]*(?:src|href)=", page)
 

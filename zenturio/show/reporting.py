@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -113,8 +114,8 @@ def exported(
             paper.append(failed.lines)
             page.append(failed.html)
         else:
-            paper += found
-            page += found
+            paper += [*found, [("text", block.said)]] if block.said else found
+            page += [*found, f"<p><em>{escape(block.said)}</em></p>"] if block.said else found
     if kind == "html":
         from zenturio.show.report_page import report_page  # noqa: PLC0415 - plotly loads slowly
 
