@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cli.conftest import zen
 from study.oracle import alive
 from study.places import Held
 from zenturio.annotate import scan
@@ -447,6 +448,14 @@ def test_what_is_wrong_is_told_with_its_place(three, after, message, cure):
     assert cure in complaint.cure
     assert Path(complaint.place.file).name in ("solve.sh", "plot.sh")
     assert "AFTER" in complaint.place.text
+
+
+def test_a_check_looks_for_the_stages_as_well(three):
+    solve = three / "solve.sh"
+    solve.write_text(SOLVE.replace('AFTER "mesh"', 'AFTER "mash"'))
+    assert "did you mean 'mesh'" in zen("check", "solve.sh", cwd=three, code=2).out
+    solve.write_text(SOLVE)
+    assert "8 points" in zen("check", "solve.sh", cwd=three).out
 
 
 def test_values_that_no_earlier_experiment_has_are_told(three):

@@ -55,8 +55,12 @@ def check(paths: Paths, param: Overrides = None, json: Json = False) -> None:
     try:
         application = scan(paths, overrides=param or [])
         complaints = tuple(dict.fromkeys((*application.warnings, *lint(application))))
+        if application.after:
+            from zenturio.study.stages import stages_of
+
+            stages_of(application)
     except InputError as error:
-        complaints = error.complaints
+        application, complaints = None, error.complaints
     if json:
         output.facts({"ok": application is not None, "complaints": [_said(c) for c in complaints]})
     else:
