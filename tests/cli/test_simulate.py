@@ -58,6 +58,37 @@ def test_a_plan_whose_order_cannot_be_kept_is_refused(folder):
     assert "solve -> prep" in told.err
 
 
+@pytest.fixture
+def dead(folder):
+    """A folder with a machine that fails for good."""
+    (folder / "dead.toml").write_text('[[machine]]\nname = "p1"\nload = [[1, 0]]\n')
+    return folder
+
+
+def test_a_run_that_does_not_end_has_no_makespan(dead):
+    told = zen(
+        "simulate", "flow.json", "--on", "dead.toml", "--plan", "plan.json", "--runs", "2",
+        "--json", cwd=dead,
+    )  # fmt: skip
+    assert (told.facts["ended"], told.facts["makespans"]) == (0, [None, None])
+
+
+def test_a_workflow_of_a_stream_that_does_not_end_is_no_warning(dead):
+    told = zen(
+        "simulate", "flow.json@0", "--on", "dead.toml", "--algorithm", "srpt", "--json", cwd=dead
+    )
+    assert told.facts["left"] == ["flow"]
+    assert told.err == ""
+
+
+def test_names_of_tasks_cannot_write_on_the_terminal(dead):
+    tasks = [{"name": "\x1b[31mred\nline", "work": 4}]
+    (dead / "ill.json").write_text(json.dumps({"tasks": tasks}))
+    told = zen("simulate", "ill.json", "--on", "dead.toml", "--algorithm", "heft", cwd=dead)
+    assert "\x1b" not in told.out
+    assert r"\x1b[31mred\nline" in told.out
+
+
 def test_of_several_runs_none_is_written(folder):
     told = zen(
         "simulate", "flow.json", "--on", "grid.toml", "--plan", "plan.json", "--runs", "3",

@@ -42,7 +42,7 @@ def _plain(value: Any) -> Any:
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], *, right: str = "") -> None:
     """Print aligned columns; those whose letter in *right* is ``r`` stand to the right."""
-    cells = [[_cell(value) for value in row] for row in rows]
+    cells = [[one_line(value) for value in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
     strong, end = ("\x1b[1m", "\x1b[0m") if sys.stdout.isatty() else ("", "")
     for number, row in enumerate([list(heads), *cells]):
@@ -54,7 +54,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], *, right: str = "
         typer.echo(f"{strong}{line}{end}" if number == 0 else line)
 
 
-def _cell(value: Any) -> str:
+def one_line(value: Any) -> str:
     """Text of one line: a value with a line break or a control sign in it must not break it."""
     text = "" if value is None else str(value)
     if text.isprintable():

@@ -1,5 +1,6 @@
 """The verb that plays a workflow on machines that change."""
 
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -180,7 +181,7 @@ def _tell_many(
         "ended": len(ended),
         "mean": float(ended.mean()) if len(ended) else None,
         **dict(zip(names, quartiles, strict=False)),
-        "makespans": found.tolist(),
+        "makespans": [each if each < inf else None for each in found.tolist()],
     }
     if json:
         output.facts(facts)
@@ -217,7 +218,7 @@ def _tell(trace: "Trace", planned: float | None) -> None:
         task = f" {names[event.task]}" if event.task >= 0 else ""
         where = f" {machines[event.machine].name}" if event.machine >= 0 else ""
         share = f" {event.share:.0%}" if event.kind == "load" else ""
-        typer.echo(f"{event.time:12.6g}  {event.kind}{task}{where}{share}")
+        typer.echo(output.one_line(f"{event.time:12.6g}  {event.kind}{task}{where}{share}"))
     if len(happened) > SHOWN:
         typer.echo(f"{SHOWN} of {len(happened):,} events; --json tells all")
     if trace.left:
@@ -246,4 +247,5 @@ def _left(trace: "Trace") -> str:
     some = ", ".join(names[task] for task in trace.left[:5]) + (
         ", ..." if len(trace.left) > 5 else ""
     )
-    return f"{len(names) - len(trace.left):,} of {len(names):,} tasks ended; not {some}"
+    ended = len(names) - len(trace.left)
+    return output.one_line(f"{ended:,} of {len(names):,} tasks ended; not {some}")

@@ -87,7 +87,8 @@ class Streamed:
         """How many tasks waited for nothing but a processor and their data, from each time on."""
         flow = self.plan.problem.workflow
         since = self.stream.arrivals[self.stream.owner]
-        np.maximum.at(since, flow.targets, self.plan.end[flow.sources])
+        with np.errstate(invalid="ignore"):  # NaN, where a task waits for one that did not end
+            np.maximum.at(since, flow.targets, self.plan.end[flow.sources])
         return _steps(since, self.plan.start)
 
     def rows(self) -> Iterator[dict[str, Any]]:
