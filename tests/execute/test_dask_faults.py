@@ -115,12 +115,22 @@ def test_a_worker_that_is_silent_for_a_while_loses_nothing(cluster, tmp_path):
 
 
 @pytest.mark.slow
+def test_workers_that_come_later_are_used(cluster, tmp_path):
+    cluster.worker(1)
+    with opened(cluster, tmp_path) as place:
+        futures = [place.submit(experiment("sleep 95.7")) for _ in range(3)]
+        until(lambda: len(running("95.7")) == 1)
+        cluster.worker(2)
+        until(lambda: len(running("95.7")) == 3)
+        assert all(future.cancel() for future in futures)
+
+
+@pytest.mark.slow
 def test_an_experiment_of_two_cpus_goes_where_there_are_two(cluster, tmp_path):
     cluster.worker(1)
     cluster.worker(2)
     with opened(cluster, tmp_path) as place:
-        until(lambda: len(place._cluster.threads()) == 2)
-        place.slots = place._cluster.slots = 3
+        until(lambda: place.slots == 3)
         wide = place.submit(experiment(Step("sleep 0.4", cpus=2)))
         narrow = [place.submit(experiment("sleep 1")) for _ in range(2)]
         span, *others = [future.result(PATIENCE) for future in (wide, *narrow)]

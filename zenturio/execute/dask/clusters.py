@@ -39,7 +39,7 @@ class Cluster:
         self._workers = workers
         self._queued = queued
         self.slots = slots
-        """How many experiments at once: those of workers that are still to come too."""
+        """How many experiments at once: now, or when all jobs have begun."""
         self.where = where
         """The scheduler, in words."""
 
@@ -56,9 +56,15 @@ class Cluster:
         """How many experiments each worker takes, by its address."""
         return dict(self.client.nthreads())
 
-    def has_workers(self) -> bool:
-        """Whether somebody is there to run something, or will be."""
-        return self._queued or bool(self.client.nthreads())
+    def look(self) -> bool:
+        """Counts who is there now; whether there is somebody to run something, or will be."""
+        if self._queued:
+            return True
+        with suppress(OSError):
+            threads = self.threads()
+            self.slots = sum(threads.values()) or self.slots
+            return bool(threads)
+        return False
 
     def send(self, data: bytes | None, parcel: Parcel, way: Way, key: str) -> Any:
         """A task of Dask: to run what is packed, or to follow what runs already."""

@@ -55,16 +55,20 @@ class Dask:
         except BaseException:
             self._session.close()
             raise
-        self.slots = self._cluster.slots
         outputs = folder / "outputs"
         self._traffic = Traffic(self._cluster, self._way, batches, outputs, options.patience)
         self._closed = False
         self._lock = Lock()
 
     @property
+    def slots(self) -> int:
+        """How many at once: workers come and go."""
+        return self._cluster.slots
+
+    @property
     def wants(self) -> int:
         """How many it likes to have: batches that run, that wait for a slot, that come back."""
-        return self.slots * self._batches.size * 3 if self._batches.ahead else 0
+        return self.slots * (self._batches.size * 3 if self._batches.ahead else 2)
 
     def submit(self, experiment: Experiment) -> Future[Outcome]:
         """Takes an experiment; it starts when a worker has room for it."""

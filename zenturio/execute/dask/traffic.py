@@ -58,6 +58,7 @@ class Traffic:
         self._seen = monotonic()
         """When the scheduler was there, and had workers if they were needed."""
         self._ordered = 0.0
+        self._saying: Thread | None = None
         self._looked = 0.0
         self._fault: PlaceError | None = None
         self._end = float("inf")
@@ -133,7 +134,7 @@ class Traffic:
             parcel = self._next() if connected else None
             orders = self._due() if connected else ()
         if orders:
-            self._cluster.stop(self._way.session, orders)
+            self._say(orders)
         if parcel is not None:
             self._send(parcel)
         if monotonic() - self._looked > _TICK:
@@ -171,6 +172,14 @@ class Traffic:
         while self._waiting and len(several) < most and first.goes_with(self._waiting[0]):
             several.append(self._waiting.popleft())
         return Parcel(several)
+
+    def _say(self, orders: tuple[int, ...]) -> None:
+        """Has them stopped; a worker that does not listen holds up nobody here."""
+        if self._saying is not None and self._saying.is_alive():
+            return  # it is said again soon
+        words = (self._way.session, orders)
+        self._saying = Thread(target=self._cluster.stop, args=words, daemon=True)
+        self._saying.start()
 
     def _due(self) -> tuple[int, ...]:
         """Who is to be stopped: it is said again while they do not come back.
@@ -292,7 +301,7 @@ class Traffic:
         self._looked = monotonic()
         with self._turn:
             idle = not self._out and not self._waiting
-        if connected and (idle or self._cluster.has_workers()):
+        if connected and (self._cluster.look() or idle):
             self._seen = monotonic()
         elif monotonic() - self._seen > self._patience or self._cluster.is_gone:
             lost = "has no worker any more" if connected else "is lost"
