@@ -81,7 +81,8 @@ def jobs(events: Sequence[Event], names: Mapping[str, str] = {}, title: str = ""
     moves = sum(event.kind == "left" for event in events)
     return Scene(
         title or "Jobs on hosts",
-        f"{len(rows)} jobs, {moves} move{'' if moves == 1 else 's'}, {last - first:.3g} s; pale: staging and leaving",
+        f"{len(rows)} jobs, {moves} move{'' if moves == 1 else 's'}, {last - first:.3g} s; "
+        "pale: staging and leaving",
         Axis("time", "s", ends=(0.0, last - first)),
         tuple(names.get(digest, digest[:8]) for digest in rows),
         "job",
