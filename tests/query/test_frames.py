@@ -23,6 +23,8 @@ def test_a_frame_has_right_types_and_knows_its_units(repository):
     ]  # fmt: skip
     assert len(table) == 35
     assert table["gflops"].isna().sum() == 1
+    asked = table.attrs.pop("sql")
+    assert asked.startswith('SELECT r."')
     assert table.attrs == {
         "study": "matmul",
         "units": {"wtime": "s", "gflops": "GFLOP/s"},
