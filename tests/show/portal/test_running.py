@@ -31,9 +31,11 @@ def allowed(tmp_path, monkeypatch):
     settings = Settings(str(tmp_path / FOLDER / "zenturio.db"), tmp_path, allow_run=True)
     with served(settings) as found:
         yield found
-        for run in found.service.portal.runs.all():
+        runs = found.service.portal.runs
+        for run in runs.all():
             if run.alive:
                 os.kill(run.pid, signal.SIGKILL)
+        _until(lambda: not any(run.alive for run in runs.all()) and not runs._children)
 
 
 def _post(portal, path, /, **form):
@@ -156,3 +158,18 @@ def test_a_number_that_another_process_has_got_is_left_alone(allowed):
     assert _post(allowed, "/run/stop", run="1-abcdef").status_code == 409
     assert _post(allowed, "/run/kill", run="1-abcdef").status_code == 404
     assert _post(allowed, "/run/stop", run="2-abcdef").status_code == 404
+
+
+def test_what_an_experiment_says_is_read_while_it_runs(allowed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "slow.sh").write_text(SLOW.replace("sleep 0.3", "echo so far; sleep 50"))
+    _post(allowed, "/run/start", path="slow.sh", jobs="1", study="slow")
+    _until(lambda: (tmp_path / "counted").exists())
+    _until(lambda: _counts(tmp_path).get("running"))
+    repository = allowed.service.portal.repository
+    digest = next(repository.records("slow", states=["running"])).digest
+    assert "every 2s" in allowed.page(f"/experiment/{digest}")
+    _until(lambda: "so far\n" in allowed.page(f"/experiment/{digest}/said"))
+    runs = allowed.service.portal.runs
+    _post(allowed, "/run/stop", run=runs.all()[0].key)
+    _until(lambda: not runs.all()[0].alive)

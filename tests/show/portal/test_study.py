@@ -10,7 +10,11 @@ from urllib.parse import parse_qs, urlsplit
 import pyarrow.parquet as pq
 import pytest
 
-from show.portal.filled import EVIL
+from show.portal.filled import EVIL, enter
+from show.portal.served import served
+from zenturio.record import Definition, Field
+from zenturio.record.open import open_repository
+from zenturio.show.portal.state import Settings
 
 
 def _rows(page):
@@ -169,3 +173,14 @@ def test_a_large_study_counts_when_its_page_is_there(portal, monkeypatch):
     assert len(_rows(second)) == 4
     middle = portal.page(_links(portal.page("/study?name=matmul"))["next"])
     assert "51–72 of 72" in portal.page(html.unescape(re.findall(r'hx-get="([^"]+)"', middle)[-1]))
+
+
+def test_more_causes_than_are_shown_are_said(tmp_path):
+    repository = open_repository(tmp_path / "zenturio.db")
+    rows = [({"n": n}, {}, {"status": "failed", "cause": f"exit {n}"}) for n in range(1, 40)]
+    enter(repository, "many", Definition((Field("n", "int"),), ()), rows)
+    repository.close()
+    with served(Settings(str(tmp_path / "zenturio.db"), tmp_path)) as portal:
+        page = portal.page("/study", name="many")
+        assert page.count('class="cause"') == 30
+        assert "there are more" in page

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 CAUSES = 30
+"""That a page shows; of more it says that there are."""
 LINES = 12
 """Of a log's end."""
 MOST_BYTES = 4000
@@ -52,10 +53,10 @@ def again(portal: Portal, name: str) -> str:
 
 
 def causes(portal: Portal, name: str) -> Sequence[Failing]:
-    """The causes, the frequent ones first."""
+    """The causes, the frequent ones first; one more than is shown, if there are as many."""
 
     def ask(found: Listing) -> list[Failing]:
-        return [_failing(portal, found, each) for each in found.causes(CAUSES)]
+        return [_failing(portal, found, each) for each in found.causes(CAUSES + 1)]
 
     wanted = Asked(name).wanted()
     return portal.keep(name, "causes", lambda: listed(portal.repository, wanted, ask)).value
