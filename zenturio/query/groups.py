@@ -67,8 +67,10 @@ def groups(
         keys = [known.column(each) for each in dict.fromkeys(by)]
         column = known.column(metric)
         _check(column, kind)
-        also = _counted(reader, [column, *map(known.column, finite)])
-        statement = Statement(reader.dialect, known, condition, also=also)
+        needed = [column, *map(known.column, finite)]
+        facts = any(each.role == "fact" for each in needed)
+        also = _counted(reader, needed)
+        statement = Statement(reader.dialect, known, condition, also=also, facts=facts)
         others = [each for each in known.parameters if each not in keys]
         hidden = tuple(each.name for each in others if _varies(reader, statement, each))
         spread = deviation == "yes" or (deviation == "of repeats" and not hidden)

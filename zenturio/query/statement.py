@@ -50,9 +50,12 @@ class Statement:
         *,
         every_status: bool = False,
         also: Fragment = NOTHING,
+        facts: bool = False,
     ) -> None:
+        """*facts*: whether *also* needs what every study has."""
         self.dialect = dialect
         self._every_status = every_status
+        self._facts = facts
         self.known = known
         self._names = where.names if where else frozenset()
         given = [self._condition(where)] if where else []
@@ -103,7 +106,7 @@ class Statement:
         """
         known = self.known
         facts = {fact.name for fact in known.facts.values()}
-        larger = larger or self._every_status or bool(facts & self._names)
+        larger = larger or self._every_status or self._facts or bool(facts & self._names)
         view = known.view_all if larger else known.view
         source = verbatim(f"FROM {name(view)} AS {ROW}")
         status = known.facts["status"]
