@@ -14,6 +14,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from needs import needs
+
 PATIENCE = 60.0
 
 
@@ -36,6 +38,7 @@ class Cluster:
 
     def __init__(self, *ways: str, scheme: str = "dask") -> None:
         """*ways* are words for the scheduler and the workers: --tls-cert FILE."""
+        needs("setpriv")
         self.port = free_port()
         self.address = f"{scheme}://127.0.0.1:{self.port}"
         self._url = self.address.replace("dask://", "tcp://")
@@ -61,8 +64,9 @@ class Cluster:
 
     def _start(self, module: str, *words: str) -> subprocess.Popen:
         environment = os.environ | {"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "5s"}
+        end_with_us = ["setpriv", "--pdeathsig", "KILL", "--"]
         process = subprocess.Popen(
-            [sys.executable, "-m", module, *words, *self._ways],
+            [*end_with_us, sys.executable, "-m", module, *words, *self._ways],
             env=environment,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
