@@ -11,9 +11,12 @@ from zenturio.cli.language import Json
 from zenturio.cli.run import Database
 
 if TYPE_CHECKING:
+    from zenturio.errors import Passage
+    from zenturio.show import Chart, Scene
     from zenturio.show.charts import Kind
 
 TERMINAL = "-"
+GANTT = "gantt"
 DRAWN = 200_000
 """Rows of a query that are drawn at most."""
 
@@ -34,7 +37,7 @@ def plot(
         typer.Option(
             metavar="line|bar|...",
             help="line bar pie surface heatmap scatter box; of a search: convergence importance "
-            "slice pareto parallel.",
+            "slice pareto parallel; gantt: what ran where.",
         ),
     ] = "line",
     x: Annotated[str, typer.Option("--x", help="The column along the x axis.")] = "",
@@ -84,7 +87,8 @@ def plot(
     matmul --kind convergence -o -; zen plot --query "SELECT n, wtime / threads AS share FROM
     study_matmul" --x n --y share
     """
-    from zenturio.show import chart, save, sketch
+    from zenturio.errors import InputError
+    from zenturio.show import Scene, chart, save, sketch
     from zenturio.show.charts import AIMED
     from zenturio.show.drawn import Asked, drawn
     from zenturio.study.look import opened
@@ -103,9 +107,13 @@ def plot(
     }
     condition = expression(where, "--where")
     studies = tuple(study or ())
-    _check_source(studies, query, tables, kind in AIMED, where, objective)
+    _check_source(studies, query, tables, kind in (*AIMED, GANTT), where, objective)
+    found: Chart | Scene
     with opened(db) as repository:
-        if query:
+        if kind == GANTT:
+            found = _ran(repository, studies, condition, wishes)
+            rows = len(found.boxes)
+        elif query:
             table = _answer(repository, query_of(query, tables))
             found, rows = chart(table, cast("Kind", kind), **wishes), len(table)
         else:
@@ -118,11 +126,28 @@ def plot(
     facts = {"picture": str(path), "kind": kind, "rows": rows}
     if str(path) != TERMINAL:
         save(found, path)
-        said = [f"{path}: {found.counted}"]
+        said = [f"{path}: {found.note if isinstance(found, Scene) else found.counted}"]
+    elif isinstance(found, Scene):
+        raise InputError("a gantt chart is no picture for a terminal", cure="-o what-ran.svg")
     else:
         said = sketch(found)
         facts |= {"lines": said}
     output.facts(facts) if json else typer.echo("\n".join(said))
+
+
+def _ran(
+    repository: Any, studies: tuple[str, ...], where: "Passage | None", wishes: dict[str, Any]
+) -> "Scene":
+    """What ran where; of all wishes only a colour and a title concern it."""
+    from zenturio.errors import InputError
+    from zenturio.show.ran_chart import ran
+
+    if len(studies) != 1:
+        raise InputError("a gantt chart shows one study", cure="name one, as zen list shows them")
+    for name, given in wishes.items():
+        if given and name in ("x", "y", "z", "facet", "axes", "log"):
+            raise InputError(f"--{name} with a gantt chart", cure="leave it out, or say --color")
+    return ran(repository, studies[0], where=where, colour=wishes["colour"], title=wishes["title"])
 
 
 def report(
