@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from zenturio.cli import again, output
+from zenturio.show import quantities
 
 if TYPE_CHECKING:
     from zenturio.study.look import Difference, Found
@@ -129,7 +130,7 @@ def _machine(host: Mapping[str, Any]) -> str:
 
 
 def _took(started: float, ended: float | None) -> str:
-    return output.duration(ended - started) if ended and started else ""
+    return quantities.duration(ended - started) if ended and started else ""
 
 
 def log_facts(log: Any) -> dict[str, Any]:

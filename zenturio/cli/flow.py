@@ -7,6 +7,7 @@ import typer
 
 from zenturio.cli import output
 from zenturio.cli.language import Json
+from zenturio.show import quantities
 
 if TYPE_CHECKING:
     from zenturio.schedule.trace import Trace
@@ -97,5 +98,5 @@ def _tell(trace: "Trace") -> None:
     again = f", loops began anew {len(trace.again)} times" if trace.again else ""
     lost = sum(run.kind != "ended" for run in trace.runs)
     moved = f", {lost} runs came to nothing" if lost else ""
-    what = f"{trace.algorithm}: {len(names):,} tasks in {output.duration(trace.makespan)}"
+    what = f"{trace.algorithm}: {len(names):,} tasks in {quantities.duration(trace.makespan)}"
     typer.echo(f"{what}{again}{moved}")

@@ -9,6 +9,7 @@ from time import monotonic
 from typing import TextIO
 
 from zenturio.cli import output
+from zenturio.show import quantities
 from zenturio.study import Progress
 
 BAR = 24
@@ -61,9 +62,9 @@ def line(progress: Progress) -> str:
         parts.append(f"{progress.failed:,} failed")
     parts.append(f"{progress.running} running")
     if progress.rate > 0:
-        parts.append(f"{output.rate(progress.rate)}")
+        parts.append(f"{quantities.rate(progress.rate)}")
     if progress.left is not None and progress.done < progress.total:
-        parts.append(f"{output.duration(progress.left)} left")
+        parts.append(f"{quantities.duration(progress.left)} left")
     if progress.last is not None:
         parts.append(f"{progress.goal} {output.number(progress.last)}{_best(progress)}")
     return "  ".join(parts)

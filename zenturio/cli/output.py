@@ -93,33 +93,6 @@ def waiting(words: str) -> Iterator[None]:
         yield
 
 
-def count(number: int) -> str:
-    """A whole number that a person can read: 349,853, and 5.15e+247 beyond a trillion."""
-    if number < 10**12:
-        return f"{number:,}"
-    digits = len(str(number)) - 1
-    return f"{str(number)[0]}.{str(number)[1:3]}e+{digits}"
-
-
-def duration(seconds: float) -> str:
-    """A time that a person can read: 0.42 s, 12 s, 3 min 20 s, 5 h 12 min, 3 d 4 h."""
-    if seconds < 10:
-        return f"{seconds:.2g} s"
-    whole = round(seconds)
-    for large, small, size, part in (("d", "h", 86400, 3600), ("h", "min", 3600, 60)):
-        if whole >= size:
-            return f"{whole // size} {large} {whole % size // part} {small}"
-    return f"{whole // 60} min {whole % 60} s" if whole >= 60 else f"{whole} s"
-
-
-def rate(each_second: float) -> str:
-    """How fast: 820/s, 12/min, 3/h."""
-    for unit, seconds in (("s", 1), ("min", 60)):
-        if each_second * seconds >= 1:
-            return f"{each_second * seconds:.3g}/{unit}"
-    return f"{each_second * 3600:.2g}/h"
-
-
 def number(value: Any) -> str:
     """A value as a table shows it: four digits of a fraction, all of a whole number."""
     if isinstance(value, float):

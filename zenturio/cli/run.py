@@ -7,6 +7,7 @@ import typer
 
 from zenturio.cli import output
 from zenturio.cli.language import Json, Overrides, Paths
+from zenturio.show import quantities
 
 if TYPE_CHECKING:
     from zenturio.study import Plan, Summary
@@ -174,9 +175,8 @@ def _plan(plan: "Plan") -> str:
     known = f"{plan.known:,} of them known" if plan.looked_at else "what is known is not run"
     if 0 < plan.looked_at < plan.experiments or plan.engine:
         known = f"{plan.known:,} of the first {plan.looked_at:,} known"
-    what = (
-        f"{output.count(plan.points)} points{repeats}, {output.count(plan.experiments)} experiments"
-    )
+    points, experiments = quantities.count(plan.points), quantities.count(plan.experiments)
+    what = f"{points} points{repeats}, {experiments} experiments"
     if plan.engine:
         most = f"at most {what}" if plan.points else "as many points as there is time for"
         what = f"search by {plan.engine}, {most}"
@@ -205,7 +205,7 @@ def _print_summary(summary: "Summary", db: str | None, *, named: bool = False) -
     from zenturio.cli.live import settings
 
     ran = summary.ok + summary.failed
-    words = [f"{ran:,} run in {output.duration(summary.seconds)}", f"{summary.ok:,} ok"]
+    words = [f"{ran:,} run in {quantities.duration(summary.seconds)}", f"{summary.ok:,} ok"]
     if summary.failed:
         words.append(f"{summary.failed:,} failed")
     if summary.known:

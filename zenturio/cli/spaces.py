@@ -9,6 +9,7 @@ import typer
 
 from zenturio.cli import output
 from zenturio.cli.patience import TimeIsUp, within
+from zenturio.show import quantities
 
 if TYPE_CHECKING:
     from zenturio.annotate import Application
@@ -83,8 +84,8 @@ def points(application: "Application", size: int | None) -> str:
     if size is None:
         return "points that are not counted"
     times = application.repeat.count
-    runs = f", {output.count(size * times)} experiments" if times > 1 else ""
-    return f"{output.count(size)} point{'' if size == 1 else 's'}{runs}"
+    runs = f", {quantities.count(size * times)} experiments" if times > 1 else ""
+    return f"{quantities.count(size)} point{'' if size == 1 else 's'}{runs}"
 
 
 def facts(application: "Application", seconds: float) -> dict[str, Any]:
@@ -191,12 +192,12 @@ def show(application: "Application", seconds: float) -> None:
     if found.constraints:
         typer.echo()
         texts = [_short(each.text) for each in found.constraints]
-        costs = ["?" if cost is None else output.count(cost) for cost in known.costs]
+        costs = ["?" if cost is None else quantities.count(cost) for cost in known.costs]
         output.table(("constraint", "takes away"), zip(texts, costs, strict=True), right="lr")
     typer.echo()
     before = ""
     if known.cartesian is not None and (found.constraints or known.size is None):
-        before = f"{output.count(known.cartesian)} combinations, "
+        before = f"{quantities.count(known.cartesian)} combinations, "
     typer.echo(before + points(application, known.size))
     if known.why:
         typer.echo(known.why)
@@ -228,7 +229,7 @@ def _show_samples(space: "Space", known: Sizes) -> None:
 
 def _shown_size(domain: "Domain") -> str:
     size = _count(domain)
-    return "-" if size is None else output.count(size)
+    return "-" if size is None else quantities.count(size)
 
 
 def _shown(domain: "Domain", parameter: "Parameter", width: int = 60) -> str:

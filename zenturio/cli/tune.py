@@ -7,6 +7,7 @@ import typer
 from zenturio.cli import output
 from zenturio.cli.language import Json
 from zenturio.cli.run import Database
+from zenturio.show import quantities
 
 if TYPE_CHECKING:
     from zenturio.query.recommending import Setting
@@ -121,11 +122,11 @@ def _once(tuning: "Tuning", repository: Any, here: Any) -> None:
 
 def _plan(prospect: "Prospect") -> str:
     tuning = prospect.tuning
-    of = "" if prospect.settings == prospect.of else f" of {output.count(prospect.of)}"
+    of = "" if prospect.settings == prospect.of else f" of {quantities.count(prospect.of)}"
     budget = f", each of at most {tuning.budget}" if tuning.budget else ""
     return (
-        f"study {tuning.study}: {output.count(prospect.settings)}{of} settings x "
-        f"{tuning.repeats} repeats = {output.count(prospect.searches)} searches{budget}"
+        f"study {tuning.study}: {quantities.count(prospect.settings)}{of} settings x "
+        f"{tuning.repeats} repeats = {quantities.count(prospect.searches)} searches{budget}"
     )
 
 
@@ -136,7 +137,7 @@ def _print(verdict: "Verdict", db: str | None) -> None:
     tuned = verdict.tuned
     summary, study = tuned.summary, verdict.study.name
     typer.echo(
-        f"{summary.ok + summary.failed:,} run in {output.duration(summary.seconds)}, "
+        f"{summary.ok + summary.failed:,} run in {quantities.duration(summary.seconds)}, "
         f"{summary.ok:,} ok, {summary.known:,} known before"
     )
     if tuned.archived is not None:

@@ -7,6 +7,7 @@ import typer
 
 from zenturio.cli import flow, output
 from zenturio.cli.language import Json
+from zenturio.show import quantities
 
 if TYPE_CHECKING:
     from zenturio.schedule import Platform, Workflow
@@ -244,19 +245,19 @@ def _show(flow: "Workflow", platform: "Platform | None") -> None:
     moved = f", {found.transfers:,} of them transfers" if found.transfers else ""
     molds = f", {found.moldable:,} moldable" if found.moldable else ""
     typer.echo(f"{flow.name}: {found.tasks:,} tasks{moved}{molds}, {found.edges:,} edges")
-    typer.echo(f"work       {output.duration(found.work)} on a machine of speed 1")
+    typer.echo(f"work       {quantities.duration(found.work)} on a machine of speed 1")
     if found.critical is None:
         typer.echo("levels     none: there is a loop")
     else:
         typer.echo(f"levels     {found.levels:,}, the largest of {found.width:,} tasks")
         typer.echo(
-            f"longest    {output.duration(found.critical)} of work, one task after the other"
+            f"longest    {quantities.duration(found.critical)} of work, one task after the other"
         )
     if found.parallelism:
         typer.echo(f"parallel   {found.parallelism:.3g} machines have work, on average")
     typer.echo(f"data       {found.data:.3g} bytes")
     if flow.measured is not None:
-        typer.echo(f"measured   {output.duration(flow.measured)} from first to last")
+        typer.echo(f"measured   {quantities.duration(flow.measured)} from first to last")
     if platform is not None:
         sites = len(platform.sites)
         typer.echo(f"machines   {len(platform):,} at {sites} site{'s' * (sites > 1)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -14,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from zenturio.experiment import Missing, Series
 from zenturio.query.result import cell
 from zenturio.show.portal.assets import Assets
+from zenturio.show.quantities import count, duration, rate, size
 
 LONGEST = 80
 """Characters of a cell."""
@@ -72,14 +72,6 @@ def address(path: str, given: Mapping[str, Any] | None = None, /, **changes: Any
     return f"{path}?{urlencode(pairs)}" if pairs else path
 
 
-def count(number: int) -> str:
-    """``349,853``; beyond a trillion with its power of ten."""
-    if number < 10**12:
-        return f"{number:,}"
-    digits = len(str(number)) - 1
-    return f"{str(number)[0]}.{str(number)[1:3]}e+{digits}"
-
-
 def shown(value: Any) -> str:
     """A value in a table."""
     return cell(value)
@@ -125,34 +117,3 @@ def _round(seconds: float) -> str:
         if seconds >= size_:
             return f"{int(seconds // size_)} {unit}"
     return f"{int(seconds)} s"
-
-
-def duration(seconds: float | None) -> str:
-    """``0.42 s``, ``12 s``, ``3 min 20 s``, ``5 h 12 min``, ``3 d 4 h``."""
-    if seconds is None or not math.isfinite(seconds):
-        return ""
-    if seconds < 10:
-        return f"{seconds:.2g} s"
-    whole = round(seconds)
-    for large, small, unit, part in (("d", "h", 86400, 3600), ("h", "min", 3600, 60)):
-        if whole >= unit:
-            return f"{whole // unit} {large} {whole % unit // part} {small}"
-    return f"{whole // 60} min {whole % 60} s" if whole >= 60 else f"{whole} s"
-
-
-def rate(each_second: float) -> str:
-    """``820/s``, ``12/min``, ``3/h``."""
-    for unit, seconds in (("s", 1), ("min", 60)):
-        if each_second * seconds >= 1:
-            return f"{each_second * seconds:.3g}/{unit}"
-    return f"{each_second * 3600:.2g}/h"
-
-
-def size(number: int) -> str:
-    """``12.3 KB``"""
-    value = float(number)
-    for unit in ("B", "KB", "MB", "GB"):
-        if value < 1000:
-            return f"{value:.3g} {unit}"
-        value /= 1000
-    return f"{value:.3g} TB"

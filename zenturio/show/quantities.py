@@ -1,0 +1,44 @@
+"""Quantities as a person reads them: counts, times, rates, sizes."""
+
+from __future__ import annotations
+
+import math
+
+
+def count(number: int) -> str:
+    """``349,853``; beyond a trillion with its power of ten."""
+    if number < 10**12:
+        return f"{number:,}"
+    digits = len(str(number)) - 1
+    return f"{str(number)[0]}.{str(number)[1:3]}e+{digits}"
+
+
+def duration(seconds: float | None) -> str:
+    """``0.42 s``, ``12 s``, ``3 min 20 s``, ``5 h 12 min``, ``3 d 4 h``; nothing of none."""
+    if seconds is None or not math.isfinite(seconds):
+        return ""
+    if seconds < 10:
+        return f"{seconds:.2g} s"
+    whole = round(seconds)
+    for large, small, unit, part in (("d", "h", 86400, 3600), ("h", "min", 3600, 60)):
+        if whole >= unit:
+            return f"{whole // unit} {large} {whole % unit // part} {small}"
+    return f"{whole // 60} min {whole % 60} s" if whole >= 60 else f"{whole} s"
+
+
+def rate(each_second: float) -> str:
+    """``820/s``, ``12/min``, ``3/h``."""
+    for unit, seconds in (("s", 1), ("min", 60)):
+        if each_second * seconds >= 1:
+            return f"{each_second * seconds:.3g}/{unit}"
+    return f"{each_second * 3600:.2g}/h"
+
+
+def size(number: int) -> str:
+    """``12.3 KB``"""
+    value = float(number)
+    for unit in ("B", "KB", "MB", "GB"):
+        if value < 1000:
+            return f"{value:.3g} {unit}"
+        value /= 1000
+    return f"{value:.3g} TB"
