@@ -32,6 +32,8 @@ _LINGER = 0.003
 """Seconds that short experiments wait for others while all slots are busy."""
 _CLOSING = 10.0
 """Seconds within which what was killed is back, at the most."""
+_INTERRUPTIONS = ("CommClosedError", "TimeoutError")
+"""What Dask raises when its words have not come through: no proof that a worker is lost."""
 
 
 class Traffic:
@@ -234,8 +236,9 @@ class Traffic:
         except ZenError as error:
             self._give_up(parcel, error)
         except Exception as error:  # noqa: BLE001 - whatever Dask raises
-            if type(error).__name__ == "KilledWorker":
-                self._bereaved(parcel)
+            name = type(error).__name__
+            if name == "KilledWorker" or name in _INTERRUPTIONS:
+                self._bereaved(parcel, proven=name == "KilledWorker")
             else:
                 reason = f"a worker of {self._cluster.where} cannot run experiments: {error!r}"
                 cure = "install the same version of zenturio there"
@@ -283,9 +286,9 @@ class Traffic:
             for ticket in tickets:
                 ticket.fails(fault)
 
-    def _bereaved(self, parcel: Parcel) -> None:
+    def _bereaved(self, parcel: Parcel, *, proven: bool) -> None:
         """Several workers were lost under them: that is the fault of one of them."""
-        if len(parcel.tickets) == 1:
+        if len(parcel.tickets) == 1 and (proven or parcel.tickets[0].alone):
             parcel.tickets[0].lost()
             return
         for ticket in parcel.tickets:
