@@ -1,9 +1,7 @@
 """A study on hosts, with drivers killed and connections cut at random moments."""
 
 import json
-import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -70,7 +68,7 @@ def test_every_experiment_runs_once_whoever_is_killed(testbed, tmp_path, seed):
                 time.sleep(dice.uniform(0.0, 0.4))
                 if dice.random() < 0.5:
                     testbed[dice.choice(names)].drop()
-            os.kill(driver.pid, signal.SIGKILL)
+            driver.kill()
     square_of_all(tmp_path)
     assert sorted(map(int, (tmp_path / "begun").read_text().split())) == list(range(1, 13))
 
@@ -90,6 +88,6 @@ def test_every_experiment_has_one_result_whichever_host_dies(testbed, tmp_path, 
             time.sleep(dice.uniform(0.0, 1.2))
             victim.revive()
             if dice.random() < 0.15:
-                os.kill(driver.pid, signal.SIGKILL)
+                driver.kill()
     square_of_all(tmp_path)
     assert set(map(int, (tmp_path / "begun").read_text().split())) == set(range(1, 13))
