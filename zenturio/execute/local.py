@@ -17,10 +17,9 @@ from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from threading import Event, Lock
-from types import TracebackType
-from typing import Self
 
 from zenturio.errors import ExpressionError, PlaceError, ZenError
+from zenturio.execute.closing import Closing
 from zenturio.execute.cpus import Cpus
 from zenturio.execute.dispatch import Dispatcher
 from zenturio.execute.filing import disk
@@ -35,7 +34,7 @@ from zenturio.expression import Expression, holds, text_of
 _USUAL = Settings()
 
 
-class Local:
+class Local(Closing):
     """Runs experiments on this machine, below *folder*."""
 
     def __init__(
@@ -79,17 +78,6 @@ class Local:
             self._closed.set()
         self._dispatcher.join()
         self._runner.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _refusal(self, task: Task) -> ZenError | None:
         """Why this machine cannot run *task*."""

@@ -18,16 +18,15 @@ from zenturio.execute.filing import Folder, Inputs, disk
 from zenturio.execute.slot import LostError, Reply, Slot
 from zenturio.execute.spawn import WORDS
 from zenturio.execute.task import Prepared, Task
-from zenturio.execute.verdict import verdict
-from zenturio.execute.words import words
+from zenturio.execute.verdict import usage, verdict
+from zenturio.execute.words import told, words
 from zenturio.execute.workspace import REPORT, Keep, Workspace
 from zenturio.experiment import (
     METRICS,
     Evidence,
     Experiment,
-    Log,
     Measure,
-    Meter,
+    Meters,
     Missing,
     Outcome,
     Recipe,
@@ -41,8 +40,6 @@ IDENTITY = "ZEN_EXPERIMENT"
 READ = 2**22
 """Of each stream, so many bytes at its beginning and at its end are searched for metrics."""
 _STREAMS = ("stdout", "stderr", "")
-_STACK = 8 * 2**20
-_HIDDEN = "the run was short, and smaller than its launcher, which has {} B"
 _CALL = " ".join(WORDS) + " "
 _LOSSES = 3
 """How often an experiment is begun whose launcher is lost each time."""
@@ -83,7 +80,7 @@ class Runner:
         self._builds = Builds(folder, self._inputs, closed, settings.session)
         self._wall = float("inf")
         """About how long the last runs took."""
-        self._meters: dict[int, tuple[Recipe, Meter]] = {}
+        self._meters = Meters()
 
     def is_light(self, experiment: Experiment) -> bool:
         """Whether preparing and finishing take no time worth a thread."""
@@ -182,7 +179,7 @@ class Runner:
         """What a launcher is told: to run *steps* in the folder *path*."""
         return {
             "folder": path,
-            "steps": [_command(step) for step in steps],
+            "steps": [told(step) for step in steps],
             "environment": {
                 **environment,
                 IDENTITY: experiment.digest,
@@ -207,7 +204,7 @@ class Runner:
             status, cause = _judged(reply, steps)
             if status == "ok":
                 return None
-            out, err = self._trimmed(reply.stdout), self._trimmed(reply.stderr)
+            out, err = (log.trimmed(self._settings.log) for log in (reply.stdout, reply.stderr))
             if status == "cancelled":
                 return Failure("cancelled", "cancelled", None, out, err)
             return Failure("failed", f"build failed: {cause}", reply.facts["status"], out, err)
@@ -234,11 +231,11 @@ class Runner:
         facts = reply.facts
         self._wall = min(facts["wtime"], self._wall * 0.75 + facts["wtime"] * 0.25)
         status, cause = _judged(reply, experiment.steps)
-        meter = self._meter(experiment.recipe)
-        told = _reported(folder.path)
-        evidence = Evidence(reply.stdout, reply.stderr, folder.path, told, _usage(facts))
+        meter = self._meters.of(experiment.recipe)
+        reported, used = _reported(folder.path), usage(facts, "launcher")
+        evidence = Evidence(reply.stdout, reply.stderr, folder.path, reported, used)
         if _calls(experiment):
-            metrics = {**_usage(facts), **answered(told)}
+            metrics = {**used, **answered(reported)}
             cause = (raised(reply.stderr.head + reply.stderr.tail) if cause else "") or cause
         else:
             metrics = meter.measure(experiment.values, evidence)
@@ -256,8 +253,8 @@ class Runner:
             facts["started"],
             facts["ended"],
             None if facts["stop"] == "unstartable" else facts["status"],
-            self._trimmed(reply.stdout),
-            self._trimmed(reply.stderr),
+            reply.stdout.trimmed(self._settings.log),
+            reply.stderr.trimmed(self._settings.log),
             self._artifacts(experiment.digest, folder.path, patterns) if patterns else (),
         )
 
@@ -275,34 +272,10 @@ class Runner:
                 return "a large input file was written to"
         return ""
 
-    def _meter(self, recipe: Recipe) -> Meter:
-        """Made once for each recipe; by identity, for its expressions are slow to compare."""
-        known = self._meters.get(id(recipe))
-        if known is None:
-            known = self._meters[id(recipe)] = (recipe, Meter(recipe))
-        return known[1]
-
-    def _trimmed(self, log: Log) -> Log:
-        """As much of a stream as is recorded."""
-        limit = self._settings.log
-        if not log.tail and len(log.head) <= 2 * limit:
-            return log
-        return Log(log.head[:limit], (log.tail or log.head)[-limit:], log.size)
-
 
 def _sizes(recipe: Recipe) -> bool:
     """Whether the program itself looks at its size, in a region with MAXRSS."""
     return any(not metric.source and metric.name.endswith("_maxrss") for metric in recipe.metrics)
-
-
-def _command(step: Step) -> dict[str, Any]:
-    return {
-        "command": step.command,
-        "words": words(step.command),
-        "timeout": step.timeout,
-        "memory": step.memory,
-        "data": None if step.memory is None else step.memory + step.cpus * _STACK,
-    }
 
 
 def _calls(experiment: Experiment) -> bool:
@@ -314,17 +287,6 @@ def _calls(experiment: Experiment) -> bool:
 def _judged(reply: Reply, steps: Sequence[Step]) -> tuple[Status, str]:
     step = steps[reply.facts["step"]] if steps else Step("")
     return verdict(reply.facts, step, shell=words(step.command) is None)
-
-
-def _usage(facts: Mapping[str, Any]) -> dict[str, Measure]:
-    """The metrics that every experiment has."""
-    unstarted = facts["stop"] == "unstartable"
-    return {
-        "wtime": facts["wtime"],
-        "ctime": facts["ctime"],
-        "maxrss": facts["maxrss"] or Missing(_HIDDEN.format(facts["hidden"])),
-        "exit": Missing("the command could not be started") if unstarted else facts["status"],
-    }
 
 
 def _reported(path: str) -> bytes:

@@ -21,10 +21,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
 from time import perf_counter, thread_time, time
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from zenturio.errors import InputError, PlaceError, ZenError
+from zenturio.execute.closing import Closing
 from zenturio.experiment import (
     Evidence,
     Experiment,
@@ -49,7 +49,7 @@ _Said = tuple[Callable[[], Any], bytes]
 _NO_SIZE = Missing("it was simulated within the driver, whose size is no measure of it")
 
 
-class Simulate:
+class Simulate(Closing):
     """Plays what ``zen simulate`` would, and plans what ``zen schedule`` would.
 
     With one slot, which is all there is if nobody says more, in the calling thread.
@@ -88,17 +88,6 @@ class Simulate:
             self._pool.shutdown(cancel_futures=True)
         for player in self._players:
             player.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _play(self, experiment: Experiment) -> Outcome:
         player = self._idle.get()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping
 from typing import Any
 
-from zenturio.experiment import Status, Step
+from zenturio.experiment import Measure, Missing, Status, Step
+
+_HIDDEN = "the run was short, and smaller than its {}, which has {} B"
 
 
 def verdict(facts: dict[str, Any], step: Step, *, shell: bool) -> tuple[Status, str]:
@@ -33,6 +36,17 @@ def ended(status: int, *, shell: bool) -> tuple[Status, str]:
     if shell and status > 128 and _signal(status - 128).startswith("SIG"):
         return "failed", f"exit {status} ({_signal(status - 128)})"  # as shells report a signal
     return "failed", f"exit {status}"
+
+
+def usage(facts: Mapping[str, Any], keeper: str) -> dict[str, Measure]:
+    """The metrics that every run has; *keeper* started it, and hides the size of smaller ones."""
+    unstarted = facts["stop"] == "unstartable"
+    return {
+        "wtime": facts["wtime"],
+        "ctime": facts["ctime"],
+        "maxrss": facts["maxrss"] or Missing(_HIDDEN.format(keeper, facts["hidden"])),
+        "exit": Missing("the command could not be started") if unstarted else facts["status"],
+    }
 
 
 def _signal(number: int) -> str:

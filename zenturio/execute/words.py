@@ -1,9 +1,15 @@
-"""Whether a command needs a shell, and its words where it does not."""
+"""How a launcher is told of a command: whether it needs a shell, and its words where not."""
 
 from __future__ import annotations
 
 import re
 import shlex
+from typing import Any
+
+from zenturio.experiment import Step
+
+_STACK = 8 * 2**20
+"""Bytes for a stack, besides what MEMORY allows, for each CPU."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./+,:@%^= \t-]*")
 """Nothing here means something to a shell; ``=`` does in the first word only."""
@@ -100,3 +106,14 @@ def words(command: str) -> list[str] | None:
     if not found or "=" in found[0] or found[0] in _BUILTIN:
         return None
     return found
+
+
+def told(step: Step) -> dict[str, Any]:
+    """A step as a launcher understands it."""
+    return {
+        "command": step.command,
+        "words": words(step.command),
+        "timeout": step.timeout,
+        "memory": step.memory,
+        "data": None if step.memory is None else step.memory + step.cpus * _STACK,
+    }

@@ -27,7 +27,7 @@ from zenturio.execute.local import Local
 from zenturio.execute.parcel import pack_failure, pack_outcome, unpack
 from zenturio.execute.running import Settings
 from zenturio.execute.workspace import Keep
-from zenturio.experiment import Experiment, Outcome
+from zenturio.experiment import Outcome
 
 _DEATH_SIGNAL = 1
 
@@ -49,18 +49,12 @@ def run(
     try:
         experiment = unpack(parcel)
         way = replace(settings or Settings(), session=session)
-        with Local(folder, _cpus(experiment), keep=keep, settings=way) as place:
+        with Local(folder, experiment.cpus, keep=keep, settings=way) as place:
             return pack_outcome(_stoppable(place.submit(experiment)), shared=shared)
     except ZenError as error:
         return pack_failure(error)
     except OSError as error:
         return pack_failure(PlaceError(f"{error.filename or folder}: {error.strerror or error}"))
-
-
-def _cpus(experiment: Experiment) -> int:
-    build = experiment.build
-    steps = (*experiment.steps, *(build.steps if build else ()))
-    return max((step.cpus for step in steps), default=1)
 
 
 def _stoppable(future: Future[Outcome]) -> Outcome:

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     )
     from zenturio.experiment.function import Function
     from zenturio.experiment.generate import Generator
-    from zenturio.experiment.measure import METRICS, Meter
+    from zenturio.experiment.measure import METRICS, Meter, Meters
 
 _HOMES = {
     "evidence": ("Evidence",),
     "function": ("Function",),
     "generate": ("Generator",),
-    "measure": ("METRICS", "Meter"),
+    "measure": ("METRICS", "Meter", "Meters"),
 }
 """Where the names are that do not stand in ``experiment``."""
 
@@ -49,6 +49,7 @@ __all__ = [
     "Log",
     "Measure",
     "Meter",
+    "Meters",
     "Missing",
     "Outcome",
     "Recipe",

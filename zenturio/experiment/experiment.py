@@ -75,6 +75,20 @@ class Experiment:
     build: Build | None
     recipe: Recipe
 
+    @property
+    def cpus(self) -> int:
+        """How many it asks for, its build included, for that may have to be made."""
+        return max([step.cpus for step in self._every_step], default=1)
+
+    @property
+    def memory(self) -> int:
+        """Bytes that it asks for, its build included; 0, if it says nothing."""
+        return max([step.memory or 0 for step in self._every_step], default=0)
+
+    @property
+    def _every_step(self) -> tuple[Step, ...]:
+        return self.steps if self.build is None else (*self.steps, *self.build.steps)
+
 
 @dataclass(frozen=True, slots=True)
 class Missing:
@@ -101,6 +115,12 @@ class Log:
     tail: bytes = b""
     """Empty while the whole stands in *head*."""
     size: int = 0
+
+    def trimmed(self, most: int) -> Log:
+        """No more than *most* bytes of its beginning, and as many of its end."""
+        if not self.tail and len(self.head) <= 2 * most:
+            return self
+        return Log(self.head[:most], (self.tail or self.head)[-most:], self.size)
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,20 @@ class Meter:
         return f"metric missing: {', '.join(sorted(roots))}"
 
 
+class Meters:
+    """A Meter for each recipe; known by identity, for its expressions are slow to compare."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Recipe, Meter]] = {}
+
+    def of(self, recipe: Recipe) -> Meter:
+        """The one of *recipe*, made when it is asked for first."""
+        known = self._known.get(id(recipe))
+        if known is None:
+            known = self._known[id(recipe)] = (recipe, Meter(recipe))
+        return known[1]
+
+
 def _found(metric: Metric, way: Finder, texts: dict[str, Text], evidence: Evidence) -> Measure:
     text = texts.get(metric.source)
     if text is None:

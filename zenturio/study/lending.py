@@ -19,8 +19,8 @@ from time import monotonic
 from zenturio.errors import PlaceError
 from zenturio.execute import Executor
 from zenturio.execute.executor import Lasting, Talking
+from zenturio.execute.stoppable import Stoppable
 from zenturio.experiment import Experiment, Outcome
-from zenturio.study.tally import cpus_of
 
 KILLING = 10.0
 """Seconds within which what was killed is back, at the most: more than any place's grace."""
@@ -33,7 +33,7 @@ Choose = Callable[[Sequence[Hashable], Running], Hashable]
 """Whose turn it is, among those who have something to run; is not to ask the lender again."""
 
 
-class Loan(Future[Outcome]):
+class Loan(Stoppable):
     """The future of an experiment that waits for a slot, or has one."""
 
     def __init__(self, experiment: Experiment, share: Share, number: int, slots: int) -> None:
@@ -41,21 +41,13 @@ class Loan(Future[Outcome]):
         self.experiment = experiment
         self.share = share
         self.number = number
-        self.cpus = min(cpus_of(experiment), slots)
+        self.cpus = min(experiment.cpus, slots)
         self.began = 0.0
         self.inner: Future[Outcome] | None = None
-        self.stopped = False
 
-    def cancel(self) -> bool:
-        """Takes it off, or kills it; false where it is over already."""
-        if super().cancel():
-            return True
-        if self.done():
-            return False
-        self.stopped = True
+    def stop(self) -> None:
         if self.inner is not None:
             self.inner.cancel()
-        return True
 
     def begin(self, inner: Future[Outcome]) -> None:
         """The place has it."""

@@ -39,7 +39,7 @@ class Tally:
     def ended(self, experiment: Experiment, outcome: Outcome) -> None:
         """One that this run ran was recorded."""
         self._meter.add(1)
-        self._alone += cpus_of(experiment) > self._slots
+        self._alone += experiment.cpus > self._slots
         if outcome.status == "ok":
             self.ok += 1
         else:
@@ -91,11 +91,3 @@ class Tally:
         self._failures[cause] = (
             replace(seen, count=seen.count + 1) if seen else Failures(cause, 1, digest, values)
         )
-
-
-def cpus_of(experiment: Experiment) -> int:
-    """How many CPUs an experiment asks for."""
-    steps = experiment.steps
-    if experiment.build is not None:
-        steps = (*steps, *experiment.build.steps)
-    return max((step.cpus for step in steps), default=1)

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from concurrent.futures import Future
 from pathlib import Path
 from threading import Lock
-from types import TracebackType
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from zenturio.errors import PlaceError
+from zenturio.execute.closing import Closing
 from zenturio.execute.dask.batches import Batches
 from zenturio.execute.dask.clusters import connect
 from zenturio.execute.dask.options import Options as DaskOptions
@@ -30,7 +30,7 @@ _SPELL = 1.0
 """Seconds after which a task gives back what it has not begun."""
 
 
-class Dask:
+class Dask(Closing):
     """Experiments run in the workers of a cluster of Dask."""
 
     Options: ClassVar = DaskOptions
@@ -103,14 +103,3 @@ class Dask:
         from zenturio.execute.dask.checks import complaints  # noqa: PLC0415 - loads Dask
 
         return complaints(self._cluster)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

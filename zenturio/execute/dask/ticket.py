@@ -3,41 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from time import time
 
+from zenturio.execute.stoppable import Stoppable
 from zenturio.experiment import Experiment, Outcome
 
 
-class Ticket(Future[Outcome]):
+class Ticket(Stoppable):
     """The future of an experiment; cancelling it while it runs kills the experiment."""
 
     def __init__(self, experiment: Experiment, slots: int, stop: Callable[[Ticket], None]) -> None:
         """For a cluster with so many *slots*; *stop* hears that it is to be killed."""
         super().__init__()
         self.experiment = experiment
-        steps = experiment.steps
-        if experiment.build is not None:
-            steps = (*steps, *experiment.build.steps)
-        self.cpus = min(max([step.cpus for step in steps], default=1), slots)
+        self.cpus = min(experiment.cpus, slots)
         self.number = 0
         """Its number in the task that it is in: another one each time."""
         self.alone = False
         """Whether no other one travels with it: workers were lost under it."""
-        self.stopped = False
-        """Whether it is to end before its time."""
         self._stop = stop
 
-    def cancel(self) -> bool:
-        """Takes it off, or kills it; false where it is over already."""
-        if super().cancel():
-            return True
-        if self.done():
-            return False
-        self.stopped = True
+    def stop(self) -> None:
         self._stop(self)
-        return True
 
     def goes_with(self, other: Ticket) -> bool:
         """Whether both may be in one task."""

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from time import time
-from typing import Any
 
 from zenturio.execute import outputs
 from zenturio.execute.hosts.building import Broken
-from zenturio.execute.hosts.logs import trimmed
+from zenturio.execute.hosts.logs import KEPT
 from zenturio.execute.hosts.stages import Finished
-from zenturio.execute.verdict import verdict
+from zenturio.execute.verdict import usage, verdict
 from zenturio.execute.words import words
 from zenturio.experiment import (
     Evidence,
     Experiment,
     Measure,
-    Meter,
+    Meters,
     Missing,
     Outcome,
-    Recipe,
     Status,
     Step,
 )
-
-_HIDDEN = "the run was short, and smaller than its keeper, which has {} B"
 
 
 class Judge:
@@ -33,15 +28,17 @@ class Judge:
 
     def __init__(self, kept: Path) -> None:
         self._kept = kept
-        self._meters: dict[int, tuple[Recipe, Meter]] = {}
+        self._meters = Meters()
 
     def outcome(self, experiment: Experiment, host: str, found: Finished) -> Outcome:
         """What happened, as the host tells it."""
         facts, steps = found.facts, experiment.steps
         step = steps[facts["step"]] if steps else Step("")
         status, cause = verdict(facts, step, shell=words(step.command) is None)
-        meter = self._meter(experiment.recipe)
-        evidence = Evidence(found.stdout, found.stderr, found.folder, found.reported, _usage(facts))
+        meter = self._meters.of(experiment.recipe)
+        evidence = Evidence(
+            found.stdout, found.stderr, found.folder, found.reported, usage(facts, "keeper")
+        )
         metrics = meter.measure(experiment.values, evidence)
         if status == "ok":
             cause = "a large input file was written to" if found.spoilt else meter.lacking(metrics)
@@ -62,8 +59,8 @@ class Judge:
             facts["started"],
             facts["ended"],
             None if facts["stop"] == "unstartable" else facts["status"],
-            trimmed(found.stdout),
-            trimmed(found.stderr),
+            found.stdout.trimmed(KEPT),
+            found.stderr.trimmed(KEPT),
             kept,
         )
 
@@ -78,8 +75,8 @@ class Judge:
             started=began,
             ended=time(),
             exit=broken.exit,
-            stdout=trimmed(broken.stdout),
-            stderr=trimmed(broken.stderr),
+            stdout=broken.stdout.trimmed(KEPT),
+            stderr=broken.stderr.trimmed(KEPT),
         )
 
     def nothing(
@@ -96,25 +93,7 @@ class Judge:
             ended=time(),
         )
 
-    def _meter(self, recipe: Recipe) -> Meter:
-        """Made once for each recipe; by identity, for its expressions are slow to compare."""
-        known = self._meters.get(id(recipe))
-        if known is None:
-            known = self._meters[id(recipe)] = (recipe, Meter(recipe))
-        return known[1]
-
 
 def _nothing(experiment: Experiment, cause: str) -> dict[str, Measure]:
     why = Missing("nothing came of it: " + cause)
     return {metric.name: why for metric in experiment.recipe.metrics}
-
-
-def _usage(facts: Mapping[str, Any]) -> dict[str, Measure]:
-    """The metrics that every experiment has."""
-    unstarted = facts["stop"] == "unstartable"
-    return {
-        "wtime": facts["wtime"],
-        "ctime": facts["ctime"],
-        "maxrss": facts["maxrss"] or Missing(_HIDDEN.format(facts["hidden"])),
-        "exit": Missing("the command could not be started") if unstarted else facts["status"],
-    }

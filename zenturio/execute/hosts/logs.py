@@ -16,13 +16,6 @@ def logs_of(sizes: Sequence[int], blobs: Sequence[bytes]) -> tuple[Log, Log]:
     return _log(out_head, out_tail, sizes[0]), _log(err_head, err_tail, sizes[1])
 
 
-def trimmed(log: Log) -> Log:
-    """As much of a stream as is recorded."""
-    if not log.tail and len(log.head) <= 2 * KEPT:
-        return log
-    return Log(log.head[:KEPT], (log.tail or log.head)[-KEPT:], log.size)
-
-
 def _log(head: bytes, tail: bytes, size: int) -> Log:
     if tail and len(head) + len(tail) == size:
         return Log(head + tail, b"", size)

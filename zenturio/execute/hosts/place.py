@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event, Lock, Thread, current_thread
 from time import monotonic
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from zenturio.errors import PlaceError
+from zenturio.execute.closing import Closing
 from zenturio.execute.filing import disk
 from zenturio.execute.hosts.agent import Agent
 from zenturio.execute.hosts.broker import Broker
@@ -54,7 +54,7 @@ class HostsSettings:
 _USUAL = HostsSettings()
 
 
-class Hosts:
+class Hosts(Closing):
     """Runs experiments on the hosts of a file; in the project, *folder* remembers where."""
 
     Options = HostsSettings
@@ -153,17 +153,6 @@ class Hosts:
         for host in self.hosts:
             host.close()
         self._journal.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @staticmethod
     def left(folder: Path, options: HostsSettings) -> Left:

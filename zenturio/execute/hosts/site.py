@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,10 @@ from zenturio.execute.hosts.host import Host
 from zenturio.execute.hosts.journal import Journal
 from zenturio.execute.hosts.machine import Ways
 from zenturio.execute.running import IDENTITY
-from zenturio.execute.words import words
+from zenturio.execute.words import told
 from zenturio.experiment import Experiment, Step
 from zenturio.expression import Value, text_of
 
-STACK = 8 * 2**20
-"""Bytes for a stack, besides what MEMORY allows, for each CPU."""
 _ASKED = re.compile(r"\{host\.([A-Za-z_]\w*)\}")
 _GRACE = 2.0
 _PROCESSES = 4096
@@ -67,14 +65,7 @@ class Site:
 
 def command(step: Step, facts: Mapping[str, Value]) -> dict[str, Any]:
     """A step as a launcher understands it, with what it asks of the host filled in."""
-    text = filled(step.command, facts, quote=True)
-    return {
-        "command": text,
-        "words": words(text),
-        "timeout": step.timeout,
-        "memory": step.memory,
-        "data": None if step.memory is None else step.memory + step.cpus * STACK,
-    }
+    return told(replace(step, command=filled(step.command, facts, quote=True)))
 
 
 def filled(text: str, facts: Mapping[str, Value], *, quote: bool = False) -> str:

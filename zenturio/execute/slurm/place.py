@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from threading import Lock
-from types import TracebackType
-from typing import Self
 
 from zenturio.errors import PlaceError
+from zenturio.execute.closing import Closing
 from zenturio.execute.parcel import pack
 from zenturio.execute.slurm import options as choice
 from zenturio.execute.slurm.clerk import Clerk
@@ -38,7 +37,7 @@ _USUAL = choice.Options()
 _UNFIT = frozenset(("down", "drained", "draining", "fail", "failing", "unknown", "error", "maint"))
 
 
-class Slurm:
+class Slurm(Closing):
     """Runs experiments as tasks of job arrays, and finds those of a driver that died.
 
     Every parcel and every outcome lies in a folder that the nodes see: below the project's, or
@@ -116,17 +115,6 @@ class Slurm:
                 session.leave()
             else:
                 session.remove()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @staticmethod
     def left(folder: Path, options: choice.Options) -> Left:

@@ -35,8 +35,7 @@ class Demand:
         """What *experiment* needs, its build included, for it may have to be made."""
         build = experiment.build.steps if experiment.build else ()
         steps = (*build, *experiment.steps)
-        memory = max((step.memory or 0 for step in steps), default=0)
-        return Demand(max((s.cpus for s in steps), default=1), memory or None, _seconds(steps))
+        return Demand(experiment.cpus, experiment.memory or None, _seconds(steps))
 
 
 def _seconds(steps: Iterable[Step]) -> float | None:

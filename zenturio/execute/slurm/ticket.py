@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
 
 from zenturio.execute.slurm.queue import Task
 from zenturio.execute.slurm.script import Demand
 from zenturio.execute.slurm.session import Session
+from zenturio.execute.stoppable import Stoppable
 from zenturio.experiment import Outcome
 
 
-class Ticket(Future[Outcome]):
+class Ticket(Stoppable):
     """The future of an experiment; cancelling it takes its job off the queue, or kills it."""
 
     def __init__(
@@ -28,8 +28,6 @@ class Ticket(Future[Outcome]):
         """Which job it is, as soon as that may have been submitted."""
         self.began = False
         """Whether the queue has shown it running."""
-        self.stopped = False
-        """Whether it is to end before its time."""
         self.told = False
         """Whether Slurm was asked to end it."""
         self.held: Outcome | None = None
@@ -51,11 +49,10 @@ class Ticket(Future[Outcome]):
 
     def cancel(self) -> bool:
         """Takes it off, or kills it; false where it is over already."""
-        if super().cancel():
+        found = super().cancel()
+        if self.cancelled():
             self._stir()
-            return True
-        if self.done():
-            return False
-        self.stopped = True
+        return found
+
+    def stop(self) -> None:
         self._stir()
-        return True
