@@ -18,7 +18,6 @@ Everything zenturio raises on purpose, and the words for where something stands.
 
 from __future__ import annotations
 
-import difflib
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -208,6 +207,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """``did you mean 'threads'?`` for the nearest of the *known* names, or which there are."""
     names = sorted(set(known))
     folded = {n.casefold(): n for n in reversed(names)}
+    import difflib  # noqa: PLC0415 - experiments are run without
+
     near = difflib.get_close_matches(name.casefold(), folded, n=2, cutoff=0.6)
     if near:
         return "did you mean " + " or ".join(repr(folded[n]) for n in near) + "?"

@@ -40,6 +40,14 @@ def test_a_parcel_is_run_and_measured(tmp_path):
     assert found.stdout.head == b"GFLOPS=7\n"
 
 
+def test_a_job_loads_no_more_than_it_needs():
+    """Each is a Python that starts: NumPy and the language would take twice as long as the rest."""
+    heavy = ["numpy", "zenturio.space", "zenturio.expression", "zenturio.annotate.scan"]
+    ask = f"import sys, zenturio.execute.worker; print(sys.modules.keys() & {heavy})"
+    done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
 def test_it_may_use_the_cpus_that_it_asks_for(tmp_path):
     assert run(experiment(Step("true", cpus=5)), tmp_path).status == "ok"
 

@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Event, Lock
 
-from zenturio.errors import ExpressionError, PlaceError, ZenError
+from zenturio.errors import PlaceError, ZenError
 from zenturio.execute.closing import Closing
 from zenturio.execute.cpus import Cpus
 from zenturio.execute.dispatch import Dispatcher
@@ -27,9 +27,7 @@ from zenturio.execute.running import Runner, Settings
 from zenturio.execute.task import Room, Task
 from zenturio.execute.workspace import Keep
 from zenturio.experiment import Experiment, Outcome
-from zenturio.experiment.points import value_at
-from zenturio.experiment.provenance import cores, host_values, memory
-from zenturio.expression import Expression, holds, text_of
+from zenturio.experiment.provenance import cores, memory
 
 _USUAL = Settings()
 
@@ -86,21 +84,8 @@ class Local(Closing):
                 f"an experiment needs {task.memory} B of memory; this machine has {self._memory} B",
                 cure="a smaller MEMORY, or another machine",
             )
-        experiment = task.experiment
-        try:
-            for each in experiment.recipe.requires:
-                if not holds(value_at(each, experiment.values, host=host_values())):
-                    return _unfit(each)
-        except ExpressionError as error:
-            return error
-        return None
+        if not task.experiment.recipe.requires:
+            return None
+        from zenturio.execute.requiring import unmet  # noqa: PLC0415 - it loads the language
 
-
-def _unfit(require: Expression) -> PlaceError:
-    facts = host_values()
-    known = ", ".join(f"host.{n} = {text_of(facts.get(n))}" for n in sorted(require.host_names))
-    return PlaceError(
-        f"this machine is not as REQUIRE {require.text} wants it: {known or 'see the values'}",
-        place=require.passage.place(0, len(require.text)),
-        cure="run it on another machine, or require less",
-    )
+        return unmet(task.experiment)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import fields
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zenturio.annotate.model import Metric
 from zenturio.errors import Passage, Place
 from zenturio.experiment import Recipe
-from zenturio.expression import Expression, parse
+
+if TYPE_CHECKING:
+    from zenturio.expression import Expression
 
 _FIELDS = tuple(each.name for each in fields(Metric) if each.name not in ("formula", "place"))
 
@@ -90,6 +92,8 @@ def _expression(expression: Expression | None) -> dict[str, Any] | None:
 def _read(told: dict[str, Any] | None) -> Expression | None:
     if told is None:
         return None
+    from zenturio.expression import parse  # noqa: PLC0415 - most recipes have no formula
+
     if not told["pieces"]:
         return parse(told["text"])
     pieces = tuple((offset, Place(*place)) for offset, place in told["pieces"])

@@ -7,13 +7,15 @@ import io
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from zenturio.annotate.jsonpath import EVERY, json_steps
 from zenturio.annotate.model import Metric
 from zenturio.experiment.evidence import Text
 from zenturio.experiment.reading import value_of
-from zenturio.expression import Value
+
+if TYPE_CHECKING:
+    from zenturio.expression import Value
 
 
 class AbsentError(Exception):

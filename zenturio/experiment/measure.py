@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zenturio.annotate.model import MEASURED, Metric
 from zenturio.errors import ExpressionError, InputError
@@ -13,7 +13,9 @@ from zenturio.experiment.experiment import Measure, Missing, Recipe, Series
 from zenturio.experiment.finders import AbsentError, Finder, finder, read_json
 from zenturio.experiment.points import value_at
 from zenturio.experiment.reading import taken
-from zenturio.expression import Value
+
+if TYPE_CHECKING:
+    from zenturio.expression import Value
 
 METRICS = "ZEN_METRICS"
 """The environment variable that names the file to which a program appends ``{"name": value}``.

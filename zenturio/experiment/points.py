@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from zenturio.expression import Expression, Value
-from zenturio.space import Point
+if TYPE_CHECKING:
+    from zenturio.expression import Expression, Value
+    from zenturio.space import Point
 
 
-class Values(dict[str, Value]):
+class Values(dict[str, "Value"]):
     """Values that are no point any more, and where those of the point stand in their sets."""
 
     def __init__(self, values: Mapping[str, Value], where: Point | Mapping[str, int]) -> None:
@@ -18,12 +20,13 @@ class Values(dict[str, Value]):
 
     @property
     def positions(self) -> Mapping[str, object]:
-        return self._where.positions if isinstance(self._where, Point) else self._where
+        known: Mapping[str, object] = getattr(self._where, "positions", self._where)
+        return known
 
 
 def positions_of(values: Mapping[str, Value], names: frozenset[str]) -> dict[str, int]:
     """Where the values of *names* stand in their sets, as far as it is known."""
-    known = values.positions if isinstance(values, Point | Values) else {}
+    known: Mapping[str, object] = getattr(values, "positions", {})
     return {name: at for name, at in known.items() if name in names and isinstance(at, int)}
 
 

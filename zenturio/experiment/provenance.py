@@ -8,11 +8,11 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from zenturio.expression import Value
+if TYPE_CHECKING:
+    from zenturio.expression import Value
 
 ENVIRONMENT = (
     "CC",
@@ -124,6 +124,11 @@ def git(folder: Path) -> dict[str, Any] | None:
 
 def tool() -> str:
     """The version of zenturio that is installed."""
+    from importlib.metadata import (  # noqa: PLC0415 - who only runs experiments is not asked
+        PackageNotFoundError,
+        version,
+    )
+
     try:
         return version("zenturio")
     except PackageNotFoundError:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from zenturio.annotate.model import Take
 from zenturio.experiment.experiment import Measure, Missing, Series
-from zenturio.expression import Value
+
+if TYPE_CHECKING:
+    from zenturio.expression import Value
 
 _FORTRAN = re.compile(rb"[+-]?(?:\d+\.?\d*|\.\d+)[dD][+-]?\d+")
 
