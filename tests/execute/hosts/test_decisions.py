@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import pytest
 from hypothesis import assume, given
@@ -15,8 +16,11 @@ from zenturio.errors import InputError
 from zenturio.execute.hosts.bundle import packed
 from zenturio.execute.hosts.choosing import Wants, best, worth_moving
 from zenturio.execute.hosts.events import Event, Events, read_events
+from zenturio.execute.hosts.machine import Ways
+from zenturio.execute.hosts.modules import evaluator, module, selector
 from zenturio.execute.hosts.profile import Profile
 from zenturio.execute.hosts.site import asks, filled
+from zenturio.execute.hosts.stages import Staging
 from zenturio.expression import parse
 from zenturio.show.jobs_chart import jobs, stays
 
@@ -203,3 +207,18 @@ def test_events_are_told_again_and_old_ones_make_way(tmp_path):
     found = read_events(tmp_path)
     assert [event.iteration for event in found] == list(range(1000, 2500))
     assert read_events(tmp_path, [f"{2499:032}"])[0].host == "one"
+
+
+def test_the_modules_of_the_guide_do_what_it_says(tmp_path):
+    guide = (Path(__file__).parents[3] / "docs" / "hosts.md").read_text()
+    code = guide.partition("```python\n")[2].partition("```")[0]
+    (tmp_path / "lab.py").write_text(code.replace("datetime.now().hour", "12"))
+    chosen, evaluated = (f"{tmp_path}/lab.py:{name}" for name in ("Nights", "Residual"))
+    hosts = [{"tags": "desk", "speed": 9.0}, {"tags": "", "speed": 1.0}]
+    assert selector(chosen)(Wants(), hosts, ()) == 1
+    assert selector(chosen)(Wants(), hosts[:1], ()) is None
+    found = Profile()
+    found.hear("".join(f'{{"residual": {i}}}\n' for i in range(5)), 9)
+    assert evaluator(evaluated)(found, Ways()) == "the residual grows"
+    assert evaluator(evaluated)(Profile(), Ways()) == ""
+    assert isinstance(module(f"{tmp_path}/lab.py:Scratch"), Staging)

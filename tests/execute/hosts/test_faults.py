@@ -1,6 +1,8 @@
 """Connections that drop, hosts that die, drivers that are killed: and nothing runs twice."""
 
 import os
+import platform
+import resource
 import signal
 import subprocess
 import sys
@@ -13,6 +15,7 @@ from zenturio.execute import tree
 from zenturio.execute.hosts.connection import Connection, RefusedError, ssh
 from zenturio.execute.hosts.journal import Journal
 from zenturio.execute.hosts.place import Hosts, HostsSettings
+from zenturio.execute.hosts.remote.store import Store
 from zenturio.testing.executor import experiment, gflops, outcome, running, until
 
 
@@ -300,6 +303,58 @@ def test_a_host_key_that_is_not_known_is_refused(testbed, tmp_path):
         Hosts(tmp_path / "zen", options=HostsSettings(str(path)))
     assert "Host key verification failed" in str(caught.value)
     assert "compare its key once by hand" in str(caught.value)
+
+
+def test_a_host_key_that_has_changed_is_told_from_one_that_is_not_known(testbed, tmp_path):
+    described = testbed.write(tmp_path / "hosts.toml", {"connect": 5}, one={"slots": 1})
+    (tmp_path / "known").write_text(f"[127.0.0.1]:{testbed['one'].port} {testbed['two'].public}\n")
+    config = (testbed.folder / "ssh_config").read_text()
+    (tmp_path / "config").write_text(
+        config.replace(f"{testbed.folder}/known_hosts", f"{tmp_path}/known")
+    )
+    described.write_text(
+        described.read_text().replace(f"{testbed.folder}/ssh_config", f"{tmp_path}/config")
+    )
+    with pytest.raises(PlaceError) as caught:
+        Hosts(tmp_path / "zen", options=HostsSettings(str(described)))
+    assert "has changed" in str(caught.value)
+    assert "somebody may be in between" in str(caught.value)
+
+
+def test_a_host_that_is_down_at_the_start_is_told(hosts, testbed):
+    testbed["two"].kill()
+    place = hosts(one={}, two={})
+    assert [each.partition(":")[0] for each in place.remarks] == ["two"]
+
+
+@pytest.mark.parametrize(
+    ("probe", "said"),
+    [("echo no json", "no json"), ("exit 3", "ends with 3"), ("nowhere-probe", "not found")],
+)
+def test_a_probe_that_is_wrong_is_told_and_the_host_is_used(hosts, probe, said):
+    place = hosts(one={"probe": probe})
+    (told,) = place.check()
+    assert told.startswith(f"one: the probe '{probe}' ends with")
+    assert said in told
+    assert outcome(place, experiment("true")).status == "ok"
+
+
+def test_half_a_file_does_not_stay_at_a_host(tmp_path):
+    store = Store(tmp_path, "me")
+    store.put("abc", 0, b"x" * 100, 0o644, last=False)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (150, limits[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            store.put("abc", 100, b"x" * 100, 0o644, last=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not list((tmp_path / "files").iterdir())
+    (tmp_path / "files" / f".abc.{platform.node()}.999999999").touch()
+    store.put("def", 0, b"x", 0o644, last=False)  # one that is on its way
+    assert Store(tmp_path, "me").tokens() == []
+    (left,) = (tmp_path / "files").iterdir()
+    assert left.name.startswith(".def.")
 
 
 def test_a_host_that_cannot_be_reached_leaves_the_others(hosts, testbed):

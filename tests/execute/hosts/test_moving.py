@@ -2,7 +2,7 @@
 
 import pytest
 
-from zenturio.errors import PlaceError
+from zenturio.errors import InputError, PlaceError, PluginError
 from zenturio.execute.hosts.connection import RefusedError
 from zenturio.execute.hosts.stages import Returning, Stages, Staging, Starting
 from zenturio.experiment import Filed, Recipe, Step
@@ -138,6 +138,26 @@ def test_requirements_that_make_no_sense_are_told_and_change_nothing(hosts, loop
     assert outcome(place, loop(5, one=0.1)).status == "ok"
     (why,) = [e.why for e in place.events.seen if e.kind == "requires"]
     assert why.startswith("not understood: ")
+
+
+def test_requirements_that_ask_for_unknown_facts_change_nothing_either(
+    hosts, testbed, loop, tmp_path
+):
+    place = hosts({"patience": 0.3, **RESTART}, one={"speed": 2.0}, two={})
+    (tmp_path / "need.2").write_text("REQUIRE host.memry >= 1GB\n")
+    future = place.submit(loop(40, one=0.05, two=0.02))
+    until(reached(loop, "one", 6))
+    testbed["one"].kill(all_of_it=True)
+    assert future.result(30).host == "two"  # as it was wanted before
+    (why,) = {e.why for e in place.events.seen if e.kind == "requires"}
+    assert why.startswith("not understood: host.memry is not known")
+
+
+def test_a_program_that_requires_what_no_host_has_fails_and_does_not_wait(hosts, loop, tmp_path):
+    place = hosts(one={"memory": "1GB"}, two={"memory": "2GB"})
+    (tmp_path / "need.2").write_text("REQUIRE host.memory >= 1TB\n")
+    found = outcome(place, loop(50, one=0.05, two=0.05))
+    assert (found.status, found.cause) == ("failed", "no host is as the program requires")
 
 
 def test_copies_of_restart_files_survive_the_host(hosts, testbed, loop):
@@ -322,3 +342,95 @@ def test_room_that_one_job_is_drawn_to_draws_no_other(hosts, loop, tmp_path):
     life = [(e.kind, e.digest) for e in place.events.seen if e.kind in ("moving", "ended")]
     drawn = next(digest for kind, digest in life if kind == "moving")
     assert [k for k, _ in life[: life.index(("ended", drawn))]].count("moving") == 1
+
+
+MODULES = """
+from zenturio.execute.hosts.choosing import best
+from zenturio.execute.hosts.stages import Staging
+
+
+class Listed:
+    def __call__(self, wants, hosts, known):
+        names = [each["name"] for each in hosts]
+        return names.index("two") if "two" in names else None
+
+
+class Steps:
+    def __call__(self, profile, ways):
+        last = profile.said[-1]
+        return "few steps" if last.get("steps", 9) < 2 else ""
+
+
+class Wrong:
+    def __call__(self, *given):
+        return 7 if given else None
+
+
+class Raising:
+    def __call__(self, *given):
+        raise KeyError("oh")
+
+
+class Noting(Staging):
+    def __call__(self, site):
+        site.host.ask("command", command="echo seen > FOLDER/noted")
+        super().__call__(site)
+"""
+
+
+@pytest.fixture
+def modules(tmp_path):
+    """A file beside hosts.toml; it is called as a module of the standard library is."""
+    path = tmp_path / "select.py"
+    path.write_text(MODULES.replace("FOLDER", str(tmp_path)))
+    return path
+
+
+def test_a_selector_and_a_prolog_of_ones_own_stand_beside_the_file_of_hosts(
+    hosts, modules, tmp_path
+):
+    import select
+
+    place = hosts(
+        {"selector": "select.py:Listed", "prolog": "select.py:Noting"}, one={"speed": 9.0}, two={}
+    )
+    several = [place.submit(experiment(f"echo {i}")) for i in range(3)]
+    assert [each.result(30).host for each in several] == ["two"] * 3
+    assert (tmp_path / "noted").read_text() == "seen\n"
+    assert select.__file__ != str(modules)
+
+
+def test_an_evaluator_of_ones_own_looks_at_what_the_program_tells(hosts, modules, loop):
+    place = hosts(
+        {"evaluator": "select.py:Steps", **RESTART}, one={"speed": 2.0}, two={"speed": 4.0}
+    )
+    tells = (
+        'test $ZEN_HOST_NAME = one || echo \'{"iteration": 1, "seconds": 1, "of": 99}\' >> $ZEN_PROFILE;'
+        "test $ZEN_HOST_NAME = one || sleep 0.3;"
+        'test $ZEN_HOST_NAME = one || echo \'{"iteration": 2, "seconds": 9, "of": 99, "steps": 1}\' >> $ZEN_PROFILE;'
+        "test $ZEN_HOST_NAME = one || sleep 60"
+    )
+    assert outcome(place, experiment(tells)).host == "one"
+    assert [e.why for e in place.events.seen if e.kind == "moving"] == ["few steps"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Wrong", "chose 7 of 1 hosts"),
+        ("Raising", "select.py:Raising failed: KeyError: 'oh'"),
+    ],
+)
+def test_a_selector_that_is_wrong_ends_the_study_and_says_so(hosts, modules, name, said):
+    with pytest.raises(PluginError) as caught:
+        outcome(hosts({"selector": f"select.py:{name}"}, one={}), experiment("true"))
+    assert said in str(caught.value)
+
+
+def test_a_module_that_is_not_there_is_told_with_its_place(hosts, modules):
+    with pytest.raises(InputError, match=r"hosts\.toml:3:1: nowhere\.py is not there"):
+        hosts({"selector": "nowhere.py:Listed"}, one={})
+    with pytest.raises(InputError, match=r"write FILE\.py:CLASS"):
+        hosts({"epilog": "select.sh:x"}, one={})
+    with pytest.raises(PluginError, match=r"does not load: .*Nobody"):
+        hosts({"selector": "select.py:Nobody"}, one={})

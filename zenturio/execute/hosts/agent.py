@@ -15,7 +15,14 @@ from zenturio.errors import InputError
 from zenturio.execute.filing import remove
 from zenturio.execute.hosts.building import UnbuiltError
 from zenturio.execute.hosts.connection import DroppedError, RefusedError
-from zenturio.execute.hosts.hold import Desk, ElsewhereError, Hold, LostError, StoppedError
+from zenturio.execute.hosts.hold import (
+    Desk,
+    ElsewhereError,
+    Hold,
+    LostError,
+    StoppedError,
+    UnmetError,
+)
 from zenturio.execute.hosts.host import Host
 from zenturio.execute.hosts.job import Job
 from zenturio.execute.hosts.journal import Attempt
@@ -58,8 +65,8 @@ class Agent:
         except ElsewhereError as error:
             again = True
             self._hold.note("left", str(error))
-        except LostError:
-            outcome = desk.judge.nothing(job.experiment, "failed", "keeper lost", host, job.began)
+        except (LostError, UnmetError) as error:
+            outcome = desk.judge.nothing(job.experiment, "failed", str(error), host, job.began)
             desk.journal.deliver(outcome)
         except StoppedError:
             outcome = desk.judge.nothing(job.experiment, "cancelled", "cancelled", host, job.began)
@@ -195,7 +202,7 @@ class Agent:
         """Its keeper was killed; nothing of it is alive any more."""
         self._job.losses += 1
         if self._job.losses >= _LOSSES and not self._job.stopped:
-            raise LostError
+            raise LostError("keeper lost")
         raise ElsewhereError("its keeper died")
 
     def _cancel(self, site: Site) -> None:
@@ -213,12 +220,13 @@ class Agent:
             self._hold.note("progress", iteration=profile.iteration)
             elapsed = time.monotonic() - self._begun
             self._told = time.monotonic() + elapsed * _SELDOM
-        if not profile.broken(self._ways.contract) or job.moves >= self._ways.migrations:
+        why = self._desk.stages.evaluator(profile, self._ways)
+        if not why or job.moves >= self._ways.migrations:
             return
         target = self._desk.broker.better(job, self._host)
         if target is not None:
             job.avoid(self._host.name, self._ways.exists)
-            self._move(site, f"an iteration took {profile.now:.3g} s, not {profile.usual:.3g} s")
+            self._move(site, why)
 
     def _improve(self, site: Site, name: str) -> None:
         if self._job.moves < self._ways.migrations:
@@ -227,16 +235,20 @@ class Agent:
 
     def _demand(self, site: Site, text: str) -> None:
         """The program has said anew what it needs."""
-        job = self._job
+        job, broker = self._job, self._desk.broker
         try:
-            job.wants = job.wants.anew(text)
-            suits = self._desk.broker.suits(job, self._host)
+            wants = job.wants.anew(text)
+            suits = broker.suits(wants, self._host)
         except InputError as error:
             self._hold.note("requires", f"not understood: {error.complaints[0].message}")
             return
+        job.wants = wants
         self._hold.note("requires", "; ".join(text.split("\n")).strip("; "))
-        if not suits:
-            self._move(site, "the program requires another host")
+        if suits:
+            return
+        if broker.refusal(job) is not None:
+            raise UnmetError("no host is as the program requires")
+        self._move(site, "the program requires another host")
 
     def _move(self, site: Site, why: str) -> None:
         """Ends the job here, takes its restart files along, and sends it elsewhere."""

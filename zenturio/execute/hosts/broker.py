@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from threading import RLock
 
-from zenturio.errors import ExpressionError, PlaceError
-from zenturio.execute.hosts.choosing import best, explain, worth_moving
+from zenturio.errors import ExpressionError, PlaceError, PluginError
+from zenturio.execute.hosts.choosing import Wants, best, explain, worth_moving
 from zenturio.execute.hosts.host import Host
 from zenturio.execute.hosts.job import Job
 from zenturio.execute.hosts.machine import KNOWN, Ways
+from zenturio.execute.hosts.modules import Selector
 
 _CHANGING = frozenset(("load", "free_memory", "disk", "free"))
 """What may be otherwise in a moment: a requirement of these is waited for."""
@@ -23,9 +24,12 @@ class Broker:
     A job that has to wait for hosts of a certain sort does not keep others from theirs.
     """
 
-    def __init__(self, ways: Ways, limit: int | None, start: Callable[[Job, Host], None]) -> None:
-        """*start* begins an attempt; at most *limit* run at a time."""
+    def __init__(
+        self, ways: Ways, limit: int | None, select: Selector, start: Callable[[Job, Host], None]
+    ) -> None:
+        """*select* chooses hosts, *start* begins an attempt; at most *limit* run at a time."""
         self._ways = ways
+        self._select = select
         self._limit = limit
         self._start = start
         self._hosts: dict[str, Host] = {}
@@ -107,7 +111,7 @@ class Broker:
 
     def assign(self) -> None:
         """Gives out all that can be given."""
-        started = []
+        started, refused = [], []
         with self._turn:
             for job in list(self._waiting):
                 if self._closed or not self._is_room():
@@ -115,13 +119,20 @@ class Broker:
                 if not job.running() and not job.set_running_or_notify_cancel():
                     self._waiting.remove(job)
                     continue
-                host = self._best(job)
+                try:
+                    host = self._chosen(job)
+                except PluginError as error:
+                    self._waiting.remove(job)
+                    refused.append((job, error))
+                    continue
                 if host is not None:
                     self._waiting.remove(job)
                     self._take(job, host)
                     started.append((job, host))
         for job, host in started:
             self._start(job, host)
+        for job, fault in refused:
+            job.set_exception(fault)
 
     def better(self, job: Job, host: Host) -> Host | None:
         """Where *job*, which breaks its contract, is better off now."""
@@ -134,9 +145,9 @@ class Broker:
         with self._turn:
             return self._best(job, without=host, room=False) is not None
 
-    def suits(self, job: Job, host: Host) -> bool:
-        """Whether *host* is as *job* wants it now."""
-        return best(job.wants, [host.values()], self._names()) is not None
+    def suits(self, wants: Wants, host: Host) -> bool:
+        """Whether *host* is as it is wanted; ExpressionError where that makes no sense."""
+        return best(wants, [host.values()], self._names()) is not None
 
     def moved(self, seconds: float) -> None:
         """A move cost so many seconds: the next one will do so too."""
@@ -162,6 +173,13 @@ class Broker:
         return any(host.fits(1, 0) for host in self._hosts.values())
 
     def _best(self, job: Job, *, without: Host | None = None, room: bool = True) -> Host | None:
+        """The best host for *job*; none where its selector fails: it is heard when it assigns."""
+        try:
+            return self._chosen(job, without=without, room=room)
+        except PluginError:
+            return None
+
+    def _chosen(self, job: Job, *, without: Host | None = None, room: bool = True) -> Host | None:
         hosts = [host for host in self._hosts.values() if host is not without]
         fit: Iterable[Host] = (
             host
@@ -171,7 +189,7 @@ class Broker:
         )
         candidates = list(fit)
         try:
-            at = best(job.wants, [host.values() for host in candidates], self._names())
+            at = self._select(job.wants, [host.values() for host in candidates], self._names())
         except ExpressionError:
             return None  # it could be computed when the job came: it will be again
         return None if at is None else candidates[at]

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from zenturio.errors import InputError, Passage, PlaceError, did_you_mean
-from zenturio.execute.hosts.machine import FOLDER, KNOWN, Machine, Ways
+from zenturio.execute.hosts.machine import FOLDER, KNOWN, MODULES, Machine, Ways
 from zenturio.expression import Expression, Value, parse
 from zenturio.schedule.formats.document import Document, Way, read_text, read_toml
 
@@ -136,6 +136,8 @@ def _option(document: Document, name: str, hint: Any, value: Any) -> Any:
         return document.number(value, way)
     if hint is int:
         return document.whole(value, way, 0, 1000)
+    if name in MODULES:
+        return _module(document, document.words(value, way), way)
     if hint is str:
         return document.words(value, way)
     if hint == tuple[str, ...]:
@@ -145,6 +147,19 @@ def _option(document: Document, name: str, hint: Any, value: Any) -> Any:
     if value not in get_args(hint):
         document.wrong(way, f"{name} = {value!r}", did_you_mean(str(value), get_args(hint)))
     return value
+
+
+def _module(document: Document, text: str, way: Way) -> str:
+    """The name of an entry point as it is; a file stands beside the file of hosts."""
+    path, colon, name = text.rpartition(":")
+    if not colon:
+        return text
+    if not path.endswith(".py") or not name.isidentifier():
+        document.wrong(way, f"{text!r} is no module", "write FILE.py:CLASS, or a name")
+    file = Path(document.file).absolute().parent / path
+    if not file.is_file():
+        document.wrong(way, f"{path} is not there", f"it is looked for in {file.parent}")
+    return f"{file}:{name}"
 
 
 def _expression(document: Document, text: str, way: Way) -> Expression:

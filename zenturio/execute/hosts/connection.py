@@ -27,6 +27,8 @@ from zenturio.execute.hosts.bundle import WANTED, boot, packed
 GREETING = b"zenturio agent\n"
 ASKED = 60.0
 """Seconds that an answer may take."""
+_LOOK = 0.2
+"""Seconds between two looks at whether a connection is still wanted."""
 _NOISE = 65536
 """Bytes that a login may print before the agent greets."""
 _WAYS = (
@@ -42,12 +44,22 @@ _WAYS = (
     "ControlPath=none",
     "LogLevel=ERROR",
 )
+CHANGED = "has changed and you have requested strict checking"
+"""What ssh says of a key that is not the one it knows; behind it come words for any bad key."""
 _CURES = (
+    (
+        CHANGED,
+        "somebody may be in between: ask who runs it; if its key is new, ssh-keygen -R its name",
+    ),
     ("host key", "compare its key once by hand: log in with ssh, as the same user"),
     ("permission denied", "let this key in there (ssh-copy-id); no password is asked for"),
     ("resolve", "is the address right?"),
     ("refused", "does sshd run there, at this port?"),
     ("timed out", "is it switched on, and may one reach it from here?"),
+    ("read-only file system", 'name a folder that can be written: folder = "/scratch/me"'),
+    ("errno 13", 'name a folder that can be written: folder = "/scratch/me"'),
+    ("no space left", 'name a folder with room: folder = "/scratch/me"'),
+    ("quota", 'name a folder with room: folder = "/scratch/me"'),
     ("python", 'name another one: python = "/opt/python3/bin/python3"'),
 )
 Answer = tuple[dict[str, Any], list[bytes]]
@@ -88,13 +100,18 @@ class Connection:
         patience: float,
         hear: Callable[[dict[str, Any]], None],
         dropped: Callable[[Connection], None],
+        wanted: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Opens it, or raises PlaceError with what ssh says; *words* come before the command."""
+        """Opens it, or raises PlaceError with what ssh says; *words* come before the command.
+
+        Nobody waits for a greeting that is not *wanted* any more.
+        """
         self._numbers = count(1)
         self._waiting: dict[int, Future[Answer]] = {}
         self._writing = Lock()
         self._hear = hear
         self._dropped = dropped
+        self._wanted = wanted
         self._open = True
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the connection
         try:
@@ -166,8 +183,11 @@ class Connection:
         """What is said next, up to a line's end; PlaceError where nothing more will be."""
         line = b""
         while not line.endswith(b"\n"):
-            ready, _, _ = select.select([self._from], [], [], max(end - time.monotonic(), 0))
+            left = end - time.monotonic() if self._wanted() else 0.0
+            ready, _, _ = select.select([self._from], [], [], max(min(left, _LOOK), 0))
             piece = os.read(self._from, 1) if ready else b""
+            if not ready and left > _LOOK:
+                continue
             if not piece:
                 if not ready:
                     self._process.kill()
@@ -189,7 +209,9 @@ class Connection:
             self._process.wait(1.0)
         self._said.seek(0)
         told = [*self._said.read(_NOISE).decode("utf-8", "replace").splitlines(), line.decode()]
-        words = next((each.strip() for each in reversed(told) if each.strip()), "")
+        lines = [each.strip() for each in told if each.strip()]
+        last = lines[-1] if lines else ""
+        words = next((each for each in lines if CHANGED in each), last)
         why = words or ("it timed out" if late else f"ssh ended with {self._process.returncode}")
         known = (cure for word, cure in _CURES if word in why.lower())
         return PlaceError(why, cure=next(known, ""))

@@ -51,6 +51,10 @@ class LostError(Exception):
     """Its keeper dies each time: it cannot be run."""
 
 
+class UnmetError(Exception):
+    """The program wants what no host will ever be."""
+
+
 class ElsewhereError(Exception):
     """The attempt is over, and another one is to be made."""
 

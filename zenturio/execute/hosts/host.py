@@ -173,6 +173,7 @@ class Host:
                 patience=self._ways.connect,
                 hear=self._heard,
                 dropped=self._lost,
+                wanted=lambda: not self._closed,
             )
         except PlaceError as error:
             self._tell_why(error)
@@ -184,7 +185,7 @@ class Host:
         with suppress(DroppedError, RefusedError):
             told, _ = connection.ask("hello")
             self._look(whole=True)
-            self.up, self.why = True, ""
+            self.up = True
             self._changed(self)
             self._sort(told["jobs"])
         return True
@@ -211,14 +212,16 @@ class Host:
         self._seen = self._looked if whole else self._seen
         calibrate = whole and self.facts.get("speed") is None
         told: dict[str, Any] = {}
+        why = ""
         try:
             told, _ = self.ask("facts", whole=whole, calibrate=calibrate, probe=self.machine.probe)
         except RefusedError as error:
-            self.why = str(error)  # its probe fails: the rest is known
+            why = str(error)  # its probe fails: the rest is known
             with suppress(DroppedError, RefusedError):
                 told, _ = self.ask("facts", whole=whole, calibrate=calibrate, probe="")
         except DroppedError:
             return
+        self.why = why
         self.facts = {**self.facts, **told.get("facts", {}), **self.machine.facts}
         if self.up:
             self._changed(self)

@@ -18,6 +18,10 @@ KNOWN = (
 """What REQUIRE and RANK may ask of any host; a probe and a description may add names."""
 
 
+MODULES = ("prolog", "wrapper", "epilog", "selector", "evaluator")
+"""Options that name a module: an entry point, or FILE.py:CLASS."""
+
+
 @dataclass(frozen=True)
 class Machine:
     """How one gets there, and what is declared: facts that need not be asked."""
@@ -84,5 +88,7 @@ class Ways:
     prolog: str = "prolog"
     wrapper: str = "wrapper"
     epilog: str = "epilog"
+    selector: str = "selector"
+    evaluator: str = "evaluator"
     discover: str = ""
     """A command that prints hosts, as this file has them, in JSON."""

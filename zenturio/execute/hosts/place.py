@@ -77,7 +77,8 @@ class Hosts(Closing):
         self._journal = Journal(folder)
         self.events = Events(self._journal.folder)
         self.remarks: deque[str] = deque(maxlen=_REMARKS)
-        self._broker = Broker(self.ways, jobs, self._begin)
+        stages = stages or Stages.of(self.ways)
+        self._broker = Broker(self.ways, jobs, stages.selector, self._begin)
         self._agents: set[Thread] = set()
         self._turn = Lock()
         self._closed = Event()
@@ -86,7 +87,7 @@ class Hosts(Closing):
         self._known = read_facts(self._journal.folder)
         self._desk = Desk(
             self.ways,
-            stages or Stages.of(self.ways),
+            stages,
             self._journal,
             self.events,
             Judge(self._folder / "outputs"),
@@ -244,7 +245,7 @@ class Hosts(Closing):
     def _changed(self, host: Host) -> None:
         """Heard in the host's thread."""
         if host.announced != host.up:
-            if host.announced is not None:
+            if host.announced is not None or not host.up:
                 self.remarks.append(f"{host.name}: {'it is back' if host.up else host.why}")
             host.announced = host.up
             self.events.note("up" if host.up else "down", host=host.name, why=host.why)

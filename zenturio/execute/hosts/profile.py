@@ -9,12 +9,15 @@ A line of JSON in ``$ZEN_PROFILE`` for each iteration::
 from __future__ import annotations
 
 import json
+from collections import deque
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
 _USUAL = 3
 """Iterations whose median is what one takes, once there are so many."""
+_KEPT = 1000
+"""Lines of a profile that are kept in memory."""
 
 
 @dataclass
@@ -26,6 +29,8 @@ class Profile:
     seconds: list[float] = field(default_factory=list)
     iteration: int = 0
     of: int | None = None
+    said: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    """The last lines, as the program wrote them: an evaluator may look at more than seconds."""
     told: int = 0
     """Bytes that were heard, so that an attachment goes on behind them."""
 
@@ -41,6 +46,7 @@ class Profile:
                 self._take(said)
 
     def _take(self, said: dict[str, Any]) -> None:
+        self.said.append(said)
         seconds, iteration, of = said.get("seconds"), said.get("iteration"), said.get("of")
         if isinstance(seconds, int | float) and seconds >= 0:
             self.seconds.append(float(seconds))

@@ -1,22 +1,31 @@
 """
 The three stages of an attempt: prolog, wrapper, epilog.
 
-Each is a class without arguments, found by its name in the group ``zenturio.stages``: hosts.toml
-says which. What a stage cannot do it raises: DroppedError where the connection is gone (it will be
-called again), anything else of RefusedError, OSError and ZenError where it has failed.
+Each is a class without arguments, found by its name in the group ``zenturio.stages``, or as
+``FILE.py:CLASS``: hosts.toml says which. What a stage cannot do it raises: DroppedError where the
+connection is gone (it will be called again), RefusedError where it has failed (and may be tried
+again), anything else where the study has to end.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from zenturio import plugins
 from zenturio.execute.filing import remove
 from zenturio.execute.hosts.building import built
 from zenturio.execute.hosts.logs import logs_of
 from zenturio.execute.hosts.machine import Ways
+from zenturio.execute.hosts.modules import (
+    Evaluator,
+    Ranked,
+    Selector,
+    Slowdown,
+    evaluator,
+    module,
+    selector,
+)
 from zenturio.execute.hosts.moving import fetch, fetch_all
 from zenturio.execute.hosts.preparing import prepare, suits
 from zenturio.execute.hosts.site import Site
@@ -56,19 +65,24 @@ class Epilog(Protocol):
 
 @dataclass(frozen=True)
 class Stages:
-    """The stages of a place."""
+    """The stages of a place, and what decides for its jobs."""
 
     prolog: Prolog
     wrapper: Wrapper
     epilog: Epilog
+    selector: Selector = field(default_factory=Ranked)
+    evaluator: Evaluator = field(default_factory=Slowdown)
 
     @staticmethod
     def of(ways: Ways) -> Stages:
         """Those that *ways* name."""
-        found = [
-            plugins.load("stages", name)() for name in (ways.prolog, ways.wrapper, ways.epilog)
-        ]
-        return Stages(*found)
+        return Stages(
+            module(ways.prolog),
+            module(ways.wrapper),
+            module(ways.epilog),
+            selector(ways.selector),
+            evaluator(ways.evaluator),
+        )
 
 
 class Staging:

@@ -107,10 +107,16 @@ class Serve:
 
     def _probed(self, command: str) -> dict[str, Any]:
         """What a command of the host's owner says of it: a JSON object."""
-        said = json.loads(self._said(command).stdout or b"{}")
+        done = self._said(command)
+        said: Any = None
+        if done.returncode == 0:
+            with suppress(ValueError):
+                said = json.loads(done.stdout)
         if not isinstance(said, dict):
+            words = (done.stderr or done.stdout).decode("utf-8", "replace").strip()[-200:]
             raise ValueError(  # noqa: TRY004 - what a command says is a value
-                f"the probe {command!r} says no JSON object"
+                f"the probe {command!r} ends with {done.returncode}, and prints no JSON object: "
+                f"{words or 'nothing'}"
             )
         return said
 

@@ -23,6 +23,7 @@ import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,14 @@ class Store:
         self._jobs = folder / "jobs" / owner
         for each in (self._files, self._builds, self._jobs):
             each.mkdir(parents=True, exist_ok=True)
+        self._sweep(node)
+
+    def _sweep(self, node: str) -> None:
+        """Takes away the halves of files whose way here was cut."""
+        for draft in self._files.glob(f".*.{escape(node)}.*"):
+            pid = draft.name.rpartition(".")[2]
+            if pid.isdigit() and not Path("/proc", pid).exists() and Path("/proc/self").exists():
+                draft.unlink(missing_ok=True)
 
     def job(self, token: str) -> Job:
         return Job(self._jobs / _name(token))
@@ -106,9 +115,13 @@ class Store:
     def put(self, digest: str, offset: int, content: bytes, mode: int, *, last: bool) -> None:
         """A piece of a shared file, which is there when its *last* piece is."""
         draft = self._files / f".{_name(digest)}.{self._draft}"
-        with draft.open("r+b" if offset else "wb") as file:
-            file.seek(offset)
-            file.write(content)
+        try:
+            with draft.open("r+b" if offset else "wb") as file:
+                file.seek(offset)
+                file.write(content)
+        except OSError:  # the disk is full: half a file is of use to nobody
+            draft.unlink(missing_ok=True)
+            raise
         if last:
             draft.chmod(0o555 if mode & 0o111 else 0o444)
             draft.replace(self.staged(digest))
