@@ -202,3 +202,11 @@ def test_bars_of_blocks_are_as_long_as_their_values():
     ]
     assert bars(["a"], [0.0]) == ["a   0"]
     assert bars([], []) == []
+
+
+def test_names_of_many_values_are_thinned_so_that_they_can_be_read():
+    table = pd.DataFrame([{"x": x, "y": y, "z": x * y} for x in range(100) for y in range(30)])
+    layout = plotly_figure(chart(table, "heatmap", x="x", y="y", z="z")).layout
+    assert len(layout.xaxis.categoryarray) == 100
+    assert list(layout.xaxis.tickvals) == [str(x) for x in range(0, 100, 3)]
+    assert list(layout.yaxis.ticktext) == [str(y) for y in range(0, 30, 2)]

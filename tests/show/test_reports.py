@@ -168,6 +168,13 @@ def test_a_name_that_is_no_name_of_a_file_is_refused(tmp_path, name):
         Reports(tmp_path).save(name, "x")
 
 
+def test_files_that_no_report_can_be_called_are_not_offered(tmp_path):
+    (tmp_path / "reports").mkdir()
+    for name in ("good", "no & good", "v1.2"):
+        (tmp_path / "reports" / f"{name}.md").write_text("x")
+    assert Reports(tmp_path).names() == ["good"]
+
+
 def test_a_link_out_of_the_project_is_not_followed(tmp_path):
     inside = tmp_path / "project"
     inside.mkdir()

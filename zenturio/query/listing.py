@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from zenturio.annotate.model import MEASURED
 from zenturio.experiment import Missing
 from zenturio.expression import Expression
 from zenturio.query.catalog import ROW, Catalog, Column, catalog
@@ -41,6 +42,8 @@ class Wanted:
     """All parameters and metrics, if none are named."""
     repeats: bool = False
     """Whether the repeat is among those."""
+    own_first: bool = False
+    """Whether the study's own metrics stand before those that every study has."""
 
     @property
     def plain(self) -> bool:
@@ -276,7 +279,8 @@ def _columns(known: Catalog, wanted: Wanted) -> Sequence[Column]:
     if wanted.columns:
         return [known.column(each) for each in wanted.columns]
     repeat = [known.facts["repeat"]] if wanted.repeats else []
-    return [*known.parameters, *known.seeds, *repeat, *known.metrics]
+    metrics = sorted(known.metrics, key=lambda m: wanted.own_first and m.name in MEASURED)
+    return [*known.parameters, *known.seeds, *repeat, *metrics]
 
 
 def _of_states(known: Catalog, wanted: Wanted) -> Fragment:

@@ -12,7 +12,7 @@ from plotly.subplots import make_subplots
 
 from zenturio.show import palette, paths, traces
 from zenturio.show.charts import Axis, Chart, Kind, Panel, brief
-from zenturio.show.layout import apart, columns_of, decades, number
+from zenturio.show.layout import apart, columns_of, decades, number, some
 from zenturio.show.paged import scene_figure
 from zenturio.show.scene import Scene
 from zenturio.show.traces import said
@@ -27,6 +27,8 @@ CONFIG = {
 
 PANEL = 320
 """Height of a panel in pixels."""
+NAMES = 24
+"""That have room along it; twice as many stand below it on their heads."""
 
 
 def plotly_figure(chart: Chart, *, columns: int | None = None) -> go.Figure:
@@ -118,14 +120,14 @@ def _arrange(figure: go.Figure, chart: Chart, rows: int, columns: int) -> None:
             aspectmode="cube",
         )
     elif chart.kind not in ("pie", "parallel"):
-        figure.update_xaxes(**_side(chart.x, count))
+        figure.update_xaxes(**_side(chart.x, count, 2 * NAMES // columns))
         figure.update_yaxes(**_side(chart.y, count))
         if chart.kind == "importance":
             figure.update_yaxes(autorange="reversed")
         _name_outer(figure, chart, columns)
 
 
-def _side(axis: Axis, panels: int) -> dict[str, Any]:
+def _side(axis: Axis, panels: int, names: int = NAMES) -> dict[str, Any]:
     """How an axis of plotly is set; texts are never taken for numbers or dates."""
     side: dict[str, Any] = {"title": {"text": said(axis.pointed)}}
     if axis.categories is not None:
@@ -133,8 +135,8 @@ def _side(axis: Axis, panels: int) -> dict[str, Any]:
             "type": "category",
             "categoryorder": "array",
             "categoryarray": list(axis.categories),
-            "tickvals": list(axis.categories),
-            "ticktext": [said(brief(text, 28)) for text in axis.categories],
+            "tickvals": (shown := some(axis.categories, names)),
+            "ticktext": [said(brief(text, 28)) for text in shown],
         }
     side |= {"type": "log" if axis.log else "linear"}
     ticks = axis.ticks if apart(axis, panels) else decades(*axis.ends) if axis.log else ()
@@ -147,8 +149,8 @@ def _own_side(axis: Axis, panels: int) -> dict[str, Any]:
     """The x axis of one panel; points of a text lie beside its number."""
     if axis.categories is None:
         return _side(axis, panels)
-    names = [said(brief(text, 16)) for text in axis.categories]
-    places = list(range(len(names)))
+    names = [said(brief(text, 16)) for text in some(axis.categories, NAMES)]
+    places = some(range(len(axis.categories)), NAMES)
     title = {"text": said(axis.label)}
     return {"type": "linear", "title": title, "tickvals": places, "ticktext": names}
 

@@ -3,8 +3,11 @@
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import TypeVar
 
 from zenturio.show.charts import Axis, Panel
+
+Thing = TypeVar("Thing")
 
 
 def columns_of(panels: int) -> int:
@@ -20,6 +23,11 @@ def apart(axis: Axis, panels: int) -> bool:
     places = [math.log(tick) for tick in axis.ticks] if axis.log else list(axis.ticks)
     gaps = [b - a for a, b in pairwise(places)]
     return bool(places) and all(gap > (places[-1] - places[0]) * share for gap in gaps)
+
+
+def some(things: Sequence[Thing], most: int) -> list[Thing]:
+    """Up to *most* of *things*, evenly: names that stand closer cannot be read."""
+    return list(things[:: max(1, math.ceil(len(things) / most))])
 
 
 def shares_said(panel: Panel) -> dict[str, str]:

@@ -80,9 +80,14 @@ def read(text: str, title: str = "") -> Report:
     return Report(next(heads, title) or title, tuple(_blocks(tokens)))
 
 
+def may_be_named(name: str) -> bool:
+    """Whether a report may be called so: it is the name of a file."""
+    return _NAME.fullmatch(name) is not None
+
+
 def named(name: str) -> str:
-    """*name*, if a report may be called so: it is the name of a file."""
-    if not _NAME.fullmatch(name):
+    """*name*, if a report may be called so."""
+    if not may_be_named(name):
         raise InputError(
             f"no report can be called {name!r}",
             cure="letters, digits, spaces, - and _; up to 64 of them",

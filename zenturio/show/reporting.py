@@ -19,7 +19,7 @@ from zenturio.errors import (
     did_you_mean,
 )
 from zenturio.files import write_whole
-from zenturio.show.report import MOST, Report, Words, line, named, read
+from zenturio.show.report import MOST, Report, Words, line, may_be_named, named, read
 
 if TYPE_CHECKING:
     from zenturio.record import Repository
@@ -39,8 +39,9 @@ class Reports:
     project: Path
 
     def names(self) -> list[str]:
-        """Sorted; none before there is one."""
-        return sorted(path.stem for path in (self.project / FOLDER).glob(f"*{ENDING}"))
+        """Sorted; none before there is one. A file that a report cannot be called is none."""
+        found = (path.stem for path in (self.project / FOLDER).glob(f"*{ENDING}"))
+        return sorted(filter(may_be_named, found))
 
     def text(self, name: str) -> str:
         """What a report says; NotFoundError if there is none."""

@@ -41,6 +41,22 @@ def _experiments(count):
     ]
 
 
+def test_a_name_that_a_browser_would_change_is_known_again(tmp_path):
+    """Ends of lines change in attributes; a page whose studies it misses loads itself anew."""
+    repository = open_repository(tmp_path / "zenturio.db")
+    name = "new\rline ü"
+    enter(repository, name, Definition(*FIELDS), [({"n": 1}, {"wtime": 1.0}, {})])
+    repository.close()
+    with served(Settings(str(tmp_path / "zenturio.db"), tmp_path)) as portal:
+        page = portal.page("/")
+        stream = portal.get("/live", stream=True)
+        line = next(each for each in stream.iter_lines() if each.startswith(b"data:"))
+        stream.close()
+    (mark,) = json.loads(line[5:])["studies"]
+    assert mark == "new%0Dline%20%C3%BC"
+    assert f'data-standing="{mark}"' in page
+
+
 def test_a_study_at_work_is_followed_as_it_goes(tmp_path):
     repository = open_repository(tmp_path / "zenturio.db")
     repository.open("live", Definition(*FIELDS, notes={"experiments": 20}))

@@ -95,7 +95,7 @@ def test_an_address_that_names_what_is_not_there_is_answered_with_what_is(portal
 
 def test_the_sql_behind_a_table_is_shown_and_answers_the_same(portal):
     page = portal.page("/study", name="matmul", where="threads == 2", sort="-wtime", state="ok")
-    told = html.unescape(re.search(r'<pre id="sql">(.*?)</pre>', page, re.DOTALL)[1])
+    told = html.unescape(re.search(r'<pre id="sql"[^>]*>(.*?)</pre>', page, re.DOTALL)[1])
     answer = portal.page("/sql", query=told)
     digests = re.findall(r"<td>([0-9a-f]{32})</td>", answer)
     assert digests == _rows(page)
@@ -184,3 +184,25 @@ def test_more_causes_than_are_shown_are_said(tmp_path):
         page = portal.page("/study", name="many")
         assert page.count('class="cause"') == 30
         assert "there are more" in page
+
+
+def test_what_a_study_is_about_comes_first(portal):
+    """Its own metrics before those that are always measured; and a link to its best."""
+    heads = re.findall(r'<th scope="col"[^>]*><a [^>]*>(\w+)', portal.page("/study?name=matmul"))
+    assert heads == ["n", "threads", "solver", "repeat", "gflops", "wtime", "exit"]
+    page = portal.page("/study?name=stencil")
+    link = html.unescape(re.search(r'<code>loss</code> \(<a href="([^"]+)">best first', page)[1])
+    losses = [row["loss"] for row in map(json.loads, portal.get(
+        link.replace("/study?", "/download?format=jsonl&")).text.splitlines())]  # fmt: skip
+    assert len(losses) == 60
+    assert losses == sorted(losses)
+
+
+def test_a_study_without_parameters_says_so(portal, tmp_path):
+    repository = open_repository(tmp_path / "zenturio.db")
+    enter(repository, "one", Definition((), (Field("m", "real"),)), [({}, {"m": 1.0}, {})])
+    repository.close()
+    with served(Settings(str(tmp_path / "zenturio.db"), tmp_path)) as small:
+        page = small.page("/study?name=one")
+    assert "It has none." in page
+    assert "<dl" not in page

@@ -15,6 +15,7 @@ from zenturio.record import Definition
 from zenturio.show.portal import thrift, words
 from zenturio.show.portal.commands import again
 from zenturio.show.portal.kept import Kept
+from zenturio.show.portal.pages.comparing import Pair
 
 
 @given(
@@ -42,6 +43,14 @@ def test_times_and_metrics_are_for_people():
     long = words.brief("x" * 500 + "end")
     assert len(long) < 100
     assert long.endswith("end")
+
+
+def test_of_two_values_that_are_no_number_neither_differs_and_no_ratio_is_told():
+    nan, inf = float("nan"), float("inf")
+    assert not Pair("m", "", nan, float("nan")).differs
+    assert Pair("m", "", nan, 1.0).differs
+    assert Pair("m", "", 2, 3.0).ratio == 1.5
+    assert [Pair("m", "", *two).ratio for two in ((inf, inf), (1.0, nan), (0, 1))] == [None] * 3
 
 
 def test_the_command_that_runs_a_study_again_is_taken_by_a_shell():

@@ -51,7 +51,7 @@ class Asked:
         """As the query room has it; an error in the condition names its place."""
         where = parse(Passage.of(self.where, "filter")) if self.where else None
         states = (cast("State", self.state),) if self.state else ()
-        return Wanted(self.name, where, states, self.sort, self.columns, repeats)
+        return Wanted(self.name, where, states, self.sort, self.columns, repeats, own_first=True)
 
     @property
     def given(self) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -52,7 +52,7 @@ def templates(assets: Assets, *, allow_run: bool, serves: bool = False) -> Envir
     found.filters |= {
         "count": count, "moment": moment, "ago": ago, "duration": duration, "rate": rate,
         "size": size, "cell": shown, "brief": brief, "iso": iso,
-        "measure": measure,
+        "measure": measure, "mark": mark,
     }  # fmt: skip
     found.tests["missing"] = lambda value: isinstance(value, Missing)
     hidden = {"/run": not allow_run, "/queue": not serves}
@@ -70,6 +70,11 @@ def address(path: str, given: Mapping[str, Any] | None = None, /, **changes: Any
         if each is not None and each not in ("", False)
     ]
     return f"{path}?{urlencode(pairs)}" if pairs else path
+
+
+def mark(name: str) -> str:
+    """A name as pages compare it: in an attribute, browsers change the ends of lines."""
+    return quote(name, safe="")
 
 
 def shown(value: Any) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
-from zenturio.errors import ConflictError, NotFoundError, ZenError
+from zenturio.errors import ConflictError, InputError, NotFoundError, ZenError
 from zenturio.query import Limits, Result, raw
 from zenturio.query.fragments import name as quoted
 from zenturio.show.portal.state import Portal, portal_of
@@ -63,8 +63,12 @@ def page(request: Request) -> Response:
 
 def answer(portal: Portal, query: str, limits: Limits) -> Result:
     """What the database answers; refused, where it would be too much."""
+    if len(query) > LONGEST:
+        raise InputError(
+            f"a query of {len(query):,} characters: an address holds {LONGEST:,}", cure="zen sql"
+        )
     with _turn():
-        return raw(portal.repository, query[:LONGEST], limits)
+        return raw(portal.repository, query, limits)
 
 
 @contextmanager

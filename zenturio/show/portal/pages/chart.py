@@ -183,7 +183,7 @@ def _rows(portal: Portal, view: View) -> Rows:
         parse(Passage.of(part, "filter"))  # by itself, or brackets could hide what is wrong
     condition = parts[0] if len(parts) == 1 else " and ".join(f"({part})" for part in parts)
     where = parse(Passage.of(condition, "filter")) if condition else None
-    wanted = Wanted(study, where, ("ok",))
+    wanted = Wanted(study, where, ("ok",), own_first=True)
     total = portal.repository.counts(study)["ok"]
     if where is None:
         found = total

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -33,7 +34,8 @@ class Pair:
 
     @property
     def differs(self) -> bool:
-        return bool(self.one != self.other)
+        """NaN, which is not even itself, is taken for what it is called."""
+        return bool(self.one != self.other) and repr(self.one) != repr(self.other)
 
     @property
     def ratio(self) -> float | None:
@@ -42,9 +44,10 @@ class Pair:
         if any(isinstance(each, bool) or not isinstance(each, int | float) for each in pair):
             return None
         try:
-            return float(self.other / self.one)
+            found = float(self.other / self.one)
         except (ZeroDivisionError, OverflowError):
             return None
+        return found if math.isfinite(found) else None
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from starlette.responses import Response, StreamingResponse
 
 from zenturio.show.portal.state import Portal, portal_of
 from zenturio.show.portal.watch import Seen
+from zenturio.show.portal.words import mark
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -41,7 +42,8 @@ async def _told(portal: Portal) -> AsyncIterator[str]:
             if watch.now != seen:
                 news = [each for each in watch.now if each not in seen]
                 seen = watch.now
-                parts = {each.name: portal.render("_standing.html", seen=each) for each in news}
-                yield f"data: {json.dumps({'studies': [s.name for s in seen], 'news': parts})}\n\n"
+                parts = {mark(s.name): portal.render("_standing.html", seen=s) for s in news}
+                studies = [mark(each.name) for each in seen]
+                yield f"data: {json.dumps({'studies': studies, 'news': parts})}\n\n"
             elif not await watch.changed(QUIET):
                 yield ": still here\n\n"

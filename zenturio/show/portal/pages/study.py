@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -72,7 +72,7 @@ def study(request: Request) -> Response:
         asked=asked,
         seen=portal.seen(asked.name),
         counts={state: counts[state] for state in STATES if counts[state]},
-        goals=portal.definition(asked.name).goals,
+        goals=_goals(portal, asked.name),
         columns=columns,
         facts=facts,
         table=table,
@@ -96,6 +96,19 @@ def parameters(request: Request) -> Response:
     portal, name = portal_of(request), study_in(request.query_params)
     text = portal.render("_parameters.html", taken=_taken(portal, name), name=name)
     return HTMLResponse(text)
+
+
+def _goals(portal: Portal, name: str) -> list[Mapping[str, str]]:
+    """What the study aims at, and where its best are; nowhere for a goal that is computed."""
+    definition = portal.definition(name)
+    metrics = {field.name for field in definition.metrics}
+
+    def best(goal: Mapping[str, str]) -> str:
+        column = goal["expression"]
+        sort = f"-{column}" if goal["direction"] == "maximize" else column
+        return Asked(name).address(state="ok", sort=sort) if column in metrics else ""
+
+    return [{**goal, "best": best(goal)} for goal in definition.goals]
 
 
 def _offered(found: Listing) -> tuple[Sequence[Column], Sequence[Column]]:

@@ -9,6 +9,8 @@
     modeBarButtonsToRemove: ["toImage", "lasso2d", "sendChartToCloud"],
   };
   const NARROW = 640;
+  // Of values below an axis: so many have room there.
+  const NAMES = 14;
 
   const isNarrow = (place) => place.clientWidth < NARROW;
 
@@ -27,6 +29,10 @@
     if (!isNarrow(place)) return layout;
     layout.legend = { ...layout.legend, orientation: "h", x: 0, y: -0.18, yanchor: "top" };
     layout.margin = { ...layout.margin, l: 48, r: 8 };
+    for (const side of Object.keys(layout).filter((each) => each.startsWith("xaxis")).map((each) => layout[each])) {
+      const every = Math.ceil((side.ticktext || []).length / NAMES);
+      for (const key of every > 1 ? ["tickvals", "ticktext"] : []) side[key] = side[key].filter((_, at) => at % every === 0);
+    }
     if (layout.coloraxis) {
       const beside = { thickness: 10, len: 300, lenmode: "pixels", y: 1, yanchor: "top" };
       layout.coloraxis.colorbar = { ...layout.coloraxis.colorbar, ...beside };
