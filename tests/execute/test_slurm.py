@@ -12,7 +12,7 @@ import pytest
 
 from slurm import cluster, slurm
 from zenturio.errors import PlaceError
-from zenturio.execute.slurm import clerk, submission
+from zenturio.execute.slurm import clerk, pilots, submission
 from zenturio.execute.slurm.options import Options
 from zenturio.execute.slurm.place import Slurm
 from zenturio.experiment import Filed, Recipe, Step
@@ -207,7 +207,7 @@ def test_a_job_that_somebody_cancels_is_lost_and_no_failure(opened, slurm):
     until(lambda: running("97.2"))
     slurm.run("scancel", jobs(slurm).strip())
     assert future.result(PATIENCE).status == "cancelled"
-    assert any("CANCELLED; it is begun again" in words for words in place.remarks)
+    assert any("CANCELLED; begun again" in words for words in place.remarks)
 
 
 def test_a_job_that_is_requeued_runs_again(opened, slurm, tmp_path):
@@ -403,13 +403,13 @@ def test_the_cluster_is_checked(opened, instead):
 
 
 def test_that_experiments_are_short_is_said_once(opened, monkeypatch):
-    monkeypatch.setattr("zenturio.execute.slurm.place.MEASURED", 3)
-    place = opened(5)
+    monkeypatch.setattr(pilots, "MEASURED", 3)
+    place = opened(5, pilots="never")
     several = [place.submit(experiment("true")) for _ in range(5)]
     for future in several:
         future.result(PATIENCE)
     (remark,) = place.remarks
-    assert 'kind = "dask", cluster = "slurm"' in remark
+    assert remark.endswith('workers that stay run many, but pilots = "never"')
 
 
 def test_threads_end_with_the_place(opened):

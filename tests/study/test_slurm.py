@@ -111,6 +111,27 @@ def test_a_driver_that_is_killed_at_any_moment_is_resumed(on_slurm, slurm, url, 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("pilots", ["auto", "always"])
+def test_a_driver_that_is_killed_while_pilots_run_its_experiments_is_resumed(
+    on_slurm, slurm, pilots
+):
+    study = on_slurm(400, seconds=0.1)
+    more = f'pilots = "{pilots}"\npilot_jobs = 2\npilot_cores = 2\npilot_memory = "500MB"\n'
+    (study.folder / "zenturio.toml").write_text(PLACES.replace("jobs = 8", "jobs = 40") + more)
+    moment, kept = random.Random(1), 0
+    for _ in range(2):
+        driver = study.start("jobs=40")
+        oracle.wait_for(driver, "ok", 40)
+        time.sleep(moment.uniform(0, 5))
+        driver.kill()
+        out, _ = driver.communicate(timeout=oracle.PATIENCE)
+        kept += max(oracle.told(out), 40)
+        assert study.states().get("ok", 0) >= kept
+    oracle.holds(study)
+    empties(slurm)
+
+
+@pytest.mark.slow
 def test_two_drivers_help_each_other_and_one_dies(on_slurm, slurm):
     study = on_slurm(24, seconds=1)
     first = study.start("jobs=4", "join")

@@ -48,6 +48,15 @@ class Talking(Executor, Protocol):
     """Each once; whoever shows them takes them off."""
 
 
+@runtime_checkable
+class Learning(Executor, Protocol):
+    """A place that goes by how long experiments take."""
+
+    def learn(self, outcome: Outcome) -> None:
+        """One that was run before, here or elsewhere."""
+        ...
+
+
 Stage = Literal["queued", "running", "ended"]
 """How far an experiment is whose outcome is not recorded."""
 

@@ -18,7 +18,7 @@ from time import monotonic
 
 from zenturio.errors import PlaceError
 from zenturio.execute import Executor
-from zenturio.execute.executor import Lasting, Talking
+from zenturio.execute.executor import Lasting, Learning, Talking
 from zenturio.execute.stoppable import Stoppable
 from zenturio.experiment import Experiment, Outcome
 
@@ -92,6 +92,10 @@ class Share:
         """The outcome of that experiment is recorded."""
         self._lender.forget(digest)
 
+    def learn(self, outcome: Outcome) -> None:
+        """How long an experiment took that was run before."""
+        self._lender.learn(outcome)
+
     def submit(self, experiment: Experiment) -> Future[Outcome]:
         """Takes an experiment; it starts when there is a slot for it and it is its turn."""
         return self._lender.submit(self, experiment)
@@ -123,6 +127,10 @@ class Lender:
     def forget(self, digest: str) -> None:
         if isinstance(self._place, Lasting):
             self._place.forget(digest)
+
+    def learn(self, outcome: Outcome) -> None:
+        if isinstance(self._place, Learning):
+            self._place.learn(outcome)
 
     def share(self, owner: Hashable, urgency: Urgency | None = None) -> Share:
         """An executor for a study of *owner*."""

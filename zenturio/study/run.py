@@ -10,6 +10,7 @@ from time import monotonic
 from zenturio.annotate import Goal
 from zenturio.errors import Interrupted, RecordError
 from zenturio.execute import Executor
+from zenturio.execute.executor import Learning
 from zenturio.experiment import Experiment, Outcome
 from zenturio.record import Lease, Repository
 from zenturio.study.flight import Flight
@@ -69,13 +70,14 @@ class Run:
         self._study = study
         self._slots = executor.slots
         self._place = executor
+        self._learning = executor if isinstance(executor, Learning) else None
         self._source = source
         self._fail_fast = settings.fail_fast
         self._listener = listener
         self._heart = Heart(repository, lease)
         self._tally = Tally(study, executor.slots, goals)
         self._flight = Flight(executor)
-        self._supply = Supply(study, lease.number, repository, source, only, self._tally.recalled)
+        self._supply = Supply(study, lease.number, repository, source, only, self._recalled)
         self._journal = Journal(
             study,
             lease.number,
@@ -215,6 +217,11 @@ class Run:
         if outcome.status != "ok" and self._fail_fast and not self._stops:
             self._failed_fast = True
             self.stop()
+
+    def _recalled(self, experiment: Experiment, outcome: Outcome) -> None:
+        self._tally.recalled(experiment, outcome)
+        if self._learning is not None:
+            self._learning.learn(outcome)
 
     def _refused(self, experiment: Experiment) -> None:
         self._flight.forget(experiment.digest)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import get_ident
 from typing import Any
 
 from zenturio.errors import InputError, PlaceError, PluginError
 from zenturio.execute.dask.options import Options
+from zenturio.execute.dask.session import QUEUED
 from zenturio.execute.filing import disk, write
 
 _CLASSES = {
@@ -53,7 +56,10 @@ class Jobs:
         with disk(session):
             _home(folder).mkdir(parents=True, exist_ok=True)
             security = _made(session)
-        self.workers = _started(options, folder, security)
+            name = session.name.replace("dask-", "zen-")
+            if options.cluster == "slurm":  # where who comes after us can end them by their name
+                write(str(session / QUEUED), name.encode(), 0o600)
+        self.workers = _started(options, folder, security, name)
 
     def close(self) -> None:
         """Ends the jobs."""
@@ -76,8 +82,8 @@ def _security(keys: Path) -> Any:
     return import_module("distributed").Security(require_encryption=True, tls_ca_file=ca, **told)
 
 
-def _started(options: Options, folder: Path, security: Any) -> Any:
-    told = _told(options, folder)
+def _started(options: Options, folder: Path, security: Any, name: str) -> Any:
+    told = _told(options, folder) | {"job_name": name}
     try:
         workers = _class(options)(
             **told,
@@ -97,20 +103,30 @@ def _home(folder: Path) -> Path:
 
 
 def _class(options: Options) -> Any:
-    before = signal.getsignal(signal.SIGINT)
     try:
-        jobqueue = import_module("dask_jobqueue")
+        with _signals_kept():
+            jobqueue = import_module("dask_jobqueue")
     except ImportError as error:
         raise PluginError(
             f"jobs of {options.cluster} need what is not installed: {error.name}",
             cure="pip install 'zenturio[dask]'",
         ) from error
-    except ValueError as error:
-        raise PluginError(f"dask-jobqueue is for the main thread of a program: {error}") from error
-    finally:
-        if signal.getsignal(signal.SIGINT) is not before:  # it takes Ctrl-C when it is imported
-            signal.signal(signal.SIGINT, before)
     return getattr(jobqueue, _CLASSES[options.cluster or "slurm"])
+
+
+@contextmanager
+def _signals_kept() -> Iterator[None]:
+    """For a library that takes Ctrl-C when it is imported, which only the main thread can."""
+    take, thread = signal.signal, get_ident()
+
+    def ours(number: int, handler: Any) -> Any:
+        return signal.getsignal(number) if get_ident() == thread else take(number, handler)
+
+    signal.signal = ours  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        signal.signal = take
 
 
 def _told(options: Options, folder: Path) -> dict[str, Any]:

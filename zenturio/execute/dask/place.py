@@ -9,6 +9,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterable
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import ClassVar
@@ -69,6 +70,13 @@ class Dask(Closing):
     def wants(self) -> int:
         """How many it likes to have: batches that run, that wait for a slot, that come back."""
         return self.slots * (self._batches.size * 3 if self._batches.ahead else 2)
+
+    @property
+    def peopled(self) -> bool:
+        """Whether there is a worker at this moment."""
+        with suppress(OSError):
+            return bool(self._cluster.threads())
+        return False
 
     def submit(self, experiment: Experiment) -> Future[Outcome]:
         """Takes an experiment; it starts when a worker has room for it."""

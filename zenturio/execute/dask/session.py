@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import subprocess
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
@@ -17,6 +18,10 @@ from zenturio.execute.filing import disk, remove
 
 _PREFIX = "dask-"
 _LOCK = "lock"
+QUEUED = "queued"
+"""The file in it that names jobs of Slurm which end with the driver."""
+_BRIEFLY = 5.0
+"""Seconds that who comes next waits for Slurm to end them; they end by themselves too, later."""
 
 
 class Session:
@@ -24,7 +29,7 @@ class Session:
 
     def __init__(self, folder: Path) -> None:
         with disk(folder):
-            _sweep(where(folder, "").parent)
+            sweep(folder)
             while not self._begins(folder, token_hex(8)):
                 os.close(self._lock)  # somebody swept it in this very moment
 
@@ -48,13 +53,20 @@ def where(folder: Path, name: str) -> Path:
     return folder / "places" / f"{_PREFIX}{name}"
 
 
-def _sweep(places: Path) -> None:
-    """Takes away the folders whose drivers are dead."""
-    for each in places.glob(f"{_PREFIX}*"):
+def sweep(folder: Path) -> None:
+    """Takes away what drivers left that are dead: their folders, and jobs in the queue of Slurm."""
+    for each in where(folder, "").parent.glob(f"{_PREFIX}*"):
         with suppress(OSError):  # it lives, or it begins, or it ends
             lock = os.open(each / _LOCK, os.O_RDWR | os.O_CLOEXEC)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _end_jobs(each)
                 remove(str(each))
             finally:
                 os.close(lock)
+
+
+def _end_jobs(session: Path) -> None:
+    with suppress(OSError, subprocess.SubprocessError):
+        command = ["scancel", "--quiet", f"--name={(session / QUEUED).read_text()}"]
+        subprocess.run(command, capture_output=True, check=False, timeout=_BRIEFLY)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from threading import Event, Thread
 from time import monotonic
@@ -12,6 +12,7 @@ from zenturio.errors import PlaceError
 from zenturio.execute.slurm.desk import Desk
 from zenturio.execute.slurm.fates import fate, lost, stopped
 from zenturio.execute.slurm.options import Options
+from zenturio.execute.slurm.pilots import Pilots
 from zenturio.execute.slurm.queue import FullError, Job, Queue, Task, UnansweredError
 from zenturio.execute.slurm.submission import Submission
 from zenturio.execute.slurm.ticket import Ticket
@@ -43,12 +44,18 @@ class Clerk:
         queue: Queue,
         options: Options,
         remark: Callable[[str], None],
+        pilots: Pilots,
     ) -> None:
         self._desk = desk
         self._submission = submission
         self._queue = queue
         self._options = options
         self._remark = remark
+        self._pilots = pilots
+        self._fetches = False
+        """Whether what Slurm has not begun is to be taken back for pilots."""
+        self._again: dict[str, list[str]] = {}
+        """Experiments to be begun again that are not told of yet, by what became of their jobs."""
         self._losses: Counter[str] = Counter()
         self._stirred = Event()
         self._closed_at: float | None = None
@@ -61,6 +68,11 @@ class Clerk:
 
     def stir(self) -> None:
         """Something came, or is to be cancelled."""
+        self._stirred.set()
+
+    def fetch(self) -> None:
+        """Pilots are there: they get what waits, and what Slurm has not begun."""
+        self._fetches = True
         self._stirred.set()
 
     def look_soon(self) -> None:
@@ -120,6 +132,8 @@ class Clerk:
         if self._closed_at is not None:
             self._cancel_all()
         self._cancel()
+        if self._pilots.here and self._closed_at is None:
+            self._pass_on()
         if self._desk.waiting and self._desk.room and now >= self._next_array:
             self._gathers = False
             self._next_array = monotonic() + min(PAUSE, self._options.poll)
@@ -150,6 +164,35 @@ class Clerk:
                 ticket.told = True
             self.look_soon()
 
+    def _pass_on(self) -> None:
+        """To pilots, what waits for jobs; what has its job in the queue is taken off first."""
+        for ticket in self._desk.take_those(self._pilots.takes):
+            self._hand_over(ticket)
+        if not self._fetches:
+            return
+        waiting = [t for t in self._desk.queued() if self._is_to_be_fetched(t)]
+        if jobs := self._arrays(waiting):
+            self._queue.cancel(jobs, pending=True)
+            for ticket in waiting:
+                ticket.recalled = True
+            self.look_soon()
+        self._fetches = False
+
+    def _arrays(self, tickets: Iterable[Ticket]) -> list[str]:
+        names = {ticket.task[0] for ticket in tickets if ticket.task and not ticket.adopted}
+        return sorted(job for name in names for job in self._submission.arrays(name))
+
+    def _is_to_be_fetched(self, ticket: Ticket) -> bool:
+        begun = ticket.began or ticket.held is not None
+        return not (begun or ticket.stopped or ticket.adopted) and self._pilots.takes(ticket)
+
+    def _hand_over(self, ticket: Ticket) -> None:
+        """To pilots; if these have just gone it waits for a job as before."""
+        if self._pilots.run(ticket):
+            ticket.session.drop(ticket.digest)
+        else:
+            self._desk.add(ticket)
+
     def _look(self) -> None:
         """One squeue for all."""
         tickets = self._desk.queued()
@@ -171,6 +214,12 @@ class Clerk:
             self._queue.cancel(dead)
         for ticket in tickets:
             self._judge(ticket, _newest(shown, ticket.task))
+        self._tell()
+        waiting = [t for t in self._desk.queued() if not t.began]
+        if self._pilots.begin(self._desk.waiting + len(waiting)):
+            held = {job.array for jobs in shown.values() for job in jobs if job.stuck}
+            # Else pilots would come behind all of it; what is held would begin by that.
+            self._queue.step_back(each for each in self._arrays(waiting) if each not in held)
         if any(t.stopped or t.held for t in self._desk.queued()):  # soon, but less and less often
             self._soon = min(self._soon * 2, self._options.poll)
             self._next_look = min(self._next_look, monotonic() + max(self._soon, SHARE * took))
@@ -187,6 +236,7 @@ class Clerk:
     def _lives(self, ticket: Ticket, job: Job) -> None:
         ticket.gone = None
         ticket.began = ticket.began or job.begun
+        ticket.recalled = ticket.recalled and not job.begun
         if ticket.held is not None and not job.begun:  # it was requeued, and begins anew
             ticket.held = None
             ticket.session.outcome(ticket.digest).unlink(missing_ok=True)
@@ -195,8 +245,12 @@ class Clerk:
             self._remark(f"{words}: {job.reason} (squeue tells more of job {job.array})")
 
     def _has_ended(self, ticket: Ticket, job: Job | None) -> None:
+        assert ticket.task is not None
         if ticket.stopped:
             self._desk.settle(ticket, stopped(ticket.digest, ticket.held))
+        elif ticket.recalled and not ticket.session.has_begun(ticket.task):
+            if self._desk.withdraw(ticket):
+                self._hand_over(ticket)
         elif ticket.held is not None:
             self._settle(ticket, job)
         elif ticket.gone is None:
@@ -213,19 +267,25 @@ class Clerk:
             self._desk.settle(ticket, outcome)
             return
         assert ticket.task is not None
-        words = f"experiment {ticket.digest[:12]}: {lost(job)}"
+        words = lost(job)
         cure = f"do the nodes see {ticket.session.path}, and do they have the Python that it names?"
         said = ticket.session.said(ticket.task) or f"it said nothing: {cure}"
         self._losses[ticket.digest] += 1
         if self._losses[ticket.digest] < LOSSES:
-            self._remark(f"{words}; it is begun again")
+            self._again.setdefault(words, []).append(ticket.digest[:12])
             log = Log(said.encode(), b"", len(said.encode()))
             self._desk.settle(ticket, replace(outcome, stderr=log))
             return
-        self._desk.settle(
-            ticket, PlaceError(f"{words}, for the {LOSSES}rd time; {said}", cure=cure)
-        )
+        words = f"experiment {ticket.digest[:12]}: {words}, for the {LOSSES}rd time; {said}"
+        self._desk.settle(ticket, PlaceError(words, cure=cure))
         ticket.session.drop(ticket.digest)
+
+    def _tell(self) -> None:
+        """What is begun again, in a line however many they are."""
+        for words, digests in self._again.items():
+            many = f"{len(digests)} experiments, such as" if len(digests) > 1 else "experiment"
+            self._remark(f"{many} {digests[0]}: {words}; begun again")
+        self._again.clear()
 
     def _fail(self, error: PlaceError) -> None:
         for ticket in self._desk.drain():

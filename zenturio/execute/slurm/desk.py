@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from threading import Lock
 
 from zenturio.execute.slurm.session import Session
@@ -64,6 +64,30 @@ class Desk:
                     ticket.session.drop(ticket.digest)
             self._waiting.extendleft(reversed(others))
             return taken
+
+    def take_those(self, chosen: Callable[[Ticket], bool]) -> list[Ticket]:
+        """All that wait and are *chosen*, and were not cancelled."""
+        with self._lock:
+            taken: list[Ticket] = []
+            others: deque[Ticket] = deque()
+            for ticket in self._waiting:
+                if not chosen(ticket):
+                    others.append(ticket)
+                elif ticket.leave():
+                    taken.append(ticket)
+                else:  # it was cancelled
+                    ticket.session.drop(ticket.digest)
+            self._waiting = others
+            return taken
+
+    def withdraw(self, ticket: Ticket) -> bool:
+        """Its job will not run it; false where it is settled."""
+        with self._lock:
+            if self._queued.pop(ticket.digest, None) is not ticket:
+                return False
+            self._release(ticket)
+            ticket.task = None
+            return True
 
     def enter(self, tickets: Iterable[Ticket]) -> None:
         """From now on their jobs may be in the queue."""

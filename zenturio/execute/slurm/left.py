@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from zenturio.errors import PlaceError
+from zenturio.execute.dask.session import sweep
 from zenturio.execute.executor import Stage
 from zenturio.execute.slurm.options import Options
 from zenturio.execute.slurm.queue import Queue, UnansweredError
@@ -19,9 +20,10 @@ BRIEFLY = 5.0
 class Left:
     """The sessions below the folder of a place, and what the queue says of their jobs."""
 
-    def __init__(self, folder: Path, options: Options) -> None:
+    def __init__(self, folder: Path, options: Options, project: Path) -> None:
         self._sessions = Session.all(folder)
         self._patience = options.patience
+        self._project = project
 
     def stages(self) -> dict[str, Stage]:
         """How far each experiment is that is not recorded, by digest."""
@@ -48,6 +50,7 @@ class Left:
 
         What has ended already waits for who goes on. PlaceError where Slurm does not answer.
         """
+        sweep(self._project)  # pilots that wait in the queue for a driver that is gone
         wanted, count = set(digests), 0
         for session in self._sessions:
             held = wanted & set(session.digests()) - set(session.ended())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from zenturio.search.settings import setting
 
@@ -28,3 +29,11 @@ class Options:
     patience: float = setting(
         60.0, "seconds for a command of Slurm to answer, before it is asked again", low=1
     )
+    pilots: Literal["auto", "never", "always"] = setting(
+        "auto", "whether short experiments go to workers of Dask that stay, which are jobs too"
+    )
+    pilot_jobs: int = setting(4, "jobs of such workers", low=1, high=100_000)
+    pilot_cores: int = setting(4, "CPUs of each, and experiments in it at a time", low=1, high=4096)
+    pilot_memory: str = setting("2GB", "memory of each")
+    pilot_time: str = setting("01:00:00", "how long each may last")
+    interface: str = setting("", "the network that such workers reach this machine through: ib0")

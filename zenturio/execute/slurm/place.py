@@ -4,33 +4,37 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from statistics import median
+from shlex import quote
 from threading import Lock
+from typing import TYPE_CHECKING
 
-from zenturio.errors import PlaceError
+from zenturio.errors import InputError, PlaceError
 from zenturio.execute.closing import Closing
+from zenturio.execute.dask.session import sweep
 from zenturio.execute.parcel import pack
 from zenturio.execute.slurm import options as choice
 from zenturio.execute.slurm.clerk import Clerk
 from zenturio.execute.slurm.desk import Desk
 from zenturio.execute.slurm.fates import doubtful, stopped
 from zenturio.execute.slurm.left import Left
+from zenturio.execute.slurm.pilots import Pilots
 from zenturio.execute.slurm.queue import Queue, UnansweredError
 from zenturio.execute.slurm.reader import Reader
-from zenturio.execute.slurm.script import Demand, Paths, script
+from zenturio.execute.slurm.script import Demand, Paths, extras, script
 from zenturio.execute.slurm.session import Session
 from zenturio.execute.slurm.submission import Submission
 from zenturio.execute.slurm.ticket import Ticket
 from zenturio.execute.workspace import Keep
 from zenturio.experiment import Experiment, Outcome
 
+if TYPE_CHECKING:
+    from zenturio.execute.dask.options import Options as DaskOptions
+    from zenturio.execute.dask.place import Dask
+
 JOBS = 500
 """How many experiments are in the queue at once, if nobody says."""
-SHORT = 5.0
-"""Seconds below which an experiment is not worth a job of its own."""
-MEASURED = 20
-"""So many experiments are measured before anything is said of their duration."""
 CLOSING = 90.0
 """Seconds that closing waits for Slurm to end what ran."""
 _USUAL = choice.Options()
@@ -40,6 +44,7 @@ _UNFIT = frozenset(("down", "drained", "draining", "fail", "failing", "unknown",
 class Slurm(Closing):
     """Runs experiments as tasks of job arrays, and finds those of a driver that died.
 
+    Short ones go to workers that stay (see pilots), which end with the driver.
     Every parcel and every outcome lies in a folder that the nodes see: below the project's, or
     below the one that the options name. What was not forgotten stays there when the place is
     closed: whoever asks for the same experiment gets it.
@@ -63,25 +68,33 @@ class Slurm(Closing):
         self._options = options
         self._folder = _place(folder, options)
         Session.sweep(self._folder)
+        sweep(folder.absolute())
         self._session = Session.begin(self._folder)
         self._sessions = [self._session]
         """Our own, and those that were taken over."""
         self._said: set[str] = set()
-        self._seconds: list[float] = []
         self._lock = Lock()
         self._closed = False
         queue = Queue(options.patience)
         paths = _paths(folder, options, self._session.path, keep)
+        workers = partial(_workers, folder, keep, options)
+        try:
+            self._pilots = Pilots(options, workers, self._remark, self._fetch, self._again)
+        except BaseException:
+            self._session.remove()
+            raise
         self._desk = Desk(self.slots)
         self._submission = Submission(self._desk, self._session, options, paths, queue)
-        self._clerk = Clerk(self._desk, self._submission, queue, options, self._remark)
+        self._clerk = Clerk(
+            self._desk, self._submission, queue, options, self._remark, self._pilots
+        )
         self._shared = paths.shared
         self._reader = Reader(
             self._desk,
             self._sessions,
             folder.absolute() / "outputs",
             options.poll,
-            self._heard,
+            self.learn,
             self._clerk.look_soon,
         )
 
@@ -93,7 +106,18 @@ class Slurm(Closing):
                 ticket.set_exception(PlaceError("this place is closed"))
                 return ticket
             self._desk.forget(experiment.digest)
+            self._pilots.see()
             return self._found(experiment) or self._new(experiment)
+
+    @property
+    def wants(self) -> int:
+        """How many it likes to have: short ones travel together."""
+        return self._pilots.wants
+
+    def learn(self, outcome: Outcome) -> None:
+        """How long an experiment took that was run before, wherever that was."""
+        if outcome.status == "ok":
+            self._pilots.learn(outcome.ended - outcome.started)
 
     def forget(self, digest: str) -> None:
         """The outcome of that experiment is recorded: nobody will ask for it here again."""
@@ -105,6 +129,7 @@ class Slurm(Closing):
             if self._closed:
                 return
             self._closed = True
+        self._pilots.close()
         self._clerk.close(CLOSING)
         self._reader.close()
         self._reader.read()
@@ -119,7 +144,7 @@ class Slurm(Closing):
     @staticmethod
     def left(folder: Path, options: choice.Options) -> Left:
         """What drivers have there."""
-        return Left(_place(folder, options), options)
+        return Left(_place(folder, options), options, folder)
 
     @staticmethod
     def script(folder: Path, options: choice.Options) -> str:
@@ -129,7 +154,14 @@ class Slurm(Closing):
     @staticmethod
     def preview(experiment: Experiment, count: int, folder: Path, options: choice.Options) -> str:
         """The script with which *count* experiments like this one would be submitted."""
-        return _script(Demand.of(experiment), count, folder, options)
+        text = _script(Demand.of(experiment), count, folder, options)
+        if options.pilots != "always":
+            return text
+        from zenturio.execute.dask.jobs import script as job_of  # noqa: PLC0415 - it loads Dask
+
+        return (
+            f"{job_of(_pilots(options), folder)}\n\nwhat does not fit into those:\n\n{text}"
+        )
 
     def check(self) -> Iterator[str]:
         """What is wrong with the cluster, in words; a probe tells the rest."""
@@ -148,10 +180,19 @@ class Slurm(Closing):
 
     def _new(self, experiment: Experiment) -> Ticket:
         ticket = self._ticket(experiment, self._session)
-        self._session.put(experiment.digest, pack(experiment, shared=self._shared))
+        if not (self._pilots.takes(ticket) and ticket.leave() and self._pilots.run(ticket)):
+            self._again(ticket)
+        return ticket
+
+    def _again(self, ticket: Ticket) -> None:
+        """It is to have a job of its own."""
+        parcel = pack(ticket.experiment, shared=self._shared)
+        self._session.put(ticket.digest, parcel)
         self._desk.add(ticket)
         self._clerk.stir()
-        return ticket
+
+    def _fetch(self) -> None:
+        self._clerk.fetch()
 
     def _found(self, experiment: Experiment) -> Ticket | None:
         """What a driver that died had of it."""
@@ -193,19 +234,7 @@ class Slurm(Closing):
         return ticket
 
     def _ticket(self, experiment: Experiment, session: Session) -> Ticket:
-        return Ticket(experiment.digest, Demand.of(experiment), session, self._clerk.stir)
-
-    def _heard(self, outcome: Outcome) -> None:
-        """Says, once, where jobs of their own are too much for short experiments."""
-        if outcome.status != "ok" or len(self._seconds) >= MEASURED:
-            return
-        self._seconds.append(outcome.ended - outcome.started)
-        usual = median(self._seconds)
-        if len(self._seconds) == MEASURED and usual < SHORT:
-            self._remark(
-                f"experiments of {usual:.2g} s are short for jobs of their own: workers that stay"
-                ' run many (in zenturio.toml: kind = "dask", cluster = "slurm")'
-            )
+        return Ticket(experiment, session, self._clerk.stir)
 
     def _remark(self, words: str) -> None:
         if words not in self._said:
@@ -216,6 +245,40 @@ class Slurm(Closing):
 def _script(demand: Demand, count: int, folder: Path, options: choice.Options) -> str:
     paths = _paths(folder, options, _place(folder, options) / "session-N", "failed")
     return script("zen-N", min(count, options.array, JOBS), demand, options, paths)
+
+
+def _workers(folder: Path, keep: Keep, options: choice.Options) -> Dask:
+    """Pilots, submitted."""
+    from zenturio.execute.dask.place import Dask  # noqa: PLC0415 - most runs need none
+
+    return Dask(folder, keep=keep, options=_pilots(options))
+
+
+def _pilots(options: choice.Options) -> DaskOptions:
+    """What is said of jobs, for those of workers."""
+    from zenturio.execute.dask.options import Options as DaskOptions  # noqa: PLC0415 - as above
+
+    if options.folder:
+        raise InputError(
+            "workers that stay need the project's folder to be seen by the nodes",
+            cure='leave out folder = "…", or pilots = "always"',
+        )
+    told = {name: getattr(options, name) for name in ("qos", "constraint")}
+    asked = [f"--{name}={quote(text)}" for name, text in told.items() if text]
+    return DaskOptions(
+        cluster="slurm",
+        nodes=options.pilot_jobs,
+        cores=options.pilot_cores,
+        memory=options.pilot_memory,
+        walltime=options.pilot_time,
+        queue=options.partition,
+        account=options.account,
+        lines="\n".join([*asked, *extras(options)]),
+        prologue=options.setup,
+        interface=options.interface,
+        python=options.python,
+        patience=options.patience,
+    )
 
 
 def _place(folder: Path, options: choice.Options) -> Path:

@@ -47,6 +47,10 @@ _FULL = re.compile("submit ?job|submit limit|job limit", re.IGNORECASE)
 _TOO_LONG = "Invalid job array"
 
 
+_BEHIND = 10_000
+"""How far jobs step back: more than others of the same user come apart."""
+
+
 class UnansweredError(Exception):
     """Slurm did not answer, or not now; what was asked may have been done all the same."""
 
@@ -132,13 +136,23 @@ class Queue:
         said = self._said("sinfo", "--noheader", *which, "--format=%a|%T")
         return [(a, s) for a, _, s in (line.strip().partition("|") for line in said.splitlines())]
 
-    def cancel(self, jobs: Iterable[str]) -> None:
-        """Ends *jobs* (``12_3``); those that have ended already are no error."""
-        waiting = list(jobs)
+    def cancel(self, jobs: Iterable[str], *, pending: bool = False) -> None:
+        """Ends *jobs* (``12_3``); those that have ended already are no error.
+
+        With *pending* only what has not begun.
+        """
+        waiting, only = list(jobs), ["--state=PENDING"] if pending else []
         while waiting:
             some, waiting = waiting[:_AT_A_TIME], waiting[_AT_A_TIME:]
             with suppress(PlaceError):
-                self._said("scancel", "--quiet", *some, refusal=_refusal)
+                self._said("scancel", "--quiet", *only, *some, refusal=_refusal)
+
+    def step_back(self, jobs: Iterable[str]) -> None:
+        """Lets other jobs of this user go before what has not begun of *jobs*, if that can be."""
+        asked = ",".join(jobs)
+        if asked:
+            with suppress(PlaceError, UnansweredError):
+                self._said("scontrol", "update", f"jobid={asked}", f"nice={_BEHIND}")
 
     def _said(self, *command: str, refusal: Callable[[str], Exception] = UnansweredError) -> str:
         """What *command* printed; where it fails, what *refusal* makes of what it says."""

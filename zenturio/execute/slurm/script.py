@@ -100,8 +100,12 @@ def _asked(name: str, count: int, demand: Demand, options: Options, paths: Paths
         value = getattr(options, option)
         if value:
             yield f"--{option}={shlex.quote(value)}"
-    for line in _lines(options.extra):
-        yield line.removeprefix("#SBATCH").strip()
+    yield from extras(options)
+
+
+def extras(options: Options) -> list[str]:
+    """The options of sbatch that are configured as they are, one after the other."""
+    return [line.removeprefix("#SBATCH").strip() for line in _lines(options.extra)]
 
 
 def _lines(text: str) -> list[str]:

@@ -158,6 +158,11 @@ class Session:
         for log in (self.path / "logs").glob(f"{name}-*"):
             log.unlink(missing_ok=True)
 
+    def has_begun(self, task: Task) -> bool:
+        """Whether the job of *task* was started: Slurm makes the file of what it says first."""
+        name, number = task
+        return (self.path / "logs" / f"{name}-{number}").exists()
+
     def said(self, task: Task, most: int = 2000) -> str:
         """The end of what the job of *task* said."""
         name, number = task

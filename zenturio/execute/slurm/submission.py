@@ -106,11 +106,15 @@ class Submission:
             found |= dict.fromkeys(jobs)
         return list(found)
 
+    def arrays(self, name: str) -> list[str]:
+        """The job arrays of that name, as far as they are known."""
+        return sorted(self._jobs.get(name, ()))
+
     def jobs(self, ticket: Ticket) -> list[str]:
         """What scancel is to be told for *ticket*; nothing as long as that is not known."""
         assert ticket.task is not None
         name, number = ticket.task
-        return [f"{job}_{number}" for job in sorted(self._jobs.get(name, ()))]
+        return [f"{job}_{number}" for job in self.arrays(name)]
 
     def saw(self, name: str, job: str) -> None:
         """The queue shows *job* under that name."""

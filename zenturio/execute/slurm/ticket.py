@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 
 from zenturio.execute.slurm.queue import Task
 from zenturio.execute.slurm.script import Demand
 from zenturio.execute.slurm.session import Session
 from zenturio.execute.stoppable import Stoppable
-from zenturio.experiment import Outcome
+from zenturio.experiment import Experiment, Outcome
 
 
 class Ticket(Stoppable):
     """The future of an experiment; cancelling it takes its job off the queue, or kills it."""
 
-    def __init__(
-        self, digest: str, demand: Demand, session: Session, stir: Callable[[], None]
-    ) -> None:
+    def __init__(self, experiment: Experiment, session: Session, stir: Callable[[], None]) -> None:
         super().__init__()
-        self.digest = digest
-        self.demand = demand
+        self.experiment = experiment
+        self.digest = experiment.digest
+        self.demand = Demand.of(experiment)
         self.session = session
         """Where its parcel lies; of another driver, if its job was found again."""
         self.adopted = False
@@ -34,6 +34,11 @@ class Ticket(Stoppable):
         """What came out, if that depends on why the job ended."""
         self.gone: float | None = None
         """Since when its job is no more, by the monotonic clock."""
+        self.recalled = False
+        """Whether Slurm was asked to take it off if it has not begun: a pilot is to have it."""
+        self.alone = False
+        """Whether it is to have a job of its own: a pilot could not see it to its end."""
+        self._pilot: Future[Outcome] | None = None
         self._stir = stir
         self._left = False
 
@@ -45,7 +50,16 @@ class Ticket(Stoppable):
 
     def running(self) -> bool:
         """Whether it runs, as far as the queue was looked at; what waits there does not."""
+        if self._pilot is not None:
+            return self._pilot.running() and not self.done()
         return self.began and not self.done()
+
+    def go_to(self, pilot: Future[Outcome] | None) -> None:
+        """From now on it is what a worker that stays makes of it; or Slurm has it again."""
+        self._pilot = pilot
+        self.recalled = self.began = False
+        if self.stopped:
+            self.stop()
 
     def cancel(self) -> bool:
         """Takes it off, or kills it; false where it is over already."""
@@ -55,4 +69,7 @@ class Ticket(Stoppable):
         return found
 
     def stop(self) -> None:
-        self._stir()
+        if self._pilot is not None:
+            self._pilot.cancel()
+        else:
+            self._stir()

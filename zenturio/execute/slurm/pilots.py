@@ -1,0 +1,240 @@
+"""
+Workers of Dask that stay, in jobs of their own: short experiments go to them.
+
+They are begun when experiments turn out to be short, and take what is left as soon as the first of
+them is there; until then, and where they fail, job arrays go on. What they do not see to its end
+gets a job of its own. Nothing of theirs outlives the driver: what they had is run again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from statistics import median
+from threading import Event, Lock, Thread
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from zenturio.errors import ZenError
+from zenturio.execute.slurm.fates import stopped
+from zenturio.execute.slurm.options import Options
+from zenturio.execute.slurm.script import WORKER
+from zenturio.execute.slurm.ticket import Ticket
+from zenturio.experiment import Outcome
+from zenturio.expression import parse
+
+if TYPE_CHECKING:
+    from zenturio.execute.dask.place import Dask
+
+SHORT = 5.0
+"""Seconds below which an experiment is not worth a job of its own."""
+LONG = 10.0
+"""Seconds from which it is."""
+MEASURED = 20
+"""So many experiments are measured before anything is made of their duration."""
+IDLE = 60.0
+"""Seconds after which pilots end that have nothing to do: somebody pays for them."""
+LATE = 120.0
+"""Seconds after which it is said that none has come."""
+FAULTS = 3
+"""So often they may fail to run something before all goes to job arrays again."""
+_LOOK = 0.2
+
+
+class Pilots:
+    """The pilots of one driver, and whether they are wanted, by what was measured lately."""
+
+    def __init__(
+        self,
+        options: Options,
+        make: Callable[[], Dask],
+        remark: Callable[[str], None],
+        came: Callable[[], None],
+        again: Callable[[Ticket], None],
+    ) -> None:
+        """*came* hears that one is there, *again* gets what is to have a job of its own."""
+        self._options = options
+        self._make, self._remark, self._came, self._again = make, remark, came, again
+        self._memory = _bytes(options.pilot_memory)
+        self._always = self._wanted = options.pilots == "always"
+        self._barred = _barred(options)
+        self._seconds: deque[float] = deque(maxlen=MEASURED)
+        self._more = self._faults = self._out = 0
+        self._used = monotonic()
+        self._told = False
+        """Whether it was said that there are to be none."""
+        self._lock = Lock()
+        self._closed = Event()
+        self._thread: Thread | None = None
+        self._place: Dask | None = make() if self._always else None
+        """Where they are, as soon as one of them is there."""
+
+    @property
+    def here(self) -> bool:
+        """Whether there are any that are wanted."""
+        return self._wanted and self._place is not None
+
+    @property
+    def wants(self) -> int:
+        """How many experiments they like to have."""
+        place = self._place
+        return place.wants if place is not None and self._wanted else 0
+
+    def takes(self, ticket: Ticket) -> bool:
+        """Whether *ticket* is for them now."""
+        demand, options = ticket.demand, self._options
+        fits = demand.cpus <= options.pilot_cores and (demand.memory or 0) + WORKER <= self._memory
+        return self.here and fits and not ticket.alone
+
+    def learn(self, seconds: float) -> None:
+        """An experiment took so long."""
+        with self._lock:
+            self._seconds.append(seconds)
+            known, usual = len(self._seconds), median(self._seconds)
+        if self._always or known < MEASURED or self._told:
+            return
+        if self._wanted and usual >= LONG:
+            self._wanted = False
+            self._remark(f"experiments of {usual:.2g} s get jobs of their own again")
+        elif not self._wanted and usual < SHORT and self._barred:
+            self._told = True
+            self._remark(
+                f"experiments of {usual:.2g} s are short for jobs of their own: workers that stay"
+                f" run many, but {self._barred}"
+            )
+        elif not self._wanted and usual < SHORT:
+            self._wanted = True
+
+    def begin(self, waiting: int) -> bool:
+        """So many wait: begins pilots if they are worth it, and whether it did."""
+        if not self._wanted or (waiting < MEASURED and self._more < MEASURED // 2):
+            return False
+        with self._lock:
+            if self._thread is not None or self._always or self._closed.is_set():
+                return False
+            self._thread = Thread(target=self._drive, name="zenturio-pilots", daemon=True)
+            usual = median(self._seconds)
+        many, cores = self._options.pilot_jobs, self._options.pilot_cores
+        self._remark(
+            f"experiments of {usual:.2g} s are short for jobs of their own: what is"
+            f" left goes to workers that stay ({many} jobs of {cores} CPUs) as soon as one is there"
+        )
+        self._thread.start()
+        return True
+
+    def see(self) -> None:
+        """One more experiment is to be run."""
+        self._more += self._wanted
+
+    def run(self, ticket: Ticket) -> bool:
+        """Has them run *ticket*, which nobody else has; false if they have just gone."""
+        with self._lock:
+            place = self._place
+            if place is None:
+                return False
+            self._out += 1
+        inner = place.submit(ticket.experiment)
+        ticket.go_to(inner)
+        inner.add_done_callback(lambda done: self._back(ticket, done))
+        return True
+
+    def close(self) -> None:
+        """Ends them, with all that they run."""
+        with self._lock:
+            self._closed.set()
+            thread, place = self._thread, self._place
+        if thread is not None:
+            thread.join()
+        elif place is not None:
+            place.close()
+
+    def _drive(self) -> None:
+        """Begins them, waits for the first, and ends them when they have nothing to do."""
+        try:
+            place = self._make()
+        except ZenError as error:
+            self._give_up(str(error))
+            return
+        late = monotonic() + LATE
+        while not self._closed.wait(_LOOK):
+            if self._place is None and place.peopled:
+                self._used = monotonic()
+                self._place = place
+                self._came()
+            elif self._place is None and monotonic() > late:
+                late = float("inf")
+                self._remark(
+                    "no worker that stays has come yet, and job arrays go on: their jobs wait, or"
+                    " do not reach this machine (squeue, and the files in places/jobs, tell more)"
+                )
+            elif self._place is not None and self._leaves():
+                break
+        place.close()
+        with self._lock:
+            self._thread = None
+            self._more = 0
+
+    def _leaves(self) -> bool:
+        """Whether they are to end; then nothing is handed to them any more."""
+        with self._lock:
+            idle = not self._out and monotonic() - self._used > IDLE
+            if idle or self._faults >= FAULTS:
+                self._place = None
+            return self._place is None
+
+    def _give_up(self, why: str) -> None:
+        self._told, self._wanted = True, False
+        self._remark(f"workers that stay are given up, and job arrays go on: {why}")
+
+    def _back(self, ticket: Ticket, inner: Future[Outcome]) -> None:
+        """What came of one; who was stopped by nobody of ours gets a job of its own."""
+        with self._lock:
+            self._out -= 1
+            self._used = monotonic()
+        error = None if inner.cancelled() else inner.exception()
+        outcome = stopped(ticket.digest, None) if inner.cancelled() or error else inner.result()
+        lost = outcome.status == "cancelled" or outcome.cause == "worker lost"
+        if ticket.stopped or self._closed.is_set():
+            ticket.set_result(stopped(ticket.digest, outcome))
+        elif lost:
+            self._lose(ticket, error, outcome.cause)
+        else:
+            if outcome.status == "ok":
+                self.learn(outcome.ended - outcome.started)
+            ticket.set_result(outcome)
+
+    def _lose(self, ticket: Ticket, error: BaseException | None, cause: str) -> None:
+        why = str(error) if error else cause
+        self._remark(f"what workers that stay do not see to its end gets a job of its own: {why}")
+        if error is not None:
+            self._faults += 1
+            if self._faults == FAULTS and not self._always:
+                self._give_up(why)
+        ticket.alone = True
+        ticket.go_to(None)
+        try:
+            self._again(ticket)
+        except ZenError as fault:
+            ticket.set_exception(fault)
+
+
+def _barred(options: Options) -> str:
+    """Why there are to be no pilots, in words; nothing if there may be."""
+    if options.pilots == "never":
+        return 'pilots = "never"'
+    if options.pilots == "auto" and options.folder:
+        return "they need the project's folder to be seen by the nodes, and folder names another"
+    if options.pilots == "auto" and options.extra:
+        return (
+            'extra may ask for what each job is to have alone: pilots = "always" hands it to them'
+        )
+    return ""
+
+
+def _bytes(text: str) -> float:
+    """What *text* says, as far as it can be read: Dask reads it itself."""
+    try:
+        return float(parse(text).value({}) or 0)
+    except (ZenError, TypeError, ValueError):
+        return float("inf")
