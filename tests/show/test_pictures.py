@@ -13,7 +13,7 @@ from PIL import Image
 from tests.show.frames import LONG, frame
 from zenturio.errors import InputError, PlaceError
 from zenturio.show import bars, chart, image, page, palette, plotly_figure, save
-from zenturio.show.layout import apart, decades, marks, number
+from zenturio.show.layout import apart, decades, marks, number, numbers
 
 WISHES = {
     "line": {"x": "n", "y": "wtime", "colour": "threads", "facet": "solver", "log": "xy"},
@@ -174,6 +174,13 @@ def test_public_names_are_the_namespace():
 )
 def test_marks_are_plain_numbers_or_powers_of_ten(value, text):
     assert number(value) == text
+
+
+def test_powers_of_ten_on_one_axis_are_written_alike():
+    assert numbers([1000, 10_000, 100_000, 1e6]) == ["10³", "10⁴", "10⁵", "10⁶"]
+    assert numbers([1e-5, 0.001, 0.1]) == ["10⁻⁵", "10⁻³", "10⁻¹"]
+    assert numbers([0.01, 1, 100]) == ["0.01", "1", "100"]
+    assert numbers([5e5, 1e6]) == ["500000", "10⁶"]
 
 
 def test_logarithmic_marks_are_as_many_as_fit():

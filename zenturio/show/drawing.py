@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, Formatter, NullFormatter, NullLocator
 
 from zenturio.show import fields, marks, palette, steps
 from zenturio.show.charts import Axis, Chart, Kind, Panel, brief
-from zenturio.show.layout import apart, columns_of, decades, number
+from zenturio.show.layout import apart, columns_of, decades, number, numbers
 
 STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",
@@ -110,6 +110,16 @@ def _label(axes: Axes, chart: Chart, own: Axis | None, *, left: bool, bottom: bo
     _scale(axes, "y", chart.y, len(chart.panels))
 
 
+class _Marks(Formatter):
+    """Writes the marks of an axis as the other kinds of figures write them."""
+
+    def __call__(self, value: float, _: int | None = None) -> str:
+        return number(value)
+
+    def format_ticks(self, values: Iterable[float]) -> list[str]:
+        return numbers(values)
+
+
 def _scale(axes: Axes, letter: Literal["x", "y"], axis: Axis, panels: int) -> None:
     side = axes.xaxis if letter == "x" else axes.yaxis
     if axis.categories is not None:
@@ -119,7 +129,7 @@ def _scale(axes: Axes, letter: Literal["x", "y"], axis: Axis, panels: int) -> No
         side.set_major_locator(FixedLocator(decades(*side.get_view_interval())))
         side.set_minor_formatter(NullFormatter())
     if axis.log or axis.ticks:
-        side.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+        side.set_major_formatter(_Marks())
     if apart(axis, panels):
         side.set_major_locator(FixedLocator(axis.ticks))
         side.set_minor_locator(NullLocator())

@@ -13,7 +13,7 @@ from matplotlib.colors import LogNorm, Normalize
 
 from zenturio.show import palette
 from zenturio.show.charts import Axis, Chart, Panel, brief
-from zenturio.show.layout import decades, marks, number
+from zenturio.show.layout import decades, marks, numbers
 from zenturio.show.marks import name_ticks, scale
 
 TILES_WITH_TEXT = 12
@@ -90,7 +90,7 @@ def _space_ticks(axes: Any, side: str, axis: Axis) -> None:
         ticks = decades(*axis.ends)
     if ticks:
         places = np.log10(ticks) if axis.log else ticks
-        getattr(axes, f"set_{side}ticks")(places, [number(tick) for tick in ticks])
+        getattr(axes, f"set_{side}ticks")(places, numbers(ticks))
 
 
 def strands(axes: Axes, panel: Panel, chart: Chart) -> Any:  # noqa: ARG001 - as its siblings

@@ -12,7 +12,7 @@ from plotly.subplots import make_subplots
 
 from zenturio.show import palette, paths, traces
 from zenturio.show.charts import Axis, Chart, Kind, Panel, brief
-from zenturio.show.layout import apart, columns_of, decades, number, some
+from zenturio.show.layout import apart, columns_of, decades, numbers, some
 from zenturio.show.paged import scene_figure
 from zenturio.show.scene import Scene
 from zenturio.show.traces import said
@@ -141,7 +141,7 @@ def _side(axis: Axis, panels: int, names: int = NAMES) -> dict[str, Any]:
     side |= {"type": "log" if axis.log else "linear"}
     ticks = axis.ticks if apart(axis, panels) else decades(*axis.ends) if axis.log else ()
     if ticks:
-        side |= {"tickvals": list(ticks), "ticktext": list(map(number, ticks))}
+        side |= {"tickvals": list(ticks), "ticktext": numbers(ticks)}
     return side
 
 

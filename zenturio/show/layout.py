@@ -1,7 +1,7 @@
 """Where things stand in a picture, the same in every kind of it."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
@@ -70,9 +70,22 @@ def number(value: float) -> str:
     size = math.floor(math.log10(abs(value)) + 1e-9) if value else 0
     if -4 <= size < 6:
         return f"{value:.6g}"
-    power = str(size).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
     times = f"{value / 10.0**size:.4g}"
-    return f"10{power}" if times == "1" else f"{times}·10{power}"
+    return _power(size) if times == "1" else f"{times}·{_power(size)}"
+
+
+def numbers(values: Iterable[float]) -> list[str]:
+    """Marks of one axis: powers of ten are all written alike, if one has to be written as one."""
+    values = list(values)
+    texts = [number(value) for value in values]
+    sizes = [round(math.log10(value)) if value > 0 else 0 for value in values]
+    tens = all(math.isclose(value, 10.0**size) for value, size in zip(values, sizes, strict=True))
+    long = any(text.startswith("10") and not text.isdecimal() for text in texts)
+    return [_power(size) for size in sizes] if tens and long else texts
+
+
+def _power(size: int) -> str:
+    return "10" + str(size).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 def decades(low: float, high: float) -> list[float]:

@@ -10,7 +10,7 @@ from plotly import graph_objects as go
 
 from zenturio.show import palette
 from zenturio.show.charts import Chart, Grid, Panel, Series, brief
-from zenturio.show.layout import decades, marks, number
+from zenturio.show.layout import decades, marks, numbers
 
 MANY_AXES = 8
 """The names of more parallel axes than this are slanted."""
@@ -221,7 +221,7 @@ def colour_axis(chart: Chart) -> dict[str, Any] | None:
         ticks = decades(low, high)
         bar |= {
             "tickvals": [math.log10(tick) for tick in ticks],
-            "ticktext": list(map(number, ticks)),
+            "ticktext": numbers(ticks),
         }
         low, high = math.log10(low), math.log10(high)
     scale = [(i / 16, palette.shade(brightest * i / 16)) for i in range(17)]
