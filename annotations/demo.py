@@ -14,7 +14,7 @@ STUDY = sys.argv[1] if len(sys.argv) > 1 else "predators"
 def zen(*arguments):
     """Say the command, then let it run; what it says is shown as it is."""
     print(f"\n$ zen {shlex.join(arguments)}", flush=True)
-    command = [sys.executable, "-c", "from zenturio.cli import main; main()", *arguments]
+    command = [sys.executable, "-m", "zenturio", *arguments]
     done = subprocess.run(command, cwd=OUT)
     if done.returncode:
         sys.exit(done.returncode)

@@ -25,7 +25,7 @@ class Told:
 
 def zen(*arguments: object, cwd: Path, code: int | None = 0) -> Told:
     """Run ``zen`` with *arguments*; fail where it does not end with *code*."""
-    command = [sys.executable, "-c", "from zenturio.cli import main; main()"]
+    command = [sys.executable, "-m", "zenturio"]
     done = subprocess.run(
         [*command, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, check=False
     )
