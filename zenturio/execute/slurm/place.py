@@ -159,9 +159,7 @@ class Slurm(Closing):
             return text
         from zenturio.execute.dask.jobs import script as job_of  # noqa: PLC0415 - it loads Dask
 
-        return (
-            f"{job_of(_pilots(options), folder)}\n\nwhat does not fit into those:\n\n{text}"
-        )
+        return f"{job_of(_pilots(options), folder)}\n\nwhat does not fit into those:\n\n{text}"
 
     def check(self) -> Iterator[str]:
         """What is wrong with the cluster, in words; a probe tells the rest."""
