@@ -1,6 +1,8 @@
 # Everything a person or a machine does here: make demo, test, test-all, bench, clean.
 PYTHON ?= python3
 BIN := .venv/bin
+# Tests start Python hundreds of times: each would compile all that it loads where this is set.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test test-all bench experiments lint clean help
 .DEFAULT_GOAL := help
