@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zenturio.cli import output
-from zenturio.cli.language import Json
-from zenturio.cli.run import Database
+from zenturio.cli.options import Database, Json
 
 if TYPE_CHECKING:
     from zenturio.query import Model, Result

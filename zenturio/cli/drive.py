@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zenturio.cli import output
-from zenturio.cli.language import Json
-from zenturio.cli.run import Database, run
+from zenturio.cli.options import Database, Json
+from zenturio.cli.run import run
 
 if TYPE_CHECKING:
     from zenturio.record import Repository

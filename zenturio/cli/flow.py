@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from zenturio.cli import output
-from zenturio.cli.language import Json
+from zenturio.cli.options import Json
 from zenturio.show import quantities
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zenturio.cli import output, spaces
+from zenturio.cli.options import Json, Limit, Overrides, Paths, Sample
 
 if TYPE_CHECKING:
     from zenturio.errors import Complaint
@@ -17,20 +18,9 @@ SHOWN = 100
 COUNTING = 10.0
 """Seconds that ``zen check`` counts the points."""
 
-Paths = Annotated[
-    list[str],
-    typer.Argument(metavar="PATH...", help="Annotated files, or a folder that is an application."),
-]
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option(
-        "-P", "--param", metavar="NAME={SET}", help="Replace a parameter's set, or add a parameter."
-    ),
-]
 Within = Annotated[
     float, typer.Option(min=0, metavar="SECONDS", help="How long the points may be counted.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -97,8 +87,8 @@ def space(
 def expand(
     paths: Paths,
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write into.")],
-    limit: Annotated[int | None, typer.Option(min=0, help="Only the first N points.")] = None,
-    sample: Annotated[int | None, typer.Option(min=0, help="N points drawn at random.")] = None,
+    limit: Limit = None,
+    sample: Sample = None,
     seed: Annotated[int, typer.Option(help="Seed of --sample.")] = 0,
     index: Annotated[int | None, typer.Option(min=0, help="Only the point of this number.")] = None,
     param: Overrides = None,

@@ -15,8 +15,7 @@ from zenturio.cli.experiment import (
     print_difference,
     print_found,
 )
-from zenturio.cli.language import Json
-from zenturio.cli.run import Database
+from zenturio.cli.options import Database, Json
 
 if TYPE_CHECKING:
     from zenturio.study.look import Standing

@@ -7,8 +7,7 @@ import typer
 
 from zenturio.cli import output
 from zenturio.cli.answer import Tables, Where, expression, names_in, query_of
-from zenturio.cli.language import Json
-from zenturio.cli.run import Database
+from zenturio.cli.options import Database, Json
 
 if TYPE_CHECKING:
     from zenturio.errors import Passage

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zenturio.cli import output
-from zenturio.cli.language import Json
+from zenturio.cli.options import Json
 
 if TYPE_CHECKING:
     from zenturio.execute.places import Named

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from zenturio.cli.run import Database
+from zenturio.cli.options import Database
 
 PASSWORD = "ZENTURIO_PORTAL_PASSWORD"  # noqa: S105 - where it is, not what
 

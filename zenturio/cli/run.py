@@ -5,19 +5,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from zenturio.cli import output
-from zenturio.cli.language import Json, Overrides, Paths
+from zenturio.cli import options, output
 from zenturio.show import quantities
 
 if TYPE_CHECKING:
     from zenturio.study import Plan, Summary
-
-Database = Annotated[
-    str | None,
-    typer.Option(
-        "--db", envvar="ZENTURIO_DB", metavar="PATH|URL", help="The database, if not the project's."
-    ),
-]
 
 ENDS = {
     "exhausted": "its engine has nothing more to ask for",
@@ -35,35 +27,21 @@ def add_to(app: typer.Typer) -> None:
 
 
 def run(
-    paths: Paths,
+    paths: options.Paths,
     jobs: Annotated[
         int | None,
         typer.Option("--jobs", "-j", min=1, help="How many at once; the cores, if not given."),
     ] = None,
-    param: Overrides = None,
-    limit: Annotated[int | None, typer.Option(min=0, help="Only the first N points.")] = None,
-    sample: Annotated[int | None, typer.Option(min=0, help="N points drawn at random.")] = None,
-    search: Annotated[
-        str, typer.Option(metavar="ENGINE", help="Search instead of running all: zen engines.")
-    ] = "",
-    budget: Annotated[
-        str, typer.Option(metavar="N|10min", help="What a search may spend: points, time, both.")
-    ] = "",
-    stop: Annotated[
-        list[str] | None, typer.Option(metavar="RULE", help="target=12.5, stall=100, stall=20%.")
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the engine."),
-    ] = None,
-    objective: Annotated[
-        str, typer.Option(metavar="'MINIMIZE expr'", help="The goal, if not the file's.")
-    ] = "",
-    seed: Annotated[int, typer.Option(help="Seed of --sample and --search.")] = 0,
-    only: Annotated[
-        str,
-        typer.Option(metavar="failed,missing", help="Run again what failed, run what is missing."),
-    ] = "missing",
+    param: options.Overrides = None,
+    limit: options.Limit = None,
+    sample: options.Sample = None,
+    search: options.Engine = "",
+    budget: options.Budget = "",
+    stop: options.Stop = None,
+    settings: options.Settings = None,
+    objective: options.Objective = "",
+    seed: options.Seed = 0,
+    only: options.Only = "missing",
     fail_fast: Annotated[bool, typer.Option(help="Stop at the first failure.")] = False,
     join: Annotated[bool, typer.Option(help="Help a driver that runs the study already.")] = False,
     keep: Annotated[
@@ -76,11 +54,11 @@ def run(
     batch: Annotated[
         str, typer.Option(metavar="auto|N", help="Short experiments that travel together.")
     ] = "",
-    name: Annotated[str | None, typer.Option(help="The study's name, if not the file's.")] = None,
+    name: options.Name = None,
     dry_run: Annotated[bool, typer.Option(help="Say what would be run, and stop.")] = False,
     same: Annotated[bool, typer.Option("--same", hidden=True)] = False,
-    db: Database = None,
-    json: Json = False,
+    db: options.Database = None,
+    json: options.Json = False,
 ) -> None:
     """Run every experiment of a study, and remember what came out.
 

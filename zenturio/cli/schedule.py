@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zenturio.cli import output
-from zenturio.cli.language import Json
+from zenturio.cli.options import Json
 
 if TYPE_CHECKING:
     from zenturio.schedule import Plan

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zenturio.cli import output
-from zenturio.cli.language import Json
-from zenturio.cli.run import Database
+from zenturio.cli.options import Database, Json
 from zenturio.cli.tune import tune
 
 if TYPE_CHECKING:

@@ -5,10 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from zenturio.cli import output
+from zenturio.cli import options, output
 from zenturio.cli.experiment import iso, moment
-from zenturio.cli.language import Json, Overrides, Paths
-from zenturio.cli.run import Database
 from zenturio.errors import InputError
 
 if TYPE_CHECKING:
@@ -44,7 +42,7 @@ def serve(
     hashed: Annotated[
         bool, typer.Option("--hash", help="Hash a password for [serve.users], and stop.")
     ] = False,
-    db: Database = None,
+    db: options.Database = None,
 ) -> None:
     """Run what people submit, and share the slots among their studies.
 
@@ -66,37 +64,23 @@ def serve(
 
 
 def submit(
-    paths: Paths,
-    param: Overrides = None,
-    limit: Annotated[int | None, typer.Option(min=0, help="Only the first N points.")] = None,
-    sample: Annotated[int | None, typer.Option(min=0, help="N points drawn at random.")] = None,
-    search: Annotated[
-        str, typer.Option(metavar="ENGINE", help="Search instead of running all: zen engines.")
-    ] = "",
-    budget: Annotated[
-        str, typer.Option(metavar="N|10min", help="What a search may spend: points, time, both.")
-    ] = "",
-    stop: Annotated[
-        list[str] | None, typer.Option(metavar="RULE", help="target=12.5, stall=100, stall=20%.")
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the engine."),
-    ] = None,
-    objective: Annotated[
-        str, typer.Option(metavar="'MINIMIZE expr'", help="The goal, if not the file's.")
-    ] = "",
-    seed: Annotated[int, typer.Option(help="Seed of --sample and --search.")] = 0,
-    only: Annotated[
-        str,
-        typer.Option(metavar="failed,missing", help="Run again what failed, run what is missing."),
-    ] = "missing",
-    name: Annotated[str | None, typer.Option(help="The study's name, if not the file's.")] = None,
+    paths: options.Paths,
+    param: options.Overrides = None,
+    limit: options.Limit = None,
+    sample: options.Sample = None,
+    search: options.Engine = "",
+    budget: options.Budget = "",
+    stop: options.Stop = None,
+    settings: options.Settings = None,
+    objective: options.Objective = "",
+    seed: options.Seed = 0,
+    only: options.Only = "missing",
+    name: options.Name = None,
     on: Annotated[
         str, typer.Option(metavar="PLACE", help="One of the service's places; any, if none.")
     ] = "",
-    db: Database = None,
-    json: Json = False,
+    db: options.Database = None,
+    json: options.Json = False,
 ) -> None:
     """Hand a study to the service of this machine: zen serve.
 
@@ -132,8 +116,8 @@ def queue(
     whole: Annotated[
         bool, typer.Option("--all", help="All that was ever submitted, not the last ones.")
     ] = False,
-    db: Database = None,
-    json: Json = False,
+    db: options.Database = None,
+    json: options.Json = False,
 ) -> None:
     """Show the studies that were submitted: whose they are, where they stand, who waits.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from zenturio.cli import output
-from zenturio.cli.language import Json
+from zenturio.cli.options import Json
 
 if TYPE_CHECKING:
     from zenturio.schedule import Plan, Problem

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zenturio.cli import output
-from zenturio.cli.language import Json
-from zenturio.cli.run import Database
+from zenturio.cli.options import Database, Json
 from zenturio.show import quantities
 
 if TYPE_CHECKING:

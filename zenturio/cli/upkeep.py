@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from zenturio.cli import output
-from zenturio.cli.language import Json
-from zenturio.cli.run import Database
+from zenturio.cli.options import Database, Json
 
 
 def add_to(app: typer.Typer) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zenturio.cli import flow, output
-from zenturio.cli.language import Json
+from zenturio.cli.options import Json
 from zenturio.show import quantities
 
 if TYPE_CHECKING:
