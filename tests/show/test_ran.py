@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from tests.cli.conftest import zen
 from zenturio.errors import NotFoundError
-from zenturio.show.ran_chart import _rows, ran
+from zenturio.show.drawn import Asked, drawn
+from zenturio.show.ran_chart import _rows
 from zenturio.study.look import opened
 
 PROGRAM = """\
@@ -28,7 +29,7 @@ def waits(tmp_path_factory):
 
 def scene(folder, **wishes):
     with opened(str(folder / ".zenturio" / "zenturio.db")) as repository:
-        return ran(repository, "waits", **wishes)
+        return drawn(repository, Asked(("waits",), "gantt", **wishes)).chart
 
 
 def test_each_experiment_is_a_box_on_a_row_of_its_host(waits):
@@ -63,7 +64,7 @@ def test_it_is_drawn_from_the_command_line(waits):
     ("options", "said"),
     [
         (["waits", "waits"], "one study"),
-        (["waits", "--x", "n"], "--x with a gantt chart"),
+        (["waits", "--x", "n"], "a gantt chart has no x to choose"),
         (["waits", "-o", "-"], "no picture for a terminal"),
     ],
 )

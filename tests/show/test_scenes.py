@@ -13,7 +13,7 @@ from zenturio.schedule.generators import generate
 from zenturio.schedule.moldable import MoldableProblem
 from zenturio.schedule.simulate import simulate
 from zenturio.show import gantt, graph, image, page, save
-from zenturio.show.paged import scene_figure
+from zenturio.show.interactive import figure_of
 from zenturio.show.painted import draw_scene
 from zenturio.show.scene import OTHERS, levels_of
 
@@ -133,7 +133,7 @@ def test_scenes_become_images_with_ink_on_white(drawn):
 
 
 def test_pages_say_names_as_they_are():
-    figure = json.loads(scene_figure(gantt(plan())).to_json())
+    figure = json.loads(figure_of(gantt(plan())).to_json())
     assert sum(len(trace["y"]) for trace in figure["data"]) == 4
     assert "b&lt;i&gt;" in page(gantt(plan()))
     assert "b<i>" not in page(graph(flow()))

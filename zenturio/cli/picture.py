@@ -10,12 +10,11 @@ from zenturio.cli.answer import Tables, Where, expression, names_in, query_of
 from zenturio.cli.options import Database, Json
 
 if TYPE_CHECKING:
-    from zenturio.errors import Passage
-    from zenturio.show import Chart, Scene
+    from zenturio.show import Chart
     from zenturio.show.charts import Kind
+    from zenturio.show.drawn import Drawable
 
 TERMINAL = "-"
-GANTT = "gantt"
 DRAWN = 200_000
 """Rows of a query that are drawn at most."""
 
@@ -89,7 +88,7 @@ def plot(
     from zenturio.errors import InputError
     from zenturio.show import Scene, chart, save, sketch
     from zenturio.show.charts import AIMED
-    from zenturio.show.drawn import Asked, drawn
+    from zenturio.show.drawn import GANTT, Asked, drawn
     from zenturio.study.look import opened
 
     wishes: dict[str, Any] = {
@@ -109,16 +108,12 @@ def plot(
     _check_source(studies, query, tables, kind in (*AIMED, GANTT), where, objective)
     found: Chart | Scene
     with opened(db) as repository:
-        if kind == GANTT:
-            found = _ran(repository, studies, condition, wishes)
-            rows = len(found.boxes)
-        elif query:
+        if query:
             table = _answer(repository, query_of(query, tables))
             found, rows = chart(table, cast("Kind", kind), **wishes), len(table)
         else:
-            asked = Asked(
-                studies, cast("Kind", kind), where=condition, objective=objective, **wishes
-            )
+            drawable = cast("Drawable", kind)
+            asked = Asked(studies, drawable, where=condition, objective=objective, **wishes)
             picture = drawn(repository, asked)
             found, rows = picture.chart, picture.rows
     path = out or Path(f"{'-'.join(studies) or 'plot'}.html".replace("/", "-"))
@@ -132,21 +127,6 @@ def plot(
         said = sketch(found)
         facts |= {"lines": said}
     output.facts(facts) if json else typer.echo("\n".join(said))
-
-
-def _ran(
-    repository: Any, studies: tuple[str, ...], where: "Passage | None", wishes: dict[str, Any]
-) -> "Scene":
-    """What ran where; of all wishes only a colour and a title concern it."""
-    from zenturio.errors import InputError
-    from zenturio.show.ran_chart import ran
-
-    if len(studies) != 1:
-        raise InputError("a gantt chart shows one study", cure="name one, as zen list shows them")
-    for name, given in wishes.items():
-        if given and name in ("x", "y", "z", "facet", "axes", "log"):
-            raise InputError(f"--{name} with a gantt chart", cure="leave it out, or say --color")
-    return ran(repository, studies[0], where=where, colour=wishes["colour"], title=wishes["title"])
 
 
 def report(

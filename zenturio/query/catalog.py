@@ -165,6 +165,14 @@ def catalog(reader: Reader, study: str) -> Catalog:
     return Catalog(study, view, view_all, columns, facts, counted)
 
 
+def keys_of(known: Catalog) -> tuple[str, str, str]:
+    """What position, repeat and number are called: as no column of the study is."""
+    mark = "zen:"
+    while any(column.view.startswith(mark) for column in known.columns.values()):
+        mark += ":"
+    return f"{mark}position", f"{mark}repeat", f"{mark}number"
+
+
 def _columns(rows: Iterable[tuple[Any, ...]]) -> tuple[dict[str, Column], dict[str, Column]]:
     """The fields in their order, and the facts that every study has."""
     found = [

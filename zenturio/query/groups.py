@@ -11,10 +11,11 @@ import pandas as pd
 
 from zenturio.errors import InputError, Passage
 from zenturio.expression import Expression, parse
-from zenturio.query.aggregates import Aggregate, aggregate
+from zenturio.query.aggregates import Aggregate, aggregate, rows_counted
 from zenturio.query.catalog import Catalog, Column, catalog
 from zenturio.query.fragments import Fragment, sql, verbatim
 from zenturio.query.frames import series
+from zenturio.query.parted import grouped
 from zenturio.query.reading import Reader, reading
 from zenturio.query.statement import NOTHING, Head, Statement
 from zenturio.record import Repository
@@ -75,9 +76,8 @@ def groups(
         hidden = tuple(each.name for each in others if _varies(reader, statement, each))
         spread = deviation == "yes" or (deviation == "of repeats" and not hidden)
         heads = _heads(reader, known, keys, column, kind, deviation=spread)
-        asked = statement.select(heads, group=len(keys))
-        rows = reader.rows(sql(f"{{}} LIMIT {MOST + 1}", asked))
-        text = asked.plain(reader.dialect)
+        rows = grouped(repository, reader, statement, heads, len(keys), most=MOST)
+        text = statement.select(heads, group=len(keys)).plain(reader.dialect)
     if len(rows) > MOST:
         raise InputError(
             f"{' and '.join(by)} have more than {MOST:,} combinations",
@@ -133,15 +133,20 @@ def _heads(
     deviation: bool,
 ) -> list[Head]:
     """Keys, the aggregate, how many rows, how far apart they are, and where they begin."""
-    count = Head("count(*)", Fragment(("count(*)",), "int"))
+    count = rows_counted("count(*)")
     value = count if kind == "count" else aggregate(kind, metric, reader.dialect)
     heads = [*map(Head.of, keys), value, count]
     if deviation:
         heads.append(aggregate("std", metric, reader.dialect))
     if not all(key.number and not key.wide for key in keys):
         index = sql("min({})", verbatim(known.facts["index"].sql()))
-        heads.append(Head(FIRST, index, fact=True))
+        heads.append(Head(FIRST, index, fact=True, parts=(index,), merge=_earliest))
     return heads
+
+
+def _earliest(indices: Sequence[Any]) -> Any:
+    """The least of indices, some of which are too large to be more than texts."""
+    return min(indices, key=lambda index: (len(str(index)), str(index)))
 
 
 def _varies(reader: Reader, statement: Statement, column: Column) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 from zenturio.annotate.model import MEASURED
 from zenturio.experiment import Missing
 from zenturio.expression import Expression
-from zenturio.query.catalog import ROW, Catalog, Column, catalog
+from zenturio.query.catalog import ROW, Catalog, Column, catalog, keys_of
 from zenturio.query.fragments import Bind, Fragment, joined, name, sql, verbatim
 from zenturio.query.reading import Reader, reading
 from zenturio.query.statement import NOTHING, Head, Statement
@@ -88,7 +88,7 @@ def listed(repository: Repository, wanted: Wanted, question: Callable[[Listing],
     """What *question* finds in the listing of what is wanted, all of one moment."""
     with reading(repository) as reader:
         known = catalog(reader, wanted.study)
-        keys = _keys(known)
+        keys = keys_of(known)
 
         def source(*, facts: bool) -> str:
             found: str = repository.keyed(wanted.study, keys, facts=facts)  # type: ignore[attr-defined] # a database has it
@@ -179,18 +179,8 @@ class Listing:
         """Why experiments did not succeed: the frequent causes first, up to *most* of them."""
         if not any(self.known.counts[state] for state in FAILED):
             return []
-        facts = {fact: verbatim(column.sql()) for fact, column in self.known.facts.items()}
-        states = joined(", ", (Fragment((Bind(state),)) for state in FAILED))
-        statement = sql(
-            f"SELECT {{}}, {{}}, count(*), min({{}}) {{}} WHERE {{}} IN ({{}})"
-            f" GROUP BY 1, 2 ORDER BY 3 DESC, 4 LIMIT {most}",
-            facts["status"],
-            facts["cause"],
-            self._keys[2],
-            self._from(facts=True),
-            facts["status"],
-            states,
-        )
+        example = sql("min({})", self._keys[2])
+        statement = self._causes(most, self._from(facts=True), example)
         found = self._reader.rows(statement)
         shown = {row.number: row for row in self.those(number for *_, number in found)}
         return [
@@ -198,10 +188,26 @@ class Listing:
             for status, cause, count, number in found
         ]
 
+    def causes_sql(self, most: int) -> str:
+        """That question as somebody asks it of the study's view."""
+        return self._causes(most, self._view()).plain(self._reader.dialect)
+
+    def _causes(self, most: int, source: Fragment, *also: Fragment) -> Fragment:
+        status, cause = (verbatim(self.known.facts[fact].sql()) for fact in ("status", "cause"))
+        states = joined(", ", (Fragment((Bind(state),)) for state in FAILED))
+        return sql(
+            f"SELECT {{}} {{}} WHERE {{}} IN ({{}}) GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"
+            f" LIMIT {most}",
+            joined(", ", (status, cause, verbatim("count(*)"), *also)),
+            source,
+            status,
+            states,
+        )
+
     def taken(self, column: Column, most: int) -> Taken:
         """What a column took; its values themselves where there are up to *most* of them."""
         values, source = verbatim(column.sql()), self._from()
-        some = self._reader.rows(sql(f"SELECT DISTINCT {{}} {{}} LIMIT {most + 1}", values, source))
+        some = self._reader.rows(_distinct(column, most + 1, source))
         found = [column.value(value) for (value,) in some]
         if len(found) <= most:
             return Taken(column, tuple(sorted(found, key=_ranked)))
@@ -211,6 +217,10 @@ class Listing:
             sql("SELECT min({}), max({}) {}", values, values, source)
         )
         return Taken(column, None, column.value(low), column.value(high))
+
+    def taken_sql(self, column: Column, most: int) -> str:
+        """The same for somebody who asks the study's view."""
+        return _distinct(column, most, self._view()).plain(self._reader.dialect)
 
     def sql(self, count: int | None = None) -> str:
         """The question as somebody asks it of the study's view."""
@@ -246,6 +256,10 @@ class Listing:
     def _from(self, *, facts: bool = False) -> Fragment:
         return verbatim(f"FROM ({self._source(facts=facts)}) AS {ROW}")
 
+    def _view(self) -> Fragment:
+        """The same rows as they have a name in the database."""
+        return verbatim(f"FROM {name(self.known.view_all)} AS {ROW}")
+
     def _rows(self, condition: Fragment, order: Iterable[Fragment], count: int) -> list[Row]:
         facts = (self.known.facts[fact] for fact in ("digest", "status", "remarks"))
         heads = [self._keys[2], *(verbatim(each.sql()) for each in (*facts, *self.columns))]
@@ -267,12 +281,8 @@ class Listing:
         return Row(number, digest, status, tuple(_cell(c, cell, noted) for c, cell in pairs))
 
 
-def _keys(known: Catalog) -> tuple[str, str, str]:
-    """What position, repeat and number are called: as no column of the study is."""
-    mark = "zen:"
-    while any(column.view.startswith(mark) for column in known.columns.values()):
-        mark += ":"
-    return f"{mark}position", f"{mark}repeat", f"{mark}number"
+def _distinct(column: Column, most: int, source: Fragment) -> Fragment:
+    return sql(f"SELECT DISTINCT {{}} {{}} LIMIT {most}", verbatim(column.sql()), source)
 
 
 def _columns(known: Catalog, wanted: Wanted) -> Sequence[Column]:

@@ -8,9 +8,10 @@ from typing import Any
 
 from zenturio.errors import InputError, Passage, did_you_mean
 from zenturio.expression import Expression, parse
-from zenturio.query.aggregates import AGGREGATES, Aggregate, aggregate
+from zenturio.query.aggregates import AGGREGATES, Aggregate, aggregate, rows_counted
 from zenturio.query.catalog import Catalog, Column, catalog
 from zenturio.query.fragments import Fragment, sql
+from zenturio.query.parted import grouped
 from zenturio.query.reading import Reader, reading
 from zenturio.query.result import Result
 from zenturio.query.statement import Head, Statement, restored
@@ -64,7 +65,7 @@ def results(
     with reading(repository) as reader:
         known = catalog(reader, study)
         if by or aggregates:
-            return _grouped(reader, known, query)
+            return _grouped(repository, reader, known, query)
         return _listed(reader, known, query)
 
 
@@ -92,20 +93,19 @@ def _listed(reader: Reader, known: Catalog, query: Query) -> Result:
     )
 
 
-def _grouped(reader: Reader, known: Catalog, query: Query) -> Result:
+def _grouped(repository: Repository, reader: Reader, known: Catalog, query: Query) -> Result:
     """Groups of experiments, with an aggregate of each metric."""
     keys = [known.column(each) for each in query.by] or list(known.parameters)
     metrics = [c for c in _metrics(known, query, numbers=True) if c not in keys]
     aggregates = query.aggregates or ("mean",)
     heads = [Head.of(key) for key in keys]
-    heads.append(Head(ROWS, Fragment(("count(*)",), "int")))
+    heads.append(rows_counted(ROWS))
     heads += [aggregate(each, c, reader.dialect) for c in metrics for each in aggregates]
     counts = [aggregate("count", column, reader.dialect) for column in metrics]
     statement = Statement(reader.dialect, known, query.where)
     order = _group_order(query, keys, heads, metrics)
-    grouped = statement.select([*heads, *counts], group=len(keys), order=order)
     shown = _limited(statement.select(heads, group=len(keys), order=order), query.limit)
-    everything = reader.rows(grouped)
+    everything = grouped(repository, reader, statement, [*heads, *counts], len(keys), order=order)
     rows = [
         tuple(head.convert(value) for head, value in zip(heads, row, strict=False))
         for row in everything[: query.limit]

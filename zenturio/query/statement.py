@@ -27,6 +27,10 @@ class Head:
     """Whether it stands in the larger view only."""
     wide: bool = False
     """Whether its integers are beyond 63 bits: SQLite has them as texts."""
+    parts: tuple[Fragment, ...] = ()
+    """Of an aggregate what is asked of a part of the rows; nothing, where that leads nowhere."""
+    merge: Callable[..., Any] | None = None
+    """Makes the aggregate of all rows of what the parts answered, column by column."""
 
     @staticmethod
     def of(column: Column) -> Head:
@@ -81,14 +85,18 @@ class Statement:
         group: int = 0,
         order: Sequence[tuple[Head, bool]] = (),
         facts: bool = False,
+        source: str = "",
+        among: Fragment = NOTHING,
     ) -> Fragment:
         """SELECT *heads*, grouped by the first *group* of them.
 
-        *facts*: what every study has is needed, even if no head says so.
+        *facts*: what every study has is needed, even if no head says so. *source*: what has all of
+        the larger view, to be asked in its place, for those *among* its rows.
         """
         listed = joined(", ", (sql("{} AS {}", h.fragment, verbatim(name(h.name))) for h in heads))
         larger = facts or any(h.fact for h in (*heads, *(h for h, _ in order)))
-        clauses = [sql("SELECT {}", listed), self._from(larger=larger)]
+        larger = larger or bool(source)
+        clauses = [sql("SELECT {}", listed), self._from(larger=larger, source=source, among=among)]
         if group:
             clauses.append(sql("GROUP BY {}", joined(", ", (h.fragment for h in heads[:group]))))
         if order:
@@ -99,7 +107,7 @@ class Statement:
         """How many rows there are."""
         return sql("SELECT count(*) {}", self._from(larger=False))
 
-    def _from(self, *, larger: bool) -> Fragment:
+    def _from(self, *, larger: bool, source: str = "", among: Fragment = NOTHING) -> Fragment:
         """The smaller of the two views that has what is needed, and the condition.
 
         Unless the condition looks at the status itself, it concerns those that succeeded.
@@ -107,17 +115,15 @@ class Statement:
         known = self.known
         facts = {fact.name for fact in known.facts.values()}
         larger = larger or self._every_status or self._facts or bool(facts & self._names)
-        view = known.view_all if larger else known.view
-        source = verbatim(f"FROM {name(view)} AS {ROW}")
+        view = source or name(known.view_all if larger else known.view)
         status = known.facts["status"]
-        conditions = []
+        conditions = [among] if among.parts else []
         if larger and not self._every_status and status.name not in self._names:
             conditions.append(Fragment((f"{status.sql()} = 'ok'",)))
         if self.condition.parts:
             conditions.append(self.condition)
-        if not conditions:
-            return source
-        return sql("{} WHERE {}", source, joined(" AND ", conditions))
+        rows = verbatim(f"FROM {view} AS {ROW}")
+        return sql("{} WHERE {}", rows, joined(" AND ", conditions)) if conditions else rows
 
     def orders(self, order: Iterable[tuple[Head, bool]]) -> Iterable[Fragment]:
         """NULL and NaN come last; texts are ordered by their characters' numbers."""

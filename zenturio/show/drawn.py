@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from zenturio.errors import InputError, Passage, did_you_mean
 from zenturio.record import Repository
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from zenturio.query.groups import Deviation
     from zenturio.show.charts import Chart
+    from zenturio.show.scene import Scene
 
 MOST_ROWS = 19_000
 """Experiments that are drawn one by one; of more it is a sample."""
@@ -25,6 +26,9 @@ ONE_BY_ONE = ("scatter", "box")
 GRIDS = ("heatmap", "surface")
 STUDY = "study"
 """The column that tells several studies apart."""
+GANTT: Literal["gantt"] = "gantt"
+"""The kind that is no chart of columns: what ran where and when."""
+Drawable = Kind | Literal["gantt"]
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class Asked:
     """A chart of studies; what is empty is chosen or left out."""
 
     studies: tuple[str, ...]
-    kind: Kind = "line"
+    kind: Drawable = "line"
     x: str = ""
     y: str = ""
     z: str = ""
@@ -62,7 +66,7 @@ class Asked:
 class Drawn:
     """A chart, and where it comes from."""
 
-    chart: Chart
+    chart: Chart | Scene
     asked: Asked
     """With what was chosen for what was left empty."""
     sql: str
@@ -76,6 +80,8 @@ def drawn(repository: Repository, asked: Asked) -> Drawn:
     from zenturio.show.build import chart  # noqa: PLC0415 - pandas takes its time
 
     _check(asked)
+    if asked.kind == GANTT:
+        return _ran(repository, asked)
     if asked.kind in AIMED:
         table, asked = _visits(repository, asked)
         shown = {}
@@ -83,7 +89,7 @@ def drawn(repository: Repository, asked: Asked) -> Drawn:
         asked = _chosen(repository, asked)
         table = _table(repository, asked)
         shown = {"x": asked.x, "y": asked.y, "z": asked.z}
-    found = chart(table, asked.kind, **asked.wishes(), **shown)
+    found = chart(table, cast("Kind", asked.kind), **asked.wishes(), **shown)
     return Drawn(found, asked, str(table.attrs.get("sql", "")), len(table))
 
 
@@ -98,7 +104,7 @@ def _check(asked: Asked) -> None:
     if not asked.studies:
         raise InputError("nothing to draw", cure="name a study, as zen list shows them")
     for word, known, what in (
-        (asked.kind, KINDS, "kind of chart"),
+        (asked.kind, (*KINDS, GANTT), "kind of chart"),
         (asked.aggregate, AGGREGATES, "aggregate"),
     ):
         if word not in known:
@@ -106,6 +112,21 @@ def _check(asked: Asked) -> None:
             raise InputError(f"no {what} is called {word!r}", cure=cure)
     if asked.objective and asked.kind not in AIMED:
         raise InputError(f"a {asked.kind} chart shows no objective", cure="say its y, or its z")
+
+
+def _ran(repository: Repository, asked: Asked) -> Drawn:
+    """What ran where; of all wishes only a condition, a colour and a title concern it."""
+    from zenturio.show.ran_chart import attempted, ran  # noqa: PLC0415 - pandas takes its time
+
+    if len(asked.studies) != 1:
+        raise InputError("a gantt chart shows one study", cure="name one, as zen list shows them")
+    for name in ("x", "y", "z", "facet", "axes", "log"):
+        if getattr(asked, name):
+            cure = "leave it out; a colour may be chosen"
+            raise InputError(f"a gantt chart has no {name} to choose", cure=cure)
+    table = attempted(repository, asked.studies[0], where=asked.where, colour=asked.colour)
+    found = ran(table, colour=asked.colour, title=asked.title)
+    return Drawn(found, asked, str(table.attrs["sql"]), len(found.boxes))
 
 
 def _visits(repository: Repository, asked: Asked) -> tuple[pd.DataFrame, Asked]:
@@ -116,7 +137,7 @@ def _visits(repository: Repository, asked: Asked) -> tuple[pd.DataFrame, Asked]:
     if several and asked.aggregate != "median" and not asked.colour:
         asked = replace(asked, colour=STUDY)
     table = visited_for(
-        asked.kind, repository, asked.studies, asked.where, asked.objective, asked.y,
+        cast("Kind", asked.kind), repository, asked.studies, asked.where, asked.objective, asked.y,
         asked.wishes(), most=MOST_VISITS,
     )  # fmt: skip
     return table, asked

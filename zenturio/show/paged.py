@@ -6,54 +6,49 @@ import math
 import textwrap
 from typing import Any
 
-from plotly import graph_objects as go
-
 from zenturio.show import palette
 from zenturio.show.charts import brief
+from zenturio.show.plain import TEMPLATE, Figure, said, trace
 from zenturio.show.scene import Scene, colour_of
-from zenturio.show.traces import said
 
 ROW = 22
 """Pixels of a row, while there are few."""
 TALL = 900
+_HIDDEN = {"visible": False}
 
 
-def scene_figure(scene: Scene) -> go.Figure:
+def scene_figure(scene: Scene) -> Figure:
     """The scene as a figure to zoom in."""
-    figure = go.Figure()
-    for trace in _boxes(scene) if scene.rows else _dots(scene):
-        figure.add_trace(trace)
     title = "<br>".join(map(said, textwrap.wrap(" ".join(scene.title.split()), 75)))
     note = "<br>".join(map(said, textwrap.wrap(scene.note, 130)))
-    figure.update_layout(
-        template="plotly_white",
-        title={"text": f"<b>{title}</b><br><sup>{note}</sup>", "x": 0.01, "xanchor": "left"},
-        font={"size": 14, "color": palette.INK},
-        height=min(TALL, max(420, 190 + ROW * len(scene.rows))) if scene.rows else 640,
-        margin={"l": 70, "r": 30, "t": 100, "b": 70},
-        barmode="overlay",
-        bargap=0,
-        hovermode="closest",
-        showlegend=scene.legend,
-        uniformtext={"mode": "hide", "minsize": 8},
-        dragmode="pan" if scene.dots else "zoom",
-    )
-    if scene.rows:
-        _arrange_rows(figure, scene)
-    else:
-        figure.update_xaxes(visible=False)
-        figure.update_yaxes(visible=False)
-    return figure
+    layout = {
+        "template": TEMPLATE,
+        "title": {"text": f"<b>{title}</b><br><sup>{note}</sup>", "x": 0.01, "xanchor": "left"},
+        "font": {"size": 14, "color": palette.INK},
+        "height": min(TALL, max(420, 190 + ROW * len(scene.rows))) if scene.rows else 640,
+        "margin": {"l": 70, "r": 30, "t": 100, "b": 70},
+        "barmode": "overlay",
+        "bargap": 0,
+        "hovermode": "closest",
+        "showlegend": scene.legend,
+        "uniformtext": {"mode": "hide", "minsize": 8},
+        "dragmode": "pan" if scene.dots else "zoom",
+    }
+    sides = _sides(scene) if scene.rows else {"xaxis": _HIDDEN, "yaxis": _HIDDEN}
+    return {"data": _boxes(scene) if scene.rows else _dots(scene), "layout": layout | sides}
 
 
-def _arrange_rows(figure: go.Figure, scene: Scene) -> None:
+def _sides(scene: Scene) -> dict[str, Any]:
+    """The axes of boxes on rows."""
     count = len(scene.rows)
-    figure.update_xaxes(title={"text": said(scene.x.label)}, rangemode="tozero")
     every = -(-count * 14 // (TALL - 190))
     texts = [said(brief(name, 28)) for name in scene.rows[::every]]
     ticks = {"tickvals": list(range(0, count, every)), "ticktext": texts}
     title = {"text": said(scene.row)}
-    figure.update_yaxes(range=[count - 0.5, -0.5], title=title, showgrid=False, **ticks)
+    return {
+        "xaxis": {"title": {"text": said(scene.x.label)}, "rangemode": "tozero"},
+        "yaxis": {"range": [count - 0.5, -0.5], "title": title, "showgrid": False, **ticks},
+    }
 
 
 def _boxes(scene: Scene) -> list[Any]:
@@ -70,7 +65,8 @@ def _boxes(scene: Scene) -> list[Any]:
                 for b, where in zip(chosen, rows, strict=True)
             ]
             traces.append(
-                go.Bar(
+                trace(
+                    "bar",
                     orientation="h",
                     base=[b.left for b in chosen],
                     x=[b.right - b.left for b in chosen],
@@ -95,7 +91,8 @@ def _row(scene: Scene, first: int, last: int) -> str:
 def _dots(scene: Scene) -> list[Any]:
     gap = math.nan
     traces: list[Any] = [
-        go.Scattergl(
+        trace(
+            "scattergl",
             x=[x for a, _, b, _ in scene.lines for x in (a, b, gap)],
             y=[y for _, a, _, b in scene.lines for y in (a, b, gap)],
             mode="lines",
@@ -108,7 +105,8 @@ def _dots(scene: Scene) -> list[Any]:
     for level, name in enumerate(scene.levels):
         chosen = [dot for dot in scene.dots if dot.level == level]
         traces.append(
-            go.Scattergl(
+            trace(
+                "scattergl",
                 x=[dot.x for dot in chosen],
                 y=[dot.y for dot in chosen],
                 mode="markers+text" if scene.labelled else "markers",

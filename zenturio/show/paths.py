@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from plotly import graph_objects as go
-
 from zenturio.show import palette
 from zenturio.show.charts import Chart, Panel, Series, brief
 from zenturio.show.layout import shares_said
-from zenturio.show.traces import DASHES, said
+from zenturio.show.plain import said, trace
+from zenturio.show.traces import DASHES
 
 MANY = 500
 """Beyond so many, points are small and let others shine through."""
@@ -26,12 +25,14 @@ def steps(panel: Panel, chart: Chart) -> list[Any]:
         dash = DASHES[palette.dash(series.rank, ordered=chart.ordered)]
         line = {"shape": "hv", "color": colour, "dash": dash, "width": 2}
         # Before its band, for the first of a group stands in the legend.
-        found.append(go.Scatter(y=series.y, mode="lines", line=line, **common))
+        found.append(trace("scatter", y=series.y, mode="lines", line=line, **common))
         if series.low:
             edge = {"shape": "hv", "width": 0, "color": colour}
             aside = common | {"line": edge, "mode": "lines", "hoverinfo": "skip"}
             for heights, fill in ((series.low, None), (series.high, "tonexty")):
-                found.append(go.Scatter(y=heights, fill=fill, fillcolor=colour + "2e", **aside))
+                found.append(
+                    trace("scatter", y=heights, fill=fill, fillcolor=colour + "2e", **aside)
+                )
     return found
 
 
@@ -51,7 +52,8 @@ def shares(panel: Panel, chart: Chart) -> list[Any]:  # noqa: ARG001 - as its si
         for name, value in pairs(series):
             ends[name] = max(value, ends.get(name, value))
     return [
-        go.Bar(
+        trace(
+            "bar",
             x=series.y,
             y=series.x,
             orientation="h",
@@ -77,7 +79,7 @@ def sliced(panel: Panel, chart: Chart) -> list[Any]:  # noqa: ARG001 - as its si
             marker = {"size": 11, "symbol": "circle-open", "line": line, "color": palette.RING}
         hover = "%{x}: %{y}<extra>visit %{customdata}</extra>"
         found.append(
-            go.Scatter(
+            trace("scatter",
                 x=series.x, y=series.y, mode="markers", marker=marker, customdata=series.shades,
                 hovertemplate=hover, showlegend=False,
             )
@@ -108,7 +110,8 @@ def fronts(panel: Panel, chart: Chart) -> list[Any]:  # noqa: ARG001 - as its si
             )
         joined = on_front and not series.shades
         found.append(
-            go.Scatter(
+            trace(
+                "scatter",
                 x=series.x,
                 y=series.y,
                 mode="lines+markers" if joined else "markers",

@@ -20,23 +20,22 @@ MOST = 10_000
 """Experiments that are drawn; of more it is a sample."""
 
 
-def ran(
-    repository: Repository,
-    study: str,
-    *,
-    where: str | Passage | None = None,
-    colour: str = "",
-    title: str = "",
-) -> Scene:
-    """The last attempts at the experiments of *study*, those that failed too.
-
-    *colour* is a parameter or metric; else the colour says how they ended.
-    """
+def attempted(
+    repository: Repository, study: str, *, where: str | Passage | None = None, colour: str = ""
+) -> pd.DataFrame:
+    """The last attempts at the experiments of *study*, those that failed too, for `ran`."""
     from zenturio.query import frame  # noqa: PLC0415 - pandas takes its time
 
     wanted = [colour] if colour else []
-    table = frame(repository, study, where=where, everything=True, columns=wanted, most=MOST)
-    facts = table.attrs["facts"]
+    return frame(repository, study, where=where, everything=True, columns=wanted, most=MOST)
+
+
+def ran(table: pd.DataFrame, *, colour: str = "", title: str = "") -> Scene:
+    """What ran where, by the *table* of what was attempted.
+
+    *colour* is a parameter or metric; else the colour says how they ended.
+    """
+    study, facts = table.attrs["study"], table.attrs["facts"]
     known = table.dropna(subset=[facts["started"], facts["ended"], facts["host"]])
     known = known.sort_values([facts["started"], facts["digest"]])
     if known.empty:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from html import escape
 
 from zenturio.show.charts import Chart
-from zenturio.show.interactive import CONFIG, FONT, figure_of
+from zenturio.show.figures import FONT
+from zenturio.show.interactive import CONFIG, figure_of
 from zenturio.show.scene import Scene
 
 _STYLE = f"""

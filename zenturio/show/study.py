@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from zenturio.query import Result
-    from zenturio.show.charts import Chart, Kind
+    from zenturio.show.charts import Chart
+    from zenturio.show.drawn import Drawable
+    from zenturio.show.scene import Scene
 
 What = str | Path | Sequence[str | Path] | Function | Callable[..., Any]
 
@@ -107,7 +109,9 @@ class Study:
         with opened(self.db) as repository:
             return results(repository, self.name, **asked)
 
-    def plot(self, kind: Kind = "line", *, where: str | None = None, **wishes: Any) -> Chart:
+    def plot(
+        self, kind: Drawable = "line", *, where: str | None = None, **wishes: Any
+    ) -> Chart | Scene:
         """What ``zen plot`` draws; it shows itself in a notebook, and is saved by ``zen.save``.
 
         The kinds of a search look at the study's objective, or at *y*, or at an *objective*

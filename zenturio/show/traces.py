@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import html
 import math
+from collections.abc import Iterable
 from typing import Any
-
-from plotly import graph_objects as go
 
 from zenturio.show import palette
 from zenturio.show.charts import Chart, Grid, Panel, Series, brief
 from zenturio.show.layout import decades, marks, numbers
+from zenturio.show.plain import said, trace
 
 MANY_AXES = 8
 """The names of more parallel axes than this are slanted."""
@@ -19,18 +18,13 @@ _SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cros
 DASHES = {"solid": "solid", "dashed": "dash", "dotted": "dot", "dashdot": "dashdot"}
 
 
-def said(text: str) -> str:
-    """*text* as plotly shows it to the letter: it would read tags and entities in it."""
-    return html.escape(brief(text, 120), quote=False)
-
-
-def one_entry_each(figure: go.Figure) -> None:
+def one_entry_each(drawn: Iterable[dict[str, Any]]) -> None:
     """Every name stands once in the legend, and hides its series in all panels."""
     seen: set[str] = set()
-    for trace in figure.data:
-        group = getattr(trace, "legendgroup", None)
+    for each in drawn:
+        group = each.get("legendgroup")
         if group is not None:
-            trace.showlegend = bool(group) and group not in seen
+            each["showlegend"] = bool(group) and group not in seen
             seen.add(group)
 
 
@@ -52,7 +46,8 @@ def _bars(series: Series) -> dict[str, Any] | None:
 
 def lines(panel: Panel, chart: Chart) -> list[Any]:
     return [
-        go.Scatter(
+        trace(
+            "scatter",
             x=series.x,
             y=series.y,
             error_y=_bars(series),
@@ -72,7 +67,8 @@ def lines(panel: Panel, chart: Chart) -> list[Any]:
 def bars(panel: Panel, chart: Chart) -> list[Any]:
     hatches = ("", "/", ".", "x")
     return [
-        go.Bar(
+        trace(
+            "bar",
             x=series.x,
             y=series.y,
             error_y=_bars(series),
@@ -100,7 +96,9 @@ def points(panel: Panel, chart: Chart) -> list[Any]:
             marker |= {"color": _colour(series, chart)}
             marker |= {"symbol": _SYMBOLS[series.rank % len(_SYMBOLS)]}
         found.append(
-            go.Scatter(x=series.x, y=series.y, mode="markers", marker=marker, **_common(series))
+            trace(
+                "scatter", x=series.x, y=series.y, mode="markers", marker=marker, **_common(series)
+            )
         )
     return found
 
@@ -111,7 +109,8 @@ def boxes(panel: Panel, chart: Chart) -> list[Any]:
         colour = _colour(series, chart)
         counts = [len(sample) for sample in series.samples]
         found.append(
-            go.Box(
+            trace(
+                "box",
                 x=[x for x, n in zip(series.x, counts, strict=True) for _ in range(n)],
                 y=[value for sample in series.samples for value in sample],
                 line={"color": colour, "width": 1.5},
@@ -130,7 +129,8 @@ def slices(panel: Panel, chart: Chart) -> list[Any]:
     (series,) = panel.series
     colours = palette.slices(series.x, chart.x.categories or ())
     return [
-        go.Pie(
+        trace(
+            "pie",
             labels=[said(brief(name)) for name in series.x],
             values=series.y,
             sort=False,
@@ -148,7 +148,7 @@ def tiles(panel: Panel, chart: Chart) -> list[Any]:
     shown = [[f"{value:.3g}" if math.isfinite(value) else "" for value in row] for row in grid.z]
     few = max(len(grid.x), len(grid.y)) <= 12
     return [
-        go.Heatmap(
+        trace("heatmap",
             x=grid.x, y=grid.y, z=_shades(grid, chart), xgap=1, ygap=1, text=shown,
             texttemplate="%{text}" if few else None, coloraxis="coloraxis",
             hovertemplate="%{x}, %{y}: %{text}<extra></extra>",
@@ -160,7 +160,7 @@ def surface(panel: Panel, chart: Chart) -> list[Any]:
     grid = _grid(panel)
     z = [[value if math.isfinite(value) else None for value in row] for row in grid.z]
     shades = _shades(grid, chart)
-    return [go.Surface(x=grid.x, y=grid.y, z=z, surfacecolor=shades, coloraxis="coloraxis")]
+    return [trace("surface", x=grid.x, y=grid.y, z=z, surfacecolor=shades, coloraxis="coloraxis")]
 
 
 def _grid(panel: Panel) -> Grid:
@@ -194,7 +194,7 @@ def strands(panel: Panel, chart: Chart) -> list[Any]:  # noqa: ARG001 - as its s
         dimensions.append(side)
     line = {"color": found.shades, "coloraxis": "coloraxis"}
     slanted = {"labelangle": -25} if len(dimensions) > MANY_AXES else {}
-    return [go.Parcoords(dimensions=dimensions, line=line, **slanted)]
+    return [trace("parcoords", dimensions=dimensions, line=line, **slanted)]
 
 
 def colour_axis(chart: Chart) -> dict[str, Any] | None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from zenturio.errors import InputError, Passage
-from zenturio.show.charts import AIMED, KINDS, Aggregate, Errors, Kind
-from zenturio.show.drawn import GRIDS, Asked, Drawn, drawn
+from zenturio.show.charts import AIMED, KINDS, Aggregate, Errors
+from zenturio.show.drawn import GANTT, GRIDS, Asked, Drawable, Drawn, drawn
 
 if TYPE_CHECKING:
     from zenturio.record import Repository
@@ -27,7 +27,7 @@ class View:
     """A state of the chart page: its address says all of it."""
 
     studies: tuple[str, ...] = ()
-    kind: Kind = "line"
+    kind: Drawable = "line"
     x: str = ""
     metrics: tuple[str, ...] = ()
     """Of `PLAIN` kinds each has a chart; of grids it is the y."""
@@ -50,7 +50,7 @@ class View:
         given = dict(pairs)
         found = cls(
             studies=_several(pairs, "study"),
-            kind=cast("Kind", given.get("kind") or "line"),
+            kind=cast("Drawable", given.get("kind") or "line"),
             x=given.get("x", ""),
             metrics=_several(pairs, "y"),
             z=given.get("z", ""),
@@ -85,6 +85,11 @@ class View:
 
     def asked(self) -> list[Asked]:
         """One chart, or one for each metric."""
+        condition = Passage.of(self.where, "filter") if self.where else None
+        if self.kind == GANTT:
+            return [
+                Asked(self.studies, GANTT, colour=self.colour, title=self.title, where=condition)
+            ]
         aimed = self.kind in AIMED
         asked = Asked(
             self.studies,
@@ -99,7 +104,7 @@ class View:
             log=self.log,
             axes=self.axes if aimed else (),
             title=self.title,
-            where=Passage.of(self.where, "filter") if self.where else None,
+            where=condition,
             objective=self.objective if aimed else "",
         )
         if self.kind in PLAIN and len(self.metrics) > 1:

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from zenturio.show.charts import KINDS
+from zenturio.show.drawn import GANTT
 
 ADDRESSES = {
     "line": "study=matmul&kind=line&x=n&y=wtime&color=threads&facet=solver",
@@ -19,12 +20,13 @@ ADDRESSES = {
     "slice": "study=stencil&kind=slice",
     "pareto": "study=stencil&kind=pareto",
     "parallel": "study=stencil&kind=parallel",
+    "gantt": "study=hello&kind=gantt&color=word",
 }
 """One for each kind, with what is special about it."""
 
 
 def test_every_kind_of_chart_is_looked_at():
-    assert set(ADDRESSES) == set(KINDS)
+    assert set(ADDRESSES) == {*KINDS, GANTT}
 
 
 @pytest.mark.parametrize("kind", ADDRESSES)
@@ -56,7 +58,7 @@ def test_nothing_keeps_people_from_the_chart_builder(day, pocket):
 def test_the_address_says_all_that_was_chosen_and_shows_it_to_a_colleague(day, pocket):
     page = day.visit("/chart?study=matmul")
     page.get_by_role("radio", name="box").check(force=True)
-    page.get_by_label("colour").select_option("solver")
+    page.locator("select[name=color]:enabled").select_option("solver")
     page.get_by_role("checkbox", name="y", exact=True).check()
     page.get_by_label("only where").fill("n > 128")
     page.get_by_label("only where").press("Enter")

@@ -78,6 +78,56 @@ def test_a_file_that_was_left_is_served_by_its_number_while_it_is_the_same(tmp_p
         assert portal.get(f"/experiment/{digest}/file/0").status_code == 409
 
 
+PNG = bytes.fromhex("89504e470d0a1a0a0000000d49484452")
+SVG = b'<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
+LEFT = {
+    "a.png": PNG,
+    "b.svg": SVG,
+    "c.csv": b"n;time\n1;<b>2</b>\n3;4\n",
+    "d.txt": b"<script>alert(1)</script>\x1b[31m\n" + b"x" * 30_000,
+    "e.bin": b"\0\1",
+    "f.png": b"<script>alert(1)</script>",
+    "g.txt": b"",
+}
+
+
+def test_what_is_in_a_file_is_shown_by_what_it_is_and_runs_no_script(tmp_path):
+    artifacts = []
+    for name, content in LEFT.items():
+        (tmp_path / name).write_bytes(content)
+        told = (name, len(content), sha256(content).hexdigest(), tmp_path / name)
+        artifacts.append(Artifact(*told))
+    repository = open_repository(tmp_path / "zenturio.db")
+    definition = Definition((Field("n", "int"),), ())
+    rows = [({"n": 1}, {}, {"artifacts": tuple(artifacts)})]
+    (digest,) = enter(repository, "left", definition, rows)
+    repository.close()
+    with served(Settings(str(tmp_path / "zenturio.db"), tmp_path)) as portal:
+        here = f"/experiment/{digest}/file"
+        shown = [portal.page(f"{here}/{n}/preview") for n in range(len(LEFT))]
+        for n, kind in enumerate(("image/png", "image/svg+xml")):
+            assert f'src="{here}/{n}/image"' in shown[n]
+            answer = portal.get(f"{here}/{n}/image")
+            assert answer.content == LEFT["ab"[n] + (".png", ".svg")[n]]
+            assert answer.headers["Content-Type"] == kind
+            assert answer.headers["X-Content-Type-Options"] == "nosniff"
+            assert answer.headers["Content-Security-Policy"].endswith("sandbox")
+        assert "<td>&lt;b&gt;2&lt;/b&gt;</td>" in shown[2]
+        assert shown[2].count("<tr>") == 3
+        assert r"&lt;script&gt;alert(1)&lt;/script&gt;\x1b[31m" in shown[3]
+        assert "there is more of it" in shown[3]
+        assert len(shown[3]) < 30_000
+        assert "neither a text nor a picture" in shown[4]
+        assert "&lt;script&gt;" in shown[5]
+        assert "it is empty" in shown[6]
+        for n in range(2, len(LEFT)):
+            assert portal.get(f"{here}/{n}/image").status_code == 404
+        assert portal.get(f"{here}/7/preview").status_code == 404
+        assert portal.page(f"/experiment/{digest}").count("look into") == len(LEFT)
+        (tmp_path / "a.png").write_bytes(PNG[::-1])
+        assert portal.get(f"{here}/0/preview").status_code == 409
+
+
 def test_a_long_stream_is_shown_by_its_ends(portal, tmp_path):
     repository = open_repository(tmp_path / "zenturio.db")
     size = 90_000

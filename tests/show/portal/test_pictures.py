@@ -1,6 +1,8 @@
 """Charts, schedules and reports as the portal answers, without a browser."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -83,3 +85,34 @@ def test_before_anything_was_run_the_pages_say_so(tmp_path):
         assert "Nothing was run here yet" in portal.page("/chart")
         assert "There is none yet" in portal.page("/report")
         assert portal.get("/chart/figure", params={"study": "x"}).status_code == 404
+
+
+def test_what_ran_where_is_a_kind_of_chart(portal):
+    status, told = figure(portal, "/chart/figure", study="hello", kind="gantt", color="word")
+    assert status == 200
+    (one,) = told["figures"]
+    assert one["note"].startswith("4 of 4 experiments; ")
+    assert sorted(trace["name"] for trace in one["data"]) == ["goodbye", "hello"]
+    assert "study_hello_all" in told["sql"]
+    status, told = figure(portal, "/chart/figure", study="hello", kind="gantt", z="letters")
+    assert status == 200
+    both = {"study": ["hello", "matmul"], "kind": "gantt"}
+    assert "shows one study" in portal.get("/chart/figure", params=both).json()["said"]
+    assert portal.get("/chart/file.svg?study=hello&kind=gantt").content.startswith(b"<?xml")
+
+
+def test_a_chart_in_a_page_loads_no_plotly(project):
+    """Plotly alone takes 30 MB, and a second."""
+    program = f"""
+import sys
+from zenturio.record.open import open_repository
+from zenturio.show.portal.charting import figure_json
+from zenturio.show.view import View
+repository = open_repository({str(project / FOLDER / "zenturio.db")!r})
+for kind in ("line", "box", "heatmap", "slice", "gantt"):
+    view = View(("hello",), kind, objective="MAXIMIZE letters" if kind == "slice" else "")
+    (drawn,) = view.drawn(repository)
+    assert figure_json(drawn.chart, dark=kind == "box")["data"]
+assert "plotly" not in sys.modules and "pandas" in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -206,3 +206,17 @@ def test_a_study_without_parameters_says_so(portal, tmp_path):
         page = small.page("/study?name=one")
     assert "It has none." in page
     assert "<dl" not in page
+
+
+def test_the_sql_behind_failures_and_parameters_is_shown_and_answers_the_same(portal):
+    page = portal.page("/study", name="matmul")
+    told = html.unescape(re.search(r'<pre id="causes"[^>]*>(.*?)</pre>', page, re.DOTALL)[1])
+    answer = portal.page("/sql", query=told)
+    counts = re.findall(r"<b>(\d+)</b> &times;", page)
+    assert re.findall(r'<td class="number">(\d+)</td>', answer) == counts
+    assert counts
+    each = html.unescape(re.search(r'<pre id="values"[^>]*>(.*?)</pre>', page, re.DOTALL)[1])
+    first, *others = each.split(";\n")
+    assert len(others) == 2
+    answer = portal.page("/sql", query=first)
+    assert set(re.findall(r'<td class="number">(\d+)</td>', answer)) == {"128", "256", "512"}

@@ -31,6 +31,7 @@ from zenturio.show.portal.pages import (
     experiment,
     failing,
     home,
+    left,
     login,
     queue,
     report,
@@ -76,7 +77,7 @@ ROUTES = (
     Route("/experiment/{digest}/said", experiment.said),
     Route("/experiment/{digest}/files", experiment.files),
     Route("/experiment/{digest}/log/{stream}", experiment.log),
-    Route("/experiment/{digest}/file/{number:int}", experiment.artifact),
+    *left.ROUTES,
 )
 
 

@@ -2,40 +2,40 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from zenturio.expression import quoted
 from zenturio.show.charts import Chart
 from zenturio.show.drawn import GRIDS, ONE_BY_ONE, STUDY, Drawn
+from zenturio.show.figures import chart_figure
+from zenturio.show.night import night
+from zenturio.show.paged import scene_figure
+from zenturio.show.plain import jsonable
+from zenturio.show.scene import Scene
 
 
-def figure_json(chart: Chart, *, dark: bool, narrow: bool) -> dict[str, Any]:
-    """The chart for plotly in a page, which has title and small print beside it."""
-    from zenturio.show.interactive import plotly_figure  # noqa: PLC0415 - plotly loads slowly
-    from zenturio.show.night import night  # noqa: PLC0415
-
-    figure = plotly_figure(chart, columns=1 if narrow else None)
-    found = cast("dict[str, Any]", json.loads(figure.to_json()))
-    if dark:
-        found = night(found)
-    return settled(found, top=70 if chart.kind == "parallel" else 30)
-
-
-def settled(figure: dict[str, Any], top: int) -> dict[str, Any]:
-    """*figure* without its title, on the ground of the page."""
-    layout = figure["layout"]
-    layout.pop("title", None)
-    layout["margin"] = layout.get("margin", {}) | {"t": top}
+def figure_json(shown: Chart | Scene, *, dark: bool, narrow: bool = False) -> dict[str, Any]:
+    """The figure for plotly.js, by day or by night; title and small print stand beside it."""
+    if isinstance(shown, Scene):
+        kind, top, figure = "scene", 20, scene_figure(shown)
+    else:
+        kind, top = shown.kind, 70 if shown.kind == "parallel" else 30
+        figure = chart_figure(shown, columns=1 if narrow else None)
+    found = jsonable(night(figure) if dark else figure)
+    layout = found["layout"]
+    del layout["title"]
+    layout["margin"] |= {"t": top}
     layout["paper_bgcolor"] = layout["plot_bgcolor"] = "rgba(0,0,0,0)"
     layout["autosize"] = True
-    return figure
+    return {"title": shown.title, "note": shown.note, "kind": kind, **found}
 
 
 def brush(picture: Drawn, types: Mapping[str, str | None]) -> dict[str, Any] | None:
     """What a place in the chart means for the rows behind it; none where it means nothing."""
     chart, asked = picture.chart, picture.asked
+    if isinstance(chart, Scene):
+        return None
 
     def part(name: str) -> dict[str, Any] | None:
         if not name or (name == STUDY and STUDY not in types):

@@ -17,6 +17,7 @@ from zenturio.show.quantities import count, duration, rate, size
 
 LONGEST = 80
 """Characters of a cell."""
+_SIGNS = {code: f"\\x{code:02x}" for code in (*range(9), 11, 12, *range(14, 32), 127)}
 
 
 class Page(NamedTuple):
@@ -93,6 +94,11 @@ def brief(value: Any) -> str:
     """A value in a cell: a long text without its middle."""
     text = shown(value)
     return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} … {text[-LONGEST // 3 :]}"
+
+
+def readable(text: str) -> str:
+    """*text* without loss: what is no sign of a page stands there as its number."""
+    return text.translate(_SIGNS)
 
 
 def moment(seconds: float | None) -> str:

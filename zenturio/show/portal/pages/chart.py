@@ -53,6 +53,7 @@ SORTS = (
     Sort("of a search", (Choice("convergence", "convergence"), Choice("importance", "importance"),
                          Choice("slice", "slice"), Choice("pareto", "Pareto front"),
                          Choice("parallel", "parallel axes"))),
+    Sort("of the runs", (Choice("gantt", "what ran where"),)),
 )  # fmt: skip
 
 
@@ -224,14 +225,8 @@ def _answer(portal: Portal, view: View, *, dark: bool, narrow: bool) -> str:
 def _one(
     picture: Drawn, types: Mapping[str, str | None], *, dark: bool, narrow: bool
 ) -> dict[str, Any]:
-    found = picture.chart
-    return {
-        "title": found.title,
-        "note": found.note,
-        "kind": found.kind,
-        **figure_json(found, dark=dark, narrow=narrow),
-        "brush": brush(picture, types),
-    }
+    found = figure_json(picture.chart, dark=dark, narrow=narrow)
+    return found | {"brush": brush(picture, types)}
 
 
 def _names(portal: Portal) -> list[str]:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from io import BufferedReader
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
-from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, Response
 
-from zenturio.errors import ConflictError, NotFoundError, PlaceError
-from zenturio.experiment import Artifact, Log
+from zenturio.errors import NotFoundError
+from zenturio.experiment import Log
 from zenturio.record import Logs
+from zenturio.show.portal.pages.left import BYTES, MOST_READ, attempt_in, saved
 from zenturio.show.portal.state import portal_of
+from zenturio.show.portal.words import readable
 from zenturio.study.follow import behind, said_so_far
 from zenturio.study.look import find
 
@@ -27,8 +24,6 @@ SHOWN = 24_000
 """Bytes of a stream that a page shows: a third of them from its beginning."""
 WIDEST = 200_000
 """Characters of a file that a page shows."""
-CHUNK = 1 << 18
-_SIGNS = {code: f"\\x{code:02x}" for code in (*range(9), 11, 12, *range(14, 32), 127)}
 
 
 @dataclass(frozen=True)
@@ -47,7 +42,7 @@ def experiment(request: Request) -> Response:
     """The page of an experiment."""
     portal = portal_of(request)
     found = find(portal.repository, request.path_params["digest"], _study(request))
-    attempt = _attempt(request)
+    attempt = attempt_in(request)
     digest = found.record.digest
     return portal.page(
         request,
@@ -56,6 +51,7 @@ def experiment(request: Request) -> Response:
         attempt=attempt,
         newest=max((each.number for each in found.attempts), default=0),
         artifacts=portal.repository.artifacts(digest, attempt),
+        most=MOST_READ,
         said=_streams(portal.repository.logs(digest, attempt)),
         circumstances=tuple(_flat(found.definition.provenance)),
         commands=[
@@ -102,62 +98,9 @@ def log(request: Request) -> Response:
     if stream not in ("stdout", "stderr"):
         raise NotFoundError(f"an experiment has no {stream}", cure="there is: stdout, stderr")
     digest = find(portal.repository, request.path_params["digest"]).record.digest
-    logs = portal.repository.logs(digest, _attempt(request))
+    logs = portal.repository.logs(digest, attempt_in(request))
     content = b"".join(behind(logs.stdout if stream == "stdout" else logs.stderr))
-    return Response(content, headers=_attached(f"{digest[:12]}.{stream}"), media_type=BYTES)
-
-
-def artifact(request: Request) -> Response:
-    """A file that an experiment left, by its number: no path is made of what a request says."""
-    portal, number = portal_of(request), request.path_params["number"]
-    digest = find(portal.repository, request.path_params["digest"]).record.digest
-    kept = portal.repository.artifacts(digest, _attempt(request))
-    if not 0 <= number < len(kept):
-        raise NotFoundError(f"there is no file {number}", cure=f"it left {len(kept)} files")
-    wanted = kept[number]
-    name = wanted.path.replace("\\", "/").rpartition("/")[2]
-    headers = _attached(name) | {"Content-Length": str(wanted.size)}
-    return StreamingResponse(_chunks(_opened(wanted)), headers=headers, media_type=BYTES)
-
-
-BYTES = "application/octet-stream"
-
-
-def _attached(name: str) -> dict[str, str]:
-    """It is saved, and never shown as a page of ours."""
-    return {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}
-
-
-def _opened(wanted: Artifact) -> BufferedReader:
-    """The file, if it is still what was recorded: a database may name any file of the machine."""
-    try:
-        handle = os.open(wanted.kept, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        raise NotFoundError(f"{wanted.path} is gone: {error.strerror}") from error
-    file = os.fdopen(handle, "rb")
-    try:
-        if _is_still(file, wanted):
-            return file
-    except OSError as error:
-        file.close()
-        raise PlaceError(f"{wanted.path} cannot be read: {error.strerror}") from error
-    file.close()
-    raise ConflictError(f"{wanted.path} is another file than the experiment left")
-
-
-def _is_still(file: BufferedReader, wanted: Artifact) -> bool:
-    found = os.fstat(file.fileno())
-    if not stat.S_ISREG(found.st_mode) or found.st_size != wanted.size:
-        return False
-    same = hashlib.file_digest(file, "sha256").hexdigest() == wanted.sha256
-    file.seek(0)
-    return same
-
-
-def _chunks(file: BufferedReader) -> Iterator[bytes]:
-    with file:
-        while chunk := file.read(CHUNK):
-            yield chunk
+    return Response(content, headers=saved(f"{digest[:12]}.{stream}"), media_type=BYTES)
 
 
 def _streams(logs: Logs) -> tuple[Said, Said]:
@@ -174,8 +117,8 @@ def _said(name: str, log: Log) -> Said:
 
 
 def _readable(content: bytes) -> str:
-    """Text without loss: what is no text, or no sign of a page, stands there as its number."""
-    return content.decode("utf-8", "backslashreplace").translate(_SIGNS)
+    """Text without loss: what is no text stands there as its number."""
+    return readable(content.decode("utf-8", "backslashreplace"))
 
 
 def _flat(facts: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
@@ -188,12 +131,3 @@ def _flat(facts: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str
 
 def _study(request: Request) -> str | None:
     return request.query_params.get("study") or None
-
-
-def _attempt(request: Request) -> int | None:
-    text = request.query_params.get("attempt", "")
-    if not text:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise NotFoundError(f"there is no attempt {text!r}")
-    return int(text)

@@ -39,10 +39,20 @@ class Failing:
     """The condition that chooses these experiments."""
 
 
+@dataclass(frozen=True)
+class Failures:
+    """The causes, the frequent ones first."""
+
+    causes: Sequence[Failing]
+    more: bool
+    """Whether there are causes beside these."""
+    sql: str
+
+
 def failures(request: Request) -> Response:
     """What failed, by its cause."""
     portal, name = portal_of(request), study_in(request.query_params)
-    values = {"causes": causes(portal, name), "name": name, "rerun": again(portal, name)}
+    values = {"failures": causes(portal, name), "name": name, "rerun": again(portal, name)}
     return HTMLResponse(portal.render("_failures.html", **values))
 
 
@@ -52,11 +62,12 @@ def again(portal: Portal, name: str) -> str:
     return commands.again(definition, name, portal.settings.db, "--only", "failed")
 
 
-def causes(portal: Portal, name: str) -> Sequence[Failing]:
-    """The causes, the frequent ones first; one more than is shown, if there are as many."""
+def causes(portal: Portal, name: str) -> Failures:
+    """Why experiments of a study failed."""
 
-    def ask(found: Listing) -> list[Failing]:
-        return [_failing(portal, found, each) for each in found.causes(CAUSES + 1)]
+    def ask(found: Listing) -> Failures:
+        each = [_failing(portal, found, cause) for cause in found.causes(CAUSES + 1)]
+        return Failures(each[:CAUSES], len(each) > CAUSES, found.causes_sql(CAUSES))
 
     wanted = Asked(name).wanted()
     return portal.keep(name, "causes", lambda: listed(portal.repository, wanted, ask)).value

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from zenturio.errors import ZenError
 from zenturio.show.planned import SHOWS, PlanView, offered, scene
-from zenturio.show.portal.charting import settled
+from zenturio.show.portal.charting import figure_json
 from zenturio.show.portal.pages.chart import sent, status_of
 from zenturio.show.portal.state import Portal, portal_of
 
@@ -46,18 +45,8 @@ def figure(request: Request) -> Response:
         found = _scene(portal, view)
     except ZenError as error:
         return JSONResponse({"said": str(error)}, status_of(error))
-    one = scene_json(found, dark=request.query_params.get("dark") == "1")
+    one = figure_json(found, dark=request.query_params.get("dark") == "1") | {"brush": None}
     return JSONResponse({"figures": [one], "sql": "", "chosen": {}})
-
-
-def scene_json(found: Scene, *, dark: bool) -> dict[str, Any]:
-    """The scene for plotly in a page, which has title and small print beside it."""
-    from zenturio.show.night import night  # noqa: PLC0415 - plotly loads slowly
-    from zenturio.show.paged import scene_figure  # noqa: PLC0415
-
-    drawn = cast("dict[str, Any]", json.loads(scene_figure(found).to_json()))
-    facts = {"title": found.title, "note": found.note, "kind": "scene", "brush": None}
-    return facts | settled(night(drawn) if dark else drawn, top=20)
 
 
 def picture(request: Request) -> Response:

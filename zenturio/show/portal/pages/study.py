@@ -52,6 +52,14 @@ class Table:
     """When order and number were found out, where that was not now."""
 
 
+@dataclass(frozen=True)
+class Values:
+    """What parameters took."""
+
+    taken: Sequence[Taken]
+    sql: str
+
+
 def study(request: Request) -> Response:
     """The page of a study."""
     portal, asked = portal_of(request), Asked.of(request.query_params)
@@ -78,8 +86,8 @@ def study(request: Request) -> Response:
         table=table,
         complaint=complaint,
         small=small,
-        taken=_taken(portal, asked.name) if small else None,
-        causes=causes(portal, asked.name) if small else None,
+        values=_taken(portal, asked.name) if small else None,
+        failures=causes(portal, asked.name) if small else None,
         rerun=again(portal, asked.name),
     )
 
@@ -94,7 +102,7 @@ def found(request: Request) -> Response:
 def parameters(request: Request) -> Response:
     """What each parameter took."""
     portal, name = portal_of(request), study_in(request.query_params)
-    text = portal.render("_parameters.html", taken=_taken(portal, name), name=name)
+    text = portal.render("_parameters.html", values=_taken(portal, name))
     return HTMLResponse(text)
 
 
@@ -177,10 +185,11 @@ def _cut(found: Listing, order: Answer[Numbers], asked: Asked, at: int | None) -
     )
 
 
-def _taken(portal: Portal, name: str) -> Sequence[Taken]:
-    def ask(found: Listing) -> Sequence[Taken]:
-        known = found.known
-        return [found.taken(column, FEW) for column in (*known.parameters, *known.seeds)]
+def _taken(portal: Portal, name: str) -> Values:
+    def ask(found: Listing) -> Values:
+        columns = (*found.known.parameters, *found.known.seeds)
+        asked = [found.taken_sql(column, FEW + 1) for column in columns]
+        return Values([found.taken(column, FEW) for column in columns], ";\n".join(asked))
 
     wanted = Asked(name).wanted()
     return portal.keep(name, "taken", lambda: listed(portal.repository, wanted, ask)).value

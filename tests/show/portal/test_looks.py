@@ -1,0 +1,38 @@
+"""What a file looks like by its beginning."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zenturio.show.portal.looks import BEGINNING, COLUMNS, ROWS, image_type, look
+
+
+def test_a_text_that_is_cut_within_a_sign_is_a_text():
+    text = ("ä" * BEGINNING).encode()
+    found = look("a.txt", text[: BEGINNING - 1], len(text))
+    assert (found.kind, found.more) == ("text", True)
+    assert set(found.text) == {"ä"}
+
+
+def test_a_table_is_cut_to_what_a_page_holds_and_says_so():
+    lines = "\n".join(",".join(map(str, range(COLUMNS + 5))) for _ in range(ROWS + 5))
+    found = look("a.csv", lines.encode(), len(lines))
+    assert (found.kind, found.more) == ("table", True)
+    assert (len(found.rows), {len(row) for row in found.rows}) == (ROWS + 1, {COLUMNS})
+    assert not look("a.csv", b"a,b\n1,2", 7).more
+    assert look("a.csv", b"a,b\n1,2\n3", 900).rows == [["a", "b"], ["1", "2"]]
+
+
+def test_only_what_begins_as_a_picture_is_one():
+    assert image_type("a.svg", b"<!-- x --><!DOCTYPE svg>\n<svg>") == "image/svg+xml"
+    assert not image_type("a.svg", b"<html><svg>")
+    assert not image_type("a.txt", b"<svg>")
+    assert image_type("a.txt", b"\xff\xd8\xff\xe0") == "image/jpeg"
+    assert image_type("a.webp", b"RIFF\n\n\n\nWEBP") == "image/webp"
+
+
+@given(
+    st.sampled_from(["a.csv", "a.tsv", "a.svg", "a"]), st.binary(max_size=200), st.integers(0, 3)
+)
+def test_every_file_has_a_look(path, content, more):
+    found = look(path, content, len(content) + more)
+    assert found.kind in ("image", "table", "text", "bytes", "empty")

@@ -1,0 +1,119 @@
+"""Groups of very many rows, part by part.
+
+SQLite groups by sorting. To sort a thousand rows a thousand times takes a third of the time of
+sorting a million, and next to no memory; so each part is grouped by itself, and what comes of
+the parts is put together here. PostgreSQL groups without sorting: it is asked for all at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from zenturio.query.catalog import ROW, keys_of
+from zenturio.query.fragments import Bind, Fragment, name, sql, verbatim
+from zenturio.query.reading import Reader
+from zenturio.query.statement import Head, Statement
+from zenturio.record import Repository
+
+MANY = 20_000
+"""Experiments of a study that are grouped in parts."""
+PART = 1000
+"""Experiments of a part, where these make few groups."""
+SHARE = 8
+"""Experiments of a part at least, for each group in it: else parts save nothing."""
+LARGEST = 40
+"""Times a usual part: no part is larger, or where all groups are wanted, the rest is one part."""
+
+
+def grouped(
+    repository: Repository,
+    reader: Reader,
+    statement: Statement,
+    heads: Sequence[Head],
+    keys: int,
+    *,
+    order: Sequence[tuple[Head, bool]] = (),
+    most: int | None = None,
+) -> list[tuple[Any, ...]]:
+    """The *heads* for each combination of the first *keys* of them, in that *order*.
+
+    Where there are more than *most* combinations, some of them, but more than so many.
+    """
+    parts = all(head.parts for head in heads[keys:])
+    plain = all(head.fragment.type and not head.wide for head, _ in order)
+    if parts and plain and reader.dialect == "sqlite" and statement.known.total >= MANY:
+        rows = _in_parts(repository, reader, statement, heads, keys, most)
+        rows.sort(key=lambda row: list(map(_rank, row[:keys])))
+        return _ordered(rows, heads, order)
+    asked = statement.select(heads, group=keys, order=order)
+    return reader.rows(asked if most is None else sql(f"{{}} LIMIT {most + 1}", asked))
+
+
+def _in_parts(
+    repository: Repository,
+    reader: Reader,
+    statement: Statement,
+    heads: Sequence[Head],
+    keys: int,
+    most: int | None,
+) -> list[tuple[Any, ...]]:
+    known = statement.known
+    names = keys_of(known)
+    number = verbatim(f"{ROW}.{name(names[2])}")
+    plain, source = (
+        f"({repository.keyed(known.study, names, facts=facts)})"  # type: ignore[attr-defined] # a database has it
+        for facts in (False, True)
+    )
+    first, last = (_end(reader, which, number, plain) for which in ("min", "max"))
+    asked = [*heads[:keys], *(Head("part", each) for head in heads[keys:] for each in head.parts)]
+    within = sql("{} >= {} AND {} < {}", number, _bound(first), number, _bound(last))
+    whole = statement.select(asked, group=keys, source=source, among=within)
+    text, values = whole.bound(reader.dialect)  # the bounds come first, for heads hold no values
+    found: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+    usual = size = max(PART * (last - first + 1) // known.total, 1)
+    while first <= last and (most is None or len(found) <= most):
+        size = size if size <= LARGEST * usual else LARGEST * usual if most else last + 1 - first
+        until = first + size
+        rows = reader.fetch(text, [first, until, *values[2:]])
+        for row in rows:
+            found.setdefault(row[:keys], []).append(row[keys:])
+        first, size = until, usual * max(SHARE * len(rows) // PART, 1)
+    return [(*key, *_merged(heads[keys:], answers)) for key, answers in found.items()]
+
+
+def _end(reader: Reader, which: str, number: Fragment, source: str) -> int:
+    """The least or the greatest number; the two at once would be looked for among all rows."""
+    ((found,),) = reader.rows(sql(f"SELECT {which}({{}}) FROM {source} AS {ROW}", number))  # noqa: S608 - no value is in it
+    return int(found)
+
+
+def _bound(number: int) -> Fragment:
+    return Fragment((Bind(number),))
+
+
+def _merged(heads: Sequence[Head], answers: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """Each head's value, of what all parts answered for one group."""
+    columns = list(zip(*answers, strict=True))
+    found, place = [], 0
+    for head in heads:
+        assert head.merge is not None, "what has parts says how they are merged"
+        value = head.merge(*columns[place : place + len(head.parts)])
+        found.append(None if value != value else value)  # noqa: PLR0124 - NaN, which SQLite has not
+        place += len(head.parts)
+    return found
+
+
+def _rank(value: Any) -> tuple[int, Any]:
+    """Where SQLite puts a value among others: NULL, numbers, texts."""
+    return (0, 0) if value is None else (1 + isinstance(value, str), value)
+
+
+def _ordered(
+    rows: list[tuple[Any, ...]], heads: Sequence[Head], order: Sequence[tuple[Head, bool]]
+) -> list[tuple[Any, ...]]:
+    """The rows as `Statement` has them ordered: what is NULL comes last."""
+    for head, falling in reversed(order):
+        at = list(heads).index(head)
+        rows.sort(key=lambda row: ((row[at] is None) != falling, row[at]), reverse=falling)
+    return rows
