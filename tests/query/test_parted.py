@@ -47,7 +47,10 @@ def near(row, other):
     """Whether both hold the same, but for the last digits of computed numbers."""
     return all(
         type(a) is type(b)
-        and (a == b or (isinstance(a, float) and (math.isclose(a, b, abs_tol=1e-8) or math.isnan(a + b))))
+        and (
+            a == b
+            or (isinstance(a, float) and (math.isclose(a, b, abs_tol=1e-8) or math.isnan(a + b)))
+        )
         for a, b in zip(row, other, strict=True)
     )
 
