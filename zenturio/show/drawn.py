@@ -94,10 +94,11 @@ def drawn(repository: Repository, asked: Asked) -> Drawn:
 
 
 def goal_of(repository: Repository, study: str) -> str:
-    """The metric of the study's first objective; wall time, if it has none."""
+    """The metric of the study's first objective; wall time, if it has none, or its first."""
     definition = repository.definition(study)
-    goals, names = definition.goals, {field.name for field in definition.metrics}
-    return goals[0]["expression"] if goals and goals[0]["expression"] in names else "wtime"
+    goals, names = definition.goals, [field.name for field in definition.metrics]
+    usual = [*(goal["expression"] for goal in goals[:1]), "wtime", *names[:1]]
+    return next((name for name in usual if name in names), "wtime")
 
 
 def _check(asked: Asked) -> None:

@@ -139,6 +139,31 @@ def test_studies_come_and_go_while_somebody_looks(tmp_path):
     repository.close()
 
 
+def test_a_database_that_was_made_anew_is_looked_at_and_not_the_one_before(tmp_path):
+    place = tmp_path / "zenturio.db"
+
+    def made(*names):
+        repository = open_repository(place)
+        for name in names:
+            enter(repository, name, Definition(*FIELDS), [({"n": 1}, {"wtime": 1.0}, {})])
+        repository.close()
+
+    made("old", "both")
+    with served(Settings(str(place), tmp_path)) as portal:
+        assert "name=old" in portal.page("/")
+        assert portal.page("/study?name=both").count("data-row") == 1
+        for each in tmp_path.iterdir():
+            each.unlink()
+        assert portal.get("/study?name=old").status_code == 404
+        time.sleep(0.35)
+        assert "Nothing was run here yet" in portal.page("/")
+        made("new", "both")
+        assert portal.get("/study?name=old").status_code == 404
+        assert portal.page("/study?name=both").count("data-row") == 1
+        time.sleep(0.35)
+        assert "name=new" in portal.page("/")
+
+
 def test_fifty_tabs_neither_lock_nor_slow_who_records(tmp_path):
     """Each tab hears the stream and turns pages; the run writes as if it were alone."""
     place = tmp_path / "zenturio.db"

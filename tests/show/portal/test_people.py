@@ -91,7 +91,7 @@ def test_who_does_not_know_a_password_stays_outside(lab, monkeypatch, name, pass
     with opened(lab, People(USERS)) as portal:
         browser = entered(portal, name, password)
         answer = browser.get(f"{portal.address}/queue", timeout=20, allow_redirects=False)
-        assert (answer.status_code, answer.headers.get("location")) == (303, "/login")
+        assert (answer.status_code, answer.headers.get("location")) == (303, "/login?next=%2Fqueue")
         browser.close()
 
 

@@ -101,6 +101,21 @@ def test_who_has_no_cookie_sees_nothing(portal, path):
         assert "matmul" not in answer.text
 
 
+def test_a_link_on_another_page_asks_once_more_from_here(portal):
+    """For a link elsewhere a browser keeps the cookie back; from this page it comes with it."""
+    followed = {
+        "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document",
+    }  # fmt: skip
+    answer = requests.get(portal.address + "/study?name=matmul", timeout=20, headers=followed)
+    assert answer.status_code == 401
+    assert 'http-equiv="refresh"' in answer.text
+    again = {**followed, "Sec-Fetch-Site": "same-origin"}
+    answer = requests.get(portal.address + "/study?name=matmul", timeout=20, headers=again)
+    assert answer.status_code == 401
+    assert 'http-equiv="refresh"' not in answer.text
+    assert portal.get("/study?name=matmul", headers=followed).status_code == 200
+
+
 def test_every_answer_says_what_a_browser_may_do_with_it(portal):
     for path in ("/", "/nowhere", "/static/portal.css", "/study?name=nobody", "/study"):
         headers = portal.get(path).headers
@@ -173,7 +188,8 @@ def test_a_password_lets_in_and_a_wrong_one_does_not(project):
         own = {"Origin": address}
         with requests.Session() as somebody:
             asked = somebody.get(address + "/study?name=matmul", timeout=20)
-            assert asked.url.endswith("/login")
+            assert asked.url.endswith("/login?next=%2Fstudy%3Fname%3Dmatmul")
+            assert 'name="next" value="/study?name=matmul"' in asked.text
             form = {"password": "größe 7"}
             wrong = somebody.post(address + "/login", data=form, headers=own, timeout=20)
             assert wrong.status_code == 401
@@ -181,6 +197,15 @@ def test_a_password_lets_in_and_a_wrong_one_does_not(project):
             right = somebody.post(address + "/login", data=form, headers=own, timeout=20)
             assert right.status_code == 200
             assert "matmul" in right.text
+            for target, place in [("/study?name=matmul", "/study?name=matmul"), ("", "/"),
+                                  ("//evil.example/x", "/evil.example/x"),
+                                  ("/\\\\evil.example", "/evil.example"),
+                                  ("https://evil.example", "/https://evil.example")]:  # fmt: skip
+                answer = somebody.post(
+                    address + "/login", data={**form, "next": target}, headers=own, timeout=20,
+                    allow_redirects=False,
+                )  # fmt: skip
+                assert answer.headers["Location"] == place
             assert somebody.post(address + "/login", data=form, timeout=20).status_code == 403
 
 

@@ -47,6 +47,11 @@ class Kept:
         self.found = 0
         """How many answers were found."""
 
+    def forget(self) -> None:
+        """All are of something else."""
+        with self._turn:
+            self._places.clear()
+
     def known(self, key: Hashable, stamp: Hashable) -> Answer[Any] | None:
         """The answer for *key*, if there is one that is good."""
         with self._turn:

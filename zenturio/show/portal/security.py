@@ -53,6 +53,13 @@ OPEN = ("/static/", "/login")
 """What is shown to everybody: files of the package, and where a password is asked for."""
 
 
+OURS = ("same-origin", "none")
+"""Where requests come from that are our pages', or typed."""
+AGAIN = "again"
+"""What a page is told that asks once more from here: for links on other pages browsers keep the
+cookie back."""
+
+
 def loopback(host: str) -> bool:
     """Whether *host* is this machine alone."""
     if host == "localhost":
@@ -147,8 +154,10 @@ class Gate:
         elif guest is not None:
             scope.setdefault("state", {})["guest"] = guest
             await self._app(scope, receive, send)
+        elif headers.get("sec-fetch-site", "none") not in OURS:  # by a link, without the cookie
+            await self._answer(scope, send, 401, AGAIN)
         elif asked and scope["method"] in SAFE:
-            await _redirect(send, "/login")
+            await _redirect(send, _login(scope))
         else:
             await self._answer(scope, send, 401, "")
 
@@ -161,7 +170,7 @@ class Gate:
         if origin is not None and origin.lower() not in _origins(hosts[0]):
             return "the request comes from another site"
         site = headers.get("sec-fetch-site", "none")
-        if site not in ("same-origin", "none") and not _walks_in(headers, method):
+        if site not in OURS and not _walks_in(headers, method):
             return "the request comes from another site"
         if method not in SAFE and origin is None and site != "same-origin":
             return "a request that changes something must say where it comes from"
@@ -190,6 +199,13 @@ class Gate:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         shown = b"" if scope["method"] == "HEAD" else body
         await send({"type": "http.response.body", "body": shown})
+
+
+def _login(scope: Scope) -> str:
+    """Where a password is asked for, which leads on to what is asked for now."""
+    path, query = scope["raw_path"].partition(b"?")[0], scope["query_string"]
+    target = (path + (b"?" + query if query else b"")).decode("latin-1")
+    return "/login" if target == "/" else f"/login?{urlencode({'next': target})}"
 
 
 def _origins(host: str) -> tuple[str, str]:

@@ -58,17 +58,25 @@ class Portal:
     assets: Assets = field(default_factory=Assets)
     kept: Kept = field(default_factory=Kept)
     _opened: Repository | None = None
+    _file: tuple[int, int] | None = None
     _turn: Lock = field(default_factory=Lock)
     _templates: Environment | None = None
 
     @property
     def repository(self) -> Repository:
-        """The repository; NotFoundError as long as nothing was ever run."""
+        """The repository; NotFoundError as long as nothing was ever run.
+
+        One that was removed, or has another in its place, is not looked at any longer.
+        """
         with self._turn:
+            if self._opened is not None and self._file != _file_of(self._opened):
+                self._opened.close()
+                self._opened = None
+                self.kept.forget()
             if self._opened is None:
                 found = open_repository(self.settings.db, create=False)
                 _spare_memory(found)
-                self._opened = found
+                self._opened, self._file = found, _file_of(found)
             return self._opened
 
     def keep(self, study: str, what: Hashable, find: Callable[[], Found]) -> Answer[Found]:
@@ -163,6 +171,18 @@ def _order(wanted: Wanted) -> Hashable:
     """Of a condition its text: where it stands in which page does not matter."""
     text = wanted.where.text if wanted.where else ""
     return "order", text, wanted.states, wanted.sort
+
+
+def _file_of(repository: Repository) -> tuple[int, int] | None:
+    """Which file it is; none of a server, or where there is none any more."""
+    engine = getattr(repository, "engine", None)
+    if engine is None or engine.dialect.name != "sqlite":
+        return None
+    try:
+        found = Path(repository.place).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _spare_memory(repository: Repository) -> None:

@@ -91,6 +91,7 @@ class Watch:
 
     def __init__(self, repository: Callable[[], Repository]) -> None:
         self._repository = repository
+        self._last: Repository | None = None
         self._known: dict[str, _Memory] = {}
         self._turn = 0
         self._one = Lock()
@@ -113,6 +114,9 @@ class Watch:
     def _look(self) -> tuple[Seen, ...]:
         try:
             repository = self._repository()
+            if repository is not self._last:
+                self._known.clear()
+                self._last = repository
             studies = repository.studies()
         except ZenError:
             self._known.clear()

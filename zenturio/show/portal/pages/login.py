@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 PENALTY = 1.0
 """Seconds for each wrong password; one after the other, whoever tries."""
-LONGEST = 4096
+LONGEST = 96 * 1024
 """Bytes of a form."""
 _turn = asyncio.Lock()
 
@@ -29,21 +29,33 @@ _turn = asyncio.Lock()
 async def show(request: Request) -> Response:
     """The form."""
     _password_of(request)
-    return portal_of(request).page(request, "login.html", wrong=False, named=_named(request))
+    return _form(request, request.query_params.get("next", ""))
 
 
 async def enter(request: Request) -> Response:
-    """In, if the password is right."""
+    """In, if the password is right, and on to what was asked for."""
     keys = _password_of(request)
-    name, text = await typed(request)
+    name, text, target = await typed(request)
     async with _turn:
         guest = await anyio.to_thread.run_sync(_guest, request, name, text)
         if guest is not None:
             headers = {"Set-Cookie": keys.set_cookie(keys.session(guest))}
-            return RedirectResponse("/", 303, headers)
+            # Of this portal: an address that began with two slashes would be another machine's.
+            return RedirectResponse("/" + target.lstrip("/\\"), 303, headers)
         await asyncio.sleep(PENALTY)
-    named = _named(request)
-    return portal_of(request).page(request, "login.html", 401, wrong=True, named=named)
+    return _form(request, target, 401)
+
+
+def _form(request: Request, target: str, status: int = 200) -> Response:
+    """Asks for a password; *target* is where that leads."""
+    return portal_of(request).page(
+        request,
+        "login.html",
+        status,
+        wrong=status != 200,
+        named=_people_of(request).asked,
+        target=target,
+    )
 
 
 def _guest(request: Request, name: str, text: str) -> Guest | None:
@@ -54,15 +66,16 @@ def _guest(request: Request, name: str, text: str) -> Guest | None:
     return OWNER if keys.password is not None and keys.password.matches(text) else None
 
 
-async def typed(request: Request) -> tuple[str, str]:
-    """The name and the password that were typed, in a form that is no larger than one is."""
+async def typed(request: Request) -> tuple[str, str, str]:
+    """The name, the password, and where to, in a form that is no larger than one is."""
     body = b""
     async for part in request.stream():
         body += part
         if len(body) > LONGEST:
-            return "", ""
+            return "", "", ""
     found = parse_qs(body.decode("utf-8", "replace"))
-    return found.get("name", [""])[0], found.get("password", [""])[0]
+    name, password, target = (found.get(each, [""])[0] for each in ("name", "password", "next"))
+    return name, password, target
 
 
 def _password_of(request: Request) -> Keys:
@@ -75,7 +88,3 @@ def _password_of(request: Request) -> Keys:
 def _people_of(request: Request) -> People:
     people: People = request.app.state.people
     return people
-
-
-def _named(request: Request) -> bool:
-    return _people_of(request).asked
