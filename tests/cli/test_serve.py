@@ -154,7 +154,7 @@ def test_beyond_this_machine_it_is_refused_unless_users_are_named(lab, serving):
     service = serving()
     port = re.search(r":(\d+)/", service.link)[1]
     answer = requests.get(f"http://127.0.0.1:{port}/queue", timeout=20)
-    assert answer.url.endswith("/login")
+    assert answer.url.endswith("/login?next=%2Fqueue")
 
 
 @pytest.mark.parametrize(

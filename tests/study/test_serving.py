@@ -1,8 +1,11 @@
 """A service runs what several users submit, and shares the slots as its policy says."""
 
+import os
+import tempfile
 import threading
 import time
 from contextlib import chdir, contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -10,13 +13,13 @@ from study.test_queueing import ends_in_the_scheduling_room
 from zenturio.errors import AnnotationError, ConflictError, InputError
 from zenturio.execute import Local
 from zenturio.experiment import Generator
-from zenturio.record import Driver, upkeep
+from zenturio.record import Driver, Memory, upkeep
 from zenturio.record.open import open_repository
 from zenturio.study.define import define
 from zenturio.study.queueing import POLICIES
 from zenturio.study.request import Request
 from zenturio.study.serving import Serving
-from zenturio.study.submitting import alone, cancel, served, standing, submit
+from zenturio.study.submitting import LOCK, alone, alone_at, cancel, served, standing, submit
 
 STUDY = """\
 #!/bin/sh
@@ -298,3 +301,31 @@ def test_a_folder_has_one_service(tmp_path):
         ):
             pass
     assert not served(tmp_path)
+
+
+def test_who_may_only_read_the_lock_sees_whether_a_service_runs():
+    """On a lab's machine the service is somebody else's process."""
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="zen-lab-") as name:
+        folder, before = Path(name), os.geteuid()
+        folder.chmod(0o755)
+        with alone(folder):
+            assert (folder / LOCK).stat().st_mode & 0o077 == 0o044
+            if before == 0:
+                os.seteuid(65534)
+            try:
+                assert served(folder)
+            finally:
+                if before == 0:
+                    os.seteuid(before)
+        assert not served(folder)
+
+
+def test_a_database_has_one_service_though_it_is_used_by_two_projects(lab):
+    with (
+        alone_at(lab.repository),
+        pytest.raises(ConflictError, match="another service runs here already"),
+        alone_at(lab.repository),
+    ):
+        pass
+    with alone_at(Memory()), alone_at(Memory()):
+        pass

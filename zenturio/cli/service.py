@@ -19,7 +19,7 @@ from zenturio.show.portal.state import Settings
 from zenturio.study.house import House
 from zenturio.study.queueing import choose_policy
 from zenturio.study.serving import Serving
-from zenturio.study.submitting import alone
+from zenturio.study.submitting import alone, alone_at
 from zenturio.study.wishes import Wishes
 
 
@@ -34,6 +34,7 @@ def serve_here(
         stack.enter_context(alone(project / FOLDER))
         repository = open_repository(db)
         stack.callback(repository.close)
+        stack.enter_context(alone_at(repository))
         places: dict[str, Executor] = {}
         for name in house.places:
             opened = open_place(name, project / FOLDER, jobs, keep="failed")

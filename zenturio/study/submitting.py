@@ -84,10 +84,13 @@ def _drivers(repository: Repository, study: str) -> tuple[Lease, ...]:
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """The only service of the project whose ``.zenturio`` is *folder*; else a ConflictError."""
+def alone(folder: Path, name: str = LOCK) -> Iterator[None]:
+    """The only service of the project whose ``.zenturio`` is *folder*; else a ConflictError.
+
+    With another *name*, the only one of what is called so.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -103,12 +106,23 @@ def alone(folder: Path) -> Iterator[None]:
         os.close(lock)
 
 
+@contextmanager
+def alone_at(repository: Repository) -> Iterator[None]:
+    """The only service of a database, wherever its project is; a server's are not told apart."""
+    place = Path(repository.place)
+    if not place.is_file():
+        yield
+        return
+    with alone(place.parent, f"{place.name}.{LOCK}"):
+        yield
+
+
 def served(folder: Path) -> bool:
     """Whether a service looks at the queue of that project, on this machine."""
     with suppress(OSError):
-        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC)
+        lock = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
         finally:
