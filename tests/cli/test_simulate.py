@@ -68,15 +68,16 @@ def dead(folder):
 def test_a_run_that_does_not_end_has_no_makespan(dead):
     told = zen(
         "simulate", "flow.json", "--on", "dead.toml", "--plan", "plan.json", "--runs", "2",
-        "--json", cwd=dead,
+        "--json", cwd=dead, code=3,
     )  # fmt: skip
     assert (told.facts["ended"], told.facts["makespans"]) == (0, [None, None])
 
 
 def test_a_workflow_of_a_stream_that_does_not_end_is_no_warning(dead):
     told = zen(
-        "simulate", "flow.json@0", "--on", "dead.toml", "--algorithm", "srpt", "--json", cwd=dead
-    )
+        "simulate", "flow.json@0", "--on", "dead.toml", "--algorithm", "srpt", "--json", cwd=dead,
+        code=3,
+    )  # fmt: skip
     assert told.facts["left"] == ["flow"]
     assert told.err == ""
 
@@ -84,7 +85,7 @@ def test_a_workflow_of_a_stream_that_does_not_end_is_no_warning(dead):
 def test_names_of_tasks_cannot_write_on_the_terminal(dead):
     tasks = [{"name": "\x1b[31mred\nline", "work": 4}]
     (dead / "ill.json").write_text(json.dumps({"tasks": tasks}))
-    told = zen("simulate", "ill.json", "--on", "dead.toml", "--algorithm", "heft", cwd=dead)
+    told = zen("simulate", "ill.json", "--on", "dead.toml", "--algorithm", "heft", cwd=dead, code=3)
     assert "\x1b" not in told.out
     assert r"\x1b[31mred\nline" in told.out
 
@@ -143,8 +144,8 @@ def test_many_runs_tell_how_the_makespan_spreads(folder):
 def test_tasks_that_never_end_are_named(folder):
     (folder / "grid.toml").write_text(GRID.replace(", [10, 1]", ""))
     arguments = ("simulate", "flow.json", "--on", "grid.toml", "--plan", "plan.json")
-    assert "1 of 2 tasks ended; not solve" in zen(*arguments, cwd=folder).out
-    facts = zen(*arguments, "--json", cwd=folder).facts
+    assert "1 of 2 tasks ended; not solve" in zen(*arguments, cwd=folder, code=3).out
+    facts = zen(*arguments, "--json", cwd=folder, code=3).facts
     assert (facts["makespan"], facts["left"]) == (None, ["solve"])
     assert "is not written: 1 of 2" in zen(*arguments, "-o", "x.json", cwd=folder, code=2).err
 

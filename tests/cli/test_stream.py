@@ -77,9 +77,9 @@ def test_a_stream_may_be_disturbed(tmp_path):
 def test_workflows_that_did_not_end_are_told(tmp_path):
     (tmp_path / "grid.toml").write_text('[[machine]]\nname = "m"\nload = [[90, 0]]\n')
     words = ("simulate", "gee@0", "maxdo@3", "--on", "grid.toml", "--algorithm", "srpt")
-    told = zen(*words, cwd=tmp_path)
+    told = zen(*words, cwd=tmp_path, code=3)
     assert "1 of 2 workflows ended; not gee" in told.out
-    facts = zen(*words, "--json", cwd=tmp_path).facts
+    facts = zen(*words, "--json", cwd=tmp_path, code=3).facts
     assert (facts["left"], facts["makespan"], facts["metrics"]) == (["gee"], None, {})
 
 

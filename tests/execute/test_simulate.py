@@ -52,6 +52,20 @@ class TestSeveralSlots(TestSimulate):
             yield place
 
 
+@pytest.mark.parametrize("words", ["flow.json --plan plan.json", "flow.json@0 --algorithm srpt"])
+def test_what_never_ends_has_failed_as_its_command_has(place, words):
+    dead = b'[[machine]]\nname = "p1"\nload = [[1, 0]]\n'
+    flow = {"tasks": [{"name": "solve", "work": 4}], "edges": []}
+    plan = {"tasks": [{"id": "solve", "machine": "p1", "start": 0, "end": 4}]}
+    files = {"dead.toml": dead, "flow.json": json.dumps(flow).encode()}
+    files["plan.json"] = json.dumps(plan).encode()
+    command = f"zen simulate {words} --on dead.toml --json"
+    found = outcome(place, experiment(command, files=files))
+    assert (found.status, found.cause, found.exit) == ("failed", "exit 3", 3)
+    assert json.loads(found.stdout.head)["left"]
+    assert b"not everything ended" in found.stderr.head
+
+
 def test_several_slots_plan_what_one_plans():
     commands = [
         f"zen schedule layered:tasks=20,seed={flow} --algorithm ga-2005 --seed {seed}"
@@ -149,7 +163,7 @@ def test_what_never_ends_has_no_makespan(place, tmp_path):
     recipe = Recipe((Metric("makespan"),))
     command = PLAIN.replace("identical:2", str(tmp_path / "grid.toml"))
     found = outcome(place, experiment(command, files=flow(), recipe=recipe))
-    assert (found.status, found.cause) == ("failed", "metric missing: makespan")
+    assert (found.status, found.cause) == ("failed", "exit 3")
     assert isinstance(found.metrics["makespan"], Missing)
 
 

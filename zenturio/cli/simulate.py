@@ -84,6 +84,8 @@ def simulate(
     (stream.toml); or online-51. Algorithms of the kind online decide whose task is next; without
     --algorithm all of them are compared.
 
+    Where something never ends, as its machines failed for good, it says what, with exit code 3.
+
     Examples: zen simulate wien2k.json --on grid.toml --plan plan.json --perturb
     every=20:60,lasting=10:40 --seed 7; zen simulate montage.json --on identical:8 --algorithm heft
     --runs 100; zen simulate online-51 --algorithm srpt; zen simulate gee@0 maxdo@0:60:12 --on
@@ -102,6 +104,7 @@ def simulate(
             )
         found = stream.play(workflow, on, algorithm, set_ or [], perturb, seed)
         _tell_stream(found, out, gantt, json, compared=not algorithm)
+        _end(any(each.left for each in found))
         return
     if runs > 1 and (out is not None or gantt is not None):
         raise InputError(
@@ -116,7 +119,7 @@ def simulate(
         problem = asked.problem()
         what = asked.what(problem)
         if runs > 1:
-            _tell_many(asked, problem, what, runs, json)
+            _end(_tell_many(asked, problem, what, runs, json) == 0)
             return
         trace = asked.played(problem, what, seed)
     output.report(report(trace))
@@ -126,6 +129,13 @@ def simulate(
         _draw(trace, gantt)
     makespan = getattr(what, "makespan", None)
     output.facts(played(trace, makespan)) if json else _tell(trace, makespan)
+    _end(bool(trace.left))
+
+
+def _end(unended: bool) -> None:
+    """The exit code: as of experiments that failed, where something never ended."""
+    if unended:
+        raise typer.Exit(3)
 
 
 def _draw(what: "Trace | Plan", path: Path) -> None:
@@ -161,8 +171,8 @@ def _tell_stream(
 
 def _tell_many(
     asked: "Request", problem: "Problem", what: "Plan | Policy", runs: int, json: bool
-) -> None:
-    """How the makespan spreads over so many seeds."""
+) -> int:
+    """How the makespan spreads over so many seeds; how many of these runs ended."""
     import numpy as np
 
     from zenturio.schedule import Plan
@@ -185,13 +195,14 @@ def _tell_many(
     }
     if json:
         output.facts(facts)
-        return
+        return len(ended)
     typer.echo(f"{len(ended):,} of {len(found):,} runs ended")
     output.table(
         ("makespan", "s"),
         [(name, output.number(facts[name])) for name in ("mean", *names) if name in facts],
         right="lr",
     )
+    return len(ended)
 
 
 def _write(trace: "Trace", out: Path) -> None:

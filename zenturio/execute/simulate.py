@@ -44,8 +44,10 @@ from zenturio.schedule.request import Request, report
 from zenturio.schedule.streaming import Streaming
 
 _VERBS = (["zen", "simulate"], ["zen", "schedule"])
-_Said = tuple[Callable[[], Any], bytes]
-"""What ``--json`` would show, and the metrics that are reported."""
+_Said = tuple[Callable[[], Any], bytes, bool]
+"""What ``--json`` would show, the metrics that are reported, and whether something never ended."""
+UNENDED, NEVER = 3, b"not everything ended: machines failed for good\n"
+"""The exit code then, and what is said."""
 _NO_SIZE = Missing("it was simulated within the driver, whose size is no measure of it")
 
 
@@ -114,7 +116,8 @@ class _Player:
         started, clock, cpu = time(), perf_counter(), thread_time()
         said, told, fault, code = b"", b"", b"", 0
         try:
-            said, told = self._simulated(experiment)
+            said, told, code = self._simulated(experiment)
+            fault = NEVER if code else b""
         except ZenError as error:
             fault, code = f"{error}\n".encode(), error.exit_code
         wall = perf_counter() - clock
@@ -143,14 +146,16 @@ class _Player:
             stderr=stderr,
         )
 
-    def _simulated(self, experiment: Experiment) -> tuple[bytes, bytes]:
-        """What the command would say with ``--json``, and the metrics it would report."""
+    def _simulated(self, experiment: Experiment) -> tuple[bytes, bytes, int]:
+        """What the command would say with ``--json``, the metrics, and its exit code."""
         verb, *words = _words(experiment)
         folder = self._scratch.holding(experiment.files)
-        said, told = (self._played if verb == "simulate" else self._planned)(words, folder)
+        carry_out = self._played if verb == "simulate" else self._planned
+        said, told, left = carry_out(words, folder)
+        code = UNENDED if left else 0
         if "--json" not in words:
-            return b"", told
-        return json.dumps(said(), ensure_ascii=False).encode() + b"\n", told
+            return b"", told, code
+        return json.dumps(said(), ensure_ascii=False).encode() + b"\n", told, code
 
     def _played(self, words: list[str], folder: Path) -> _Said:
         stream = Streaming.read(words, folder)
@@ -160,18 +165,20 @@ class _Player:
         problem = request.problem(self._library)
         what = request.what(problem)
         trace = request.played(problem, what, request.seed)
-        return lambda: played(trace, getattr(what, "makespan", None)), report(trace)
+        planned = getattr(what, "makespan", None)
+        return lambda: played(trace, planned), report(trace), bool(trace.left)
 
     def _streamed(self, stream: Streaming) -> _Said:
         found = stream.played(self._library.platform)
+        left = any(each.left for each in found)
         if not stream.algorithm:
-            return lambda: [each.facts() for each in found], b""
+            return lambda: [each.facts() for each in found], b"", left
         (only,) = found
-        return only.facts, streaming.report(only)
+        return only.facts, streaming.report(only), left
 
     def _planned(self, words: list[str], folder: Path) -> _Said:
         plan = Planning.read(words, folder).plan(self._library)
-        return lambda: facts(plan), planning.report(plan)
+        return lambda: facts(plan), planning.report(plan), False
 
 
 def _words(experiment: Experiment) -> list[str]:
