@@ -176,6 +176,14 @@ def test_batches_grow_with_what_was_measured_and_shrink_at_once():
     assert batches.size > 100
 
 
+def test_one_that_takes_a_little_longer_makes_no_small_batches():
+    batches = Batches(None)
+    for _ in range(50):
+        batches.took(0.001)
+    batches.took(0.02)
+    assert batches.size > 50
+
+
 def test_a_batch_leaves_something_for_every_slot():
     batches = Batches(100)
     assert [batches.share(waiting, 4) for waiting in (1, 4, 40, 4000)] == [1, 1, 10, 100]

@@ -34,9 +34,12 @@ class Batches:
         return self.size > 1 or (self._seconds is not None and self._seconds < AHEAD)
 
     def took(self, seconds: float) -> None:
-        """One took so long: a long one is believed at once, short ones only when they are many."""
+        """One took so long: one that fills a task is believed at once, others when they are many.
+
+        Short ones vary by several times with what else the machine does, and add up all the same.
+        """
         known = self._seconds
-        if known is None or seconds > known:
+        if known is None or seconds >= SPELL:
             self._seconds = seconds
         else:
             self._seconds = known * 0.9 + seconds * 0.1
