@@ -17,6 +17,12 @@ from needs import needs
 from zenturio.annotate.commands import fill_command
 from zenturio.annotate.fill import Filler
 from zenturio.annotate.scan import scan
+from zenturio.execute import Local
+from zenturio.record import Memory
+from zenturio.study import choose
+from zenturio.study.lending import Lender
+from zenturio.study.pipeline import Pipeline
+from zenturio.study.session import Session
 
 GALLERY = Path(__file__).parents[2] / "annotations"
 README = (GALLERY / "README.md").read_text(encoding="utf-8")
@@ -30,6 +36,8 @@ class Program:
     tools: tuple[str, ...]
     as_it_is: dict[str, str] = field(default_factory=dict)
     """What stands in the source where its commands name a parameter."""
+    after: str = ""
+    """The program before it, whose files it reads."""
 
 
 PROGRAMS = {
@@ -51,6 +59,8 @@ PROGRAMS = {
     "poisson": Program(10 + 10 + 5, ("gfortran",)),
     "predators": Program((1 + 4 * 3) * 4, ("python3",)),
     "rainfall": Program(3 * (2 + 2 + 1), ("sqlite3",)),
+    "roads": Program(3 * 2, ("python3",)),
+    "routes": Program(3 * 2 * 5, ("python3",), after="roads"),
     "sieve": Program((5 + 4) * 4, ("rustc",), {"level": "3", "n": "10000000"}),
     "sorting": Program(
         4 * 5 + 4 * 5 + 3 * 4 + 2,
@@ -106,6 +116,14 @@ def build_and_run(application, folder, texts, environment):
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
         stdout, stderr = stdout + done.stdout, stderr + done.stderr
     return stdout, stderr
+
+
+def run_before(name, folder):
+    """The files that the program before it keeps, where the program *name* reads them."""
+    before = PROGRAMS[name].after
+    if before:
+        shutil.copytree(GALLERY / before, folder / before)
+        build_and_run(scan([GALLERY / before]), folder / before, PROGRAMS[before].as_it_is, {})
 
 
 def look_up(metric, folder, stdout, stderr):
@@ -167,6 +185,7 @@ def test_a_program_is_annotated_without_warnings(name, application):
 def test_a_program_runs_as_it_is(name, application, original):
     needs(*PROGRAMS[name].tools)
     folder = original(name)
+    run_before(name, folder)
     printed = build_and_run(application(name), folder, PROGRAMS[name].as_it_is, {})
     measure(application(name), folder, *printed, probed=False)
 
@@ -178,6 +197,7 @@ def test_another_point_builds_runs_and_yields_its_metrics(name, application, tmp
     point = study.space.point(study.space.size * 2 // 3)
     seed = {study.repeat.seed: "2"} if study.repeat.seed else {}
     write(Filler(study), point, seed, tmp_path)
+    run_before(name, tmp_path)
 
     texts = {parameter.name: point.text(parameter.name) for parameter in study.space.parameters}
     environment = {key: texts[parameter] for key, parameter in study.environment.items()}
@@ -250,6 +270,19 @@ def test_foxes_and_rabbits_append_json_lines_to_the_metrics_file(application, or
     assert {name for line in lines for name in line} == {
         f"{animal}_{extreme}" for animal in ("rabbits", "foxes") for extreme in ("max", "min")
     }
+
+
+def test_routes_are_looked_for_on_the_map_that_was_drawn_for_them(application, tmp_path):
+    study, repository = application("routes"), Memory()
+    pipeline = Pipeline(Session(study, choose(study.space, limit=5), repository))
+    with Local(tmp_path, 2) as place:
+        summary = pipeline.run(Lender(place))
+    assert [each.ok for each in (*summary.before, summary)] == [1, 5]
+    found = {r.values["weight"]: r.outcome.metrics for r in repository.records("routes")}
+    looked, lengths = ([found[w][m] for w in sorted(found)] for m in ("looked", "length"))
+    assert looked == sorted(looked, reverse=True)
+    assert lengths == sorted(lengths)
+    assert lengths[0] == lengths[2], "A* finds what Dijkstra's algorithm finds"
 
 
 def test_the_constraints_of_gemm_keep_what_plain_loops_keep(application):
