@@ -12,7 +12,8 @@ from zenturio.errors import InputError, NotFoundError
 from zenturio.experiment import Missing
 from zenturio.expression import parse
 from zenturio.query import raw
-from zenturio.query.listing import Wanted, listed
+from zenturio.query.listing import listed
+from zenturio.query.wanted import Wanted
 
 WISHES = [
     Wanted("matmul"),

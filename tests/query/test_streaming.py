@@ -11,8 +11,9 @@ from zenturio.errors import InputError
 from zenturio.experiment import Missing
 from zenturio.expression import parse
 from zenturio.query import export, results
-from zenturio.query.listing import Wanted, listed
+from zenturio.query.listing import listed
 from zenturio.query.streaming import streamed
+from zenturio.query.wanted import Wanted
 
 
 def _sent(repository, wanted, kind, size=5):

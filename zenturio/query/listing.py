@@ -7,81 +7,23 @@ out once for the whole study, as the numbers of its experiments: pages are cut f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 
 from zenturio.annotate.model import MEASURED
 from zenturio.experiment import Missing
-from zenturio.expression import Expression
+from zenturio.query import ahead
 from zenturio.query.catalog import ROW, Catalog, Column, catalog, keys_of
 from zenturio.query.fragments import Bind, Fragment, joined, name, sql, verbatim
 from zenturio.query.reading import Reader, reading
 from zenturio.query.statement import NOTHING, Head, Statement
+from zenturio.query.wanted import Cause, Numbers, Row, Taken, Wanted
 from zenturio.record import Repository, State
 from zenturio.record.codec import load, unescape
 
-Numbers = np.ndarray[Any, np.dtype[np.int64]]
-"""Experiments, by the number of their row."""
 Answer = TypeVar("Answer")
 FAILED: tuple[State, ...] = ("failed", "timeout", "cancelled")
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """Which experiments of a study, in which order, and what of them."""
-
-    study: str
-    where: Expression | None = None
-    states: tuple[State, ...] = ()
-    """All, if none are named."""
-    sort: tuple[str, ...] = ()
-    """Columns; with ``-`` before it, the greatest first. Else the order of the space."""
-    columns: tuple[str, ...] = ()
-    """All parameters and metrics, if none are named."""
-    repeats: bool = False
-    """Whether the repeat is among those."""
-    own_first: bool = False
-    """Whether the study's own metrics stand before those that every study has."""
-
-    @property
-    def plain(self) -> bool:
-        """Whether it is all experiments in the order of the space: an index leads everywhere."""
-        return self.where is None and not self.states and not self.sort
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One experiment of a page."""
-
-    number: int
-    digest: str
-    status: State
-    cells: tuple[Any, ...]
-    """By column; a metric that was not measured is `Missing`, and says why where that is known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """Experiments that did not succeed for the same cause."""
-
-    status: State
-    cause: str
-    count: int
-    example: Row
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """What a column took."""
-
-    column: Column
-    values: tuple[Any, ...] | None = None
-    """None where there are too many to be shown."""
-    low: Any = None
-    """Of many numbers, the least and the greatest."""
-    high: Any = None
 
 
 def listed(repository: Repository, wanted: Wanted, question: Callable[[Listing], Answer]) -> Answer:
@@ -158,14 +100,45 @@ class Listing:
         """All that are wanted, or the first *count*, in their order."""
         if self.empty:
             return np.empty(0, dtype=np.int64)
+        if (
+            count is not None
+            and self._reader.dialect == "sqlite"
+            and self.known.total >= ahead.MANY
+        ):
+            some = self._ahead(count)
+            if len(some) == count:
+                return some
+        # Where few rows meet a condition, to walk along the index of the order takes longer.
+        away = "+{}" if count and self.wanted.where and self._reader.dialect == "sqlite" else "{}"
+        order = [*self._told.orders(self._order), *(sql(away, key) for key in self._keys)]
+        source = self._from(facts=self._looks_at_facts())
+        return self._numbers(source, self._told.condition, order, count)
+
+    def _ahead(self, count: int) -> Numbers:
+        """The first *count*, if they are found without looking at all rows for long; or fewer."""
+        source, condition = self._from(facts=self._looks_at_facts()), self._told.condition
         order = [*self._told.orders(self._order), *self._keys]
-        statement = sql(
-            "SELECT {} {}{} ORDER BY {}",
-            self._keys[2],
-            self._from(facts=self._looks_at_facts()),
-            _where(self._told.condition),
-            joined(", ", order),
-        )
+        if not self._order:
+            rows = sql(
+                f"SELECT * {{}} ORDER BY {{}} LIMIT {ahead.AHEAD}", source, joined(", ", order)
+            )
+            return self._numbers(sql(f"FROM ({{}}) AS {ROW}", rows), condition, order, count)
+        ((head, falling), *_) = self._order
+        if head.fact or head.wide or head.fragment.type not in ("int", "real"):
+            return np.empty(0, dtype=np.int64)
+        value = head.fragment
+        number = self._keys[2]
+        near = ahead.bound(self._reader, source, condition, number, value, falling=falling)
+        if near is None:
+            return np.empty(0, dtype=np.int64)
+        both = sql("{} AND {}", condition, near) if condition.parts else near
+        return self._numbers(source, both, order, count)
+
+    def _numbers(
+        self, source: Fragment, condition: Fragment, order: Iterable[Fragment], count: int | None
+    ) -> Numbers:
+        by = joined(", ", order)
+        statement = sql("SELECT {} {}{} ORDER BY {}", self._keys[2], source, _where(condition), by)
         statement = statement if count is None else sql(f"{{}} LIMIT {count}", statement)
         return np.fromiter((row[0] for row in self._reader.each(statement)), dtype=np.int64)
 

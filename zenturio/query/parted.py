@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from zenturio.query.ahead import end
 from zenturio.query.catalog import ROW, keys_of
 from zenturio.query.fragments import Bind, Fragment, name, sql, verbatim
 from zenturio.query.reading import Reader
@@ -65,7 +66,8 @@ def _in_parts(
         f"({repository.keyed(known.study, names, facts=facts)})"  # type: ignore[attr-defined] # a database has it
         for facts in (False, True)
     )
-    first, last = (_end(reader, which, number, plain) for which in ("min", "max"))
+    rows = verbatim(f"FROM {plain} AS {ROW}")
+    first, last = (end(reader, which, number, rows) for which in ("min", "max"))
     asked = [*heads[:keys], *(Head("part", each) for head in heads[keys:] for each in head.parts)]
     within = sql("{} >= {} AND {} < {}", number, _bound(first), number, _bound(last))
     whole = statement.select(asked, group=keys, source=source, among=within)
@@ -75,17 +77,11 @@ def _in_parts(
     while first <= last and (most is None or len(found) <= most):
         size = size if size <= LARGEST * usual else LARGEST * usual if most else last + 1 - first
         until = first + size
-        rows = reader.fetch(text, [first, until, *values[2:]])
-        for row in rows:
+        answers = reader.fetch(text, [first, until, *values[2:]])
+        for row in answers:
             found.setdefault(row[:keys], []).append(row[keys:])
-        first, size = until, usual * max(SHARE * len(rows) // PART, 1)
-    return [(*key, *_merged(heads[keys:], answers)) for key, answers in found.items()]
-
-
-def _end(reader: Reader, which: str, number: Fragment, source: str) -> int:
-    """The least or the greatest number; the two at once would be looked for among all rows."""
-    ((found,),) = reader.rows(sql(f"SELECT {which}({{}}) FROM {source} AS {ROW}", number))  # noqa: S608 - no value is in it
-    return int(found)
+        first, size = until, usual * max(SHARE * len(answers) // PART, 1)
+    return [(*key, *_merged(heads[keys:], each)) for key, each in found.items()]
 
 
 def _bound(number: int) -> Fragment:

@@ -10,7 +10,7 @@ from starlette.datastructures import QueryParams
 
 from zenturio.errors import InputError, Passage, did_you_mean
 from zenturio.expression import parse
-from zenturio.query.listing import Wanted
+from zenturio.query.wanted import Wanted
 from zenturio.record import STATES, State
 from zenturio.show.portal.words import address
 

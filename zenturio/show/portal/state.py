@@ -13,7 +13,8 @@ from sqlalchemy import event
 from starlette.responses import HTMLResponse
 
 from zenturio.errors import NotFoundError
-from zenturio.query.listing import Wanted, listed
+from zenturio.query.listing import listed
+from zenturio.query.wanted import Wanted
 from zenturio.record import Definition, Repository
 from zenturio.record.open import open_repository, project_folder
 from zenturio.show.portal import words
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from starlette.requests import Request
 
-    from zenturio.query.listing import Numbers
+    from zenturio.query.wanted import Numbers
     from zenturio.show.portal.watch import Seen
 
 Found = TypeVar("Found")

@@ -11,7 +11,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from zenturio.errors import InputError, NotFoundError, SafetyError, ZenError, did_you_mean
-from zenturio.query.listing import Row, Wanted, listed
+from zenturio.query.listing import listed
+from zenturio.query.wanted import Row, Wanted
 from zenturio.record import Field
 from zenturio.show.charts import AGGREGATES
 from zenturio.show.portal.charting import brush, figure_json

@@ -12,7 +12,8 @@ from zenturio.expression import quoted
 from zenturio.expression.nodes import Literal
 from zenturio.expression.writer import write
 from zenturio.query.catalog import Column
-from zenturio.query.listing import Cause, Listing, listed
+from zenturio.query.listing import Listing, listed
+from zenturio.query.wanted import Cause
 from zenturio.show.portal import commands
 from zenturio.show.portal.asked import Asked, study_in
 from zenturio.show.portal.state import Portal, portal_of

@@ -11,8 +11,9 @@ from starlette.responses import Response, StreamingResponse
 from zenturio.errors import InputError, did_you_mean
 from zenturio.query import export
 from zenturio.query.catalog import Column
-from zenturio.query.listing import Listing, Wanted, listed
+from zenturio.query.listing import Listing, listed
 from zenturio.query.streaming import STREAMED, Part, streamed
+from zenturio.query.wanted import Wanted
 from zenturio.show.portal.asked import Asked
 from zenturio.show.portal.pages.asking import SAVED, answer
 from zenturio.show.portal.state import Portal, portal_of

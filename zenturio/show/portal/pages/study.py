@@ -12,7 +12,8 @@ from starlette.responses import HTMLResponse, Response
 
 from zenturio.errors import InputError
 from zenturio.query.catalog import Column
-from zenturio.query.listing import Listing, Row, Taken, listed
+from zenturio.query.listing import Listing, listed
+from zenturio.query.wanted import Row, Taken
 from zenturio.record import STATES
 from zenturio.show.portal.asked import Asked, study_in
 from zenturio.show.portal.kept import PATIENCE, Answer
@@ -22,7 +23,7 @@ from zenturio.show.portal.state import Portal, portal_of
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from zenturio.query.listing import Numbers
+    from zenturio.query.wanted import Numbers
 
 PAGE = 50
 """Rows of a page."""

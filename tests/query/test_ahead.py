@@ -1,0 +1,56 @@
+"""The first rows of a large table are those that come first, however they were found."""
+
+import random
+
+import pytest
+
+from tests.query.conftest import fill
+from zenturio.expression import parse
+from zenturio.query import ahead
+from zenturio.query.listing import listed
+from zenturio.query.wanted import Wanted
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    from zenturio.record.open import open_repository
+
+    chance = random.Random(5)
+    rows = [
+        {
+            "index": chance.randrange(300),
+            "repeat": number + 1,
+            "n": chance.randrange(4),
+            "wtime": chance.choice([None, chance.random(), chance.gauss(0, 9)]),
+            "gflops": chance.random(),
+            "status": chance.choice(["ok", "ok", "ok", "failed"]),
+        }
+        for number in range(400)
+    ]
+    found = open_repository(tmp_path_factory.mktemp("ahead") / "zenturio.db")
+    fill(found, "all", {"n": "int"}, {"wtime": "real", "gflops": "real"}, rows)
+    yield found
+    found.close()
+
+
+@pytest.mark.parametrize("where", [None, "n == 2", "gflops < 0.02", "status == 'failed'", "n > 9"])
+@pytest.mark.parametrize("sort", [(), ("-wtime",), ("wtime", "n"), ("n",), ("status",)])
+@pytest.mark.parametrize("states", [(), ("ok",), ("running",)])
+def test_the_first_rows_are_found_ahead(measured, monkeypatch, where, sort, states):
+    wanted = Wanted("all", parse(where) if where else None, states, sort)
+    whole = listed(measured, wanted, lambda found: found.numbers())
+    for name, value in (("MANY", 1), ("AHEAD", 60), ("SAMPLE", 40), ("RANK", 5)):
+        monkeypatch.setattr(ahead, name, value)
+    for count in (1, 7, 400):
+        first = listed(measured, wanted, lambda found: found.numbers(count))  # noqa: B023
+        assert list(first) == list(whole[:count])
+
+
+def test_most_are_not_looked_at_where_the_first_are_near(measured, monkeypatch):
+    for name, value in (("MANY", 1), ("AHEAD", 200), ("SAMPLE", 40)):
+        monkeypatch.setattr(ahead, name, value)
+    for where, sort in ((parse("n > 0"), ()), (None, ("-wtime",))):
+        found = listed(
+            measured, Wanted("all", where, (), sort), lambda found: list(found._ahead(5))
+        )
+        assert len(found) == 5

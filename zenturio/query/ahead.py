@@ -1,0 +1,53 @@
+"""The first rows of a table of very many, in SQLite, found without sorting all of them.
+
+Both ways are exact: where they lead to too few rows, all are asked.
+"""
+
+from __future__ import annotations
+
+import random
+
+from zenturio.query.fragments import Bind, Fragment, joined, sql
+from zenturio.query.reading import Reader
+
+MANY = 100_000
+"""Rows for which this is worth the while."""
+AHEAD = 5_000
+"""Rows that are looked at in their order before all are: a condition that many meet needs few."""
+SAMPLE = 500
+"""Rows whose values say from where on a sort is to look."""
+RANK = 3
+"""Of the sample's values the one to look from: about as many rows lie before it, times the share
+of the sample."""
+
+
+def bound(
+    reader: Reader,
+    source: Fragment,
+    condition: Fragment,
+    number: Fragment,
+    value: Fragment,
+    *,
+    falling: bool,
+) -> Fragment | None:
+    """A condition that the first rows by *value* meet, with some hundreds that come next.
+
+    None where too few of a sample meet the *condition* and have a value: few are soon sorted.
+    """
+    first, last = (end(reader, which, number, source) for which in ("min", "max"))
+    every = range(first, last + 1)
+    drawn = random.Random(1).sample(every, min(SAMPLE, len(every)))  # noqa: S311 - no secret
+    marks = joined(", ", (Fragment((Bind(each),)) for each in sorted(drawn)))
+    among = sql("{} IN ({})", number, marks)
+    rows = joined(" AND ", (each for each in (among, condition) if each.parts))
+    found = reader.rows(sql("SELECT {} {} WHERE {}", value, source, rows))
+    values = sorted((v for (v,) in found if v is not None), reverse=falling)
+    if len(values) < SAMPLE // 2:
+        return None
+    return sql(f"{{}} {'>=' if falling else '<='} {{}}", value, Fragment((Bind(values[RANK]),)))
+
+
+def end(reader: Reader, which: str, number: Fragment, source: Fragment) -> int:
+    """The least or the greatest number; the two at once would be looked for among all rows."""
+    ((found,),) = reader.rows(sql(f"SELECT {which}({{}}) {{}}", number, source))
+    return int(found)

@@ -1,0 +1,71 @@
+"""What is asked of a table of experiments, and what is answered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from zenturio.expression import Expression
+from zenturio.query.catalog import Column
+from zenturio.record import State
+
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
+"""Experiments, by the number of their row."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which experiments of a study, in which order, and what of them."""
+
+    study: str
+    where: Expression | None = None
+    states: tuple[State, ...] = ()
+    """All, if none are named."""
+    sort: tuple[str, ...] = ()
+    """Columns; with ``-`` before it, the greatest first. Else the order of the space."""
+    columns: tuple[str, ...] = ()
+    """All parameters and metrics, if none are named."""
+    repeats: bool = False
+    """Whether the repeat is among those."""
+    own_first: bool = False
+    """Whether the study's own metrics stand before those that every study has."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is all experiments in the order of the space: an index leads everywhere."""
+        return self.where is None and not self.states and not self.sort
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One experiment of a page."""
+
+    number: int
+    digest: str
+    status: State
+    cells: tuple[Any, ...]
+    """By column; a metric that was not measured is `Missing`, and says why where that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Experiments that did not succeed for the same cause."""
+
+    status: State
+    cause: str
+    count: int
+    example: Row
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a column took."""
+
+    column: Column
+    values: tuple[Any, ...] | None = None
+    """None where there are too many to be shown."""
+    low: Any = None
+    """Of many numbers, the least and the greatest."""
+    high: Any = None
