@@ -1,11 +1,13 @@
 """Workflows of real tasks on hosts: planned while they run, until the program says converged."""
 
 import json
+import time
 
 import pytest
 
 from zenturio.errors import ExperimentsFailed, InputError
 from zenturio.execute.hosts.flow import Doing, run_flow
+from zenturio.execute.hosts.stages import Returning, Stages, Staging, Starting
 from zenturio.schedule.generators import instance_of
 
 EDGES = ["start a1", "start a2", "a1 mix", "a2 mix", "mix end"]
@@ -83,6 +85,30 @@ def test_a_task_that_breaks_its_contract_moves_to_another_host(hosts, flow, tmp_
     trace = run_flow(*flow(names=("start",)), place)
     assert names(trace, "cancelled") == ["start"]
     assert (tmp_path / "trace").read_text() == "start one\nstart two\n"
+
+
+class Late(Staging):
+    """A prolog that takes longer than the task."""
+
+    def __call__(self, site):
+        time.sleep(0.8)
+        super().__call__(site)
+
+
+class Lasting(Returning):
+    """An epilog that does so, too."""
+
+    def __call__(self, site):
+        time.sleep(0.8)
+        return super().__call__(site)
+
+
+def test_the_way_there_and_back_breaks_no_contract(hosts, flow, monkeypatch):
+    monkeypatch.setattr(Stages, "of", lambda _: Stages(Late(), Starting(), Lasting()))
+    trace = run_flow(*flow(names=("start",)), hosts(one={}, two={}), "hybrid:adopt=always")
+    (run,) = trace.runs
+    assert run.kind == "ended"
+    assert run.start > 0.7
 
 
 def test_what_runs_on_a_host_that_dies_runs_elsewhere(hosts, flow, testbed, tmp_path):

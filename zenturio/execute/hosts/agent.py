@@ -106,6 +106,7 @@ class Agent:
         journal, job = self._desk.journal, self._job
         job.host = self._host.name
         job.kill = job.stop
+        job.runs = False
         job.profile = Profile(max(self._ways.breaches, 1))
         job.news = SimpleQueue()  # what was said of an attempt before does not count
         known = journal.attempt(job.digest)
@@ -139,7 +140,9 @@ class Agent:
                 self._hold.note("started")
                 job.staging = time.monotonic() - begun
             self._arrived()
+            job.runs = True
             self._watch(site)
+            job.runs = False
             self._hold.note("epilog")
             found = self._hold.stage(site, "epilog", lambda: stages.epilog(site), ending=True)
         except UnbuiltError as error:

@@ -31,6 +31,8 @@ class Job(Task):
         """Where it is, or was last."""
         self.number = next(_NUMBERS)
         """The order in which jobs came."""
+        self.runs = False
+        """Whether its commands run: not while files go there, nor while they come back."""
         self.staging = 0.0
         """Seconds that it took to start it, the last time."""
         self.score = 0.0

@@ -66,6 +66,7 @@ class Live(Grid):
         self._back: SimpleQueue[tuple[int, int, Future[Outcome]]] = SimpleQueue()
         self._numbers = count(1)
         self._alarms: list[float] = []
+        self._looked = 0.0
         self._lost: dict[int, float] = {}
         """Since when a machine has been gone."""
 
@@ -92,7 +93,7 @@ class Live(Grid):
             future.cancel()
 
     def wake(self, time: float) -> None:
-        heappush(self._alarms, max(time, self.now))
+        heappush(self._alarms, max(time, self.now + LOOK))
 
     def remaining(self, task: int) -> float:
         """By the task's own profile; by the clock, if it has none."""
@@ -121,8 +122,18 @@ class Live(Grid):
             while self._alarms and self._alarms[0] <= self.now:
                 heappop(self._alarms)
             self._tell("woke")
+        self._spare(self.now - self._looked)
+        self._looked = self.now
         for machine in range(len(self._names)):
             self._look(machine)
+
+    def _spare(self, seconds: float) -> None:
+        """Tasks that are on their way, there or back, do not run: they begin as much later."""
+        for processor, job in self._jobs.items():
+            run = self.running[processor]
+            if run is not None and not getattr(job, "runs", True):
+                run.start = min(run.start + seconds, self.now)
+                run.since = run.start
 
     def _heard(self, processor: int, future: Future[Outcome]) -> None:
         run = self.running[processor]
