@@ -2,19 +2,21 @@
 
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from zenturio.errors import ExperimentsFailed, InputError
+from zenturio.errors import ConflictError, ExperimentsFailed, InputError
 from zenturio.execute.hosts.flow import Doing, run_flow
 from zenturio.execute.hosts.stages import Returning, Stages, Staging, Starting
 from zenturio.schedule.generators import instance_of
+from zenturio.testing.executor import until
 
 EDGES = ["start a1", "start a2", "a1 mix", "a2 mix", "mix end"]
 TASK = """
 echo "$ZEN_TASK $ZEN_HOST_NAME" >> FOLDER/trace
 cat *.dat > seen 2>/dev/null
-test ! -e FOLDER/broken.$ZEN_TASK || exit 3
+test ! -e FOLDER/broken.$ZEN_TASK || { echo "it is broken" >&2; exit 3; }
 i=0
 while test $i -lt 10; do
     sleep $(cat FOLDER/pace.$ZEN_HOST_NAME)
@@ -128,13 +130,34 @@ def test_what_runs_on_a_host_that_dies_runs_elsewhere(hosts, flow, testbed, tmp_
 def test_what_has_ended_is_not_run_again_after_a_failure(hosts, flow, tmp_path):
     place = hosts(one={}, two={})
     (tmp_path / "broken.mix").touch()
-    with pytest.raises(ExperimentsFailed, match="'mix': exit 3"):
+    with pytest.raises(ExperimentsFailed, match=r"'mix' on (one|two): exit 3\n  it is broken"):
         run_flow(*flow(), place, "heft")
     (tmp_path / "broken.mix").unlink()
     place.close()
     run_flow(*flow(), hosts(one={}, two={}), "heft")
     assert sorted(ran(tmp_path)) == ["a1", "a2", "end", "mix", "mix", "start"]
     assert not [p for p in (tmp_path / "zen" / "places" / "hosts").iterdir() if len(p.name) == 32]
+
+
+def test_a_workflow_has_one_driver(hosts, flow, tmp_path):
+    (tmp_path / "pace.one").write_text("0.2")
+    given = flow(names=("start",))
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(run_flow, *given, hosts(one={}))
+        until(lambda: (tmp_path / "trace").exists())
+        with pytest.raises(ConflictError, match="runs in this project already"):
+            run_flow(*given, hosts(one={}))
+        assert first.result(30).left == ()
+    run_flow(*given, hosts(one={}))
+    assert ran(tmp_path) == ["start", "start"]
+
+
+def test_files_of_one_name_are_refused(hosts, flow, tmp_path):
+    other = tmp_path / "sub" / "task.sh"
+    other.parent.mkdir()
+    other.touch()
+    with pytest.raises(InputError, match="would be the same file of a task"):
+        run_flow(*flow(files=(tmp_path / "task.sh", other)), hosts(one={}))
 
 
 def test_a_file_that_is_not_there_is_told(hosts, flow, tmp_path):

@@ -51,6 +51,12 @@ class Doing:
 
 def run_flow(flow: Workflow, doing: Doing, place: Hosts, algorithm: str = "hybrid") -> Trace:
     """What happened when *flow* was run at *place*, planned by *algorithm*."""
+    name = content_digest("\0".join([flow.name, doing.command, *flow.names]).encode())
+    with place.alone(name.hex()):
+        return _run_flow(flow, doing, place, algorithm)
+
+
+def _run_flow(flow: Workflow, doing: Doing, place: Hosts, algorithm: str = "hybrid") -> Trace:
     problem = Problem.of(flow, platform_of(place))
     found = loops.loops(flow)
     tasks = _Tasks(flow, doing)
@@ -82,7 +88,7 @@ class _Tasks:
         self._doing = doing
         self._tries = [0] * len(flow)
         self._iteration = [1] * len(flow)
-        self._files = tuple(_filed(path) for path in doing.files)
+        self._files = _files(doing.files)
         self.outcomes: Mapping[int, Outcome] = {}
         self.digests: list[str] = []
         self._loop_of = {loop.first: loop.tasks for loop in loops.loops(flow)}
@@ -146,6 +152,18 @@ class _Converging:
                 cure=f"its last task says so: echo '{{\"{CONVERGED}\": true}}' >> $ZEN_METRICS",
             )
         return True
+
+
+def _files(paths: Sequence[Path]) -> tuple[Filed, ...]:
+    """What each task gets, by the names of the files, which have to differ."""
+    found: dict[str, Path] = {}
+    for path in paths:
+        other = found.setdefault(path.name, path)
+        if other != path:
+            raise InputError(
+                f"{other} and {path} would be the same file of a task", cure="rename one of them"
+            )
+    return tuple(map(_filed, found.values()))
 
 
 def _filed(path: Path) -> Filed:

@@ -20,7 +20,7 @@ from hashlib import blake2b
 from pathlib import Path
 from platform import node
 
-from zenturio.errors import PlaceError
+from zenturio.errors import ConflictError, PlaceError
 from zenturio.execute.filing import disk, remove
 from zenturio.execute.hosts.held import Held
 from zenturio.execute.returns import pack_outcome, unpack_outcome
@@ -132,6 +132,18 @@ class Journal:
         digest = token.partition("-")[0]
         attempt = self.attempt(digest)
         return attempt is not None and attempt.token == token and not self.has_ended(digest)
+
+    @contextmanager
+    def alone(self, name: str) -> Iterator[None]:
+        """The only one in the project that has *name*; ConflictError where somebody else has it."""
+        folder = self.folder / "alone"
+        if Held(folder, name, hold=False).is_held(name):
+            raise ConflictError("that runs in this project already", cure="wait until it has ended")
+        held = Held(folder, name)
+        try:
+            yield
+        finally:
+            held.release()
 
     @contextmanager
     def building(self, digest: str) -> Iterator[str]:

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from zenturio.errors import ExperimentsFailed, PlaceError
 from zenturio.execute.hosts.place import Hosts
 from zenturio.execute.hosts.profile import Profile
-from zenturio.experiment import Experiment, Outcome
+from zenturio.experiment import Experiment, Log, Outcome
 from zenturio.schedule.grid import Grid
 from zenturio.schedule.platform import Machine, Platform
 from zenturio.schedule.problem import Problem
@@ -32,6 +32,8 @@ LOOK = 0.1
 """Seconds between two looks at hosts, and at how far tasks are."""
 CHANGED = 0.25
 """By which part the share of a machine has to be another one to be told."""
+_SAID = 10
+"""Lines that are told of a task that failed."""
 Make = Callable[[int, str], Experiment]
 """The experiment of a task at a host."""
 
@@ -141,7 +143,10 @@ class Live(Grid):
         outcome = future.result()
         if outcome.status != "ok":
             self._place.forget(outcome.digest)  # who runs it again wants another try
-            raise ExperimentsFailed(f"task {self._name(run.task)}: {outcome.cause}")
+            raise ExperimentsFailed(
+                f"task {self._name(run.task)} on {outcome.host}: {outcome.cause}",
+                cure=_last(outcome.stderr) or _last(outcome.stdout),
+            )
         self.outcomes[run.task] = outcome
         self._end(processor)
 
@@ -203,3 +208,9 @@ class Live(Grid):
 
     def _await_step(self, machine: int) -> None:
         """Nobody knows what is to come."""
+
+
+def _last(log: Log) -> str:
+    """The last lines of what a task said."""
+    text = (log.head + log.tail).decode("utf-8", "replace")
+    return "\n".join(text.splitlines()[-_SAID:])

@@ -11,7 +11,7 @@ import json
 from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event, Lock, Thread, current_thread
@@ -125,6 +125,10 @@ class Hosts(Closing):
             self.events.note("submitted", job.digest)
             self._broker.put(job)
         return job
+
+    def alone(self, name: str) -> AbstractContextManager[None]:
+        """The only one in the project that has *name*; ConflictError else."""
+        return self._journal.alone(name)
 
     def forget(self, digest: str) -> None:
         """The outcome is recorded: nobody will ask this place for it again."""
