@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from zenturio.errors import InputError, Passage, SafetyError, ZenError
+from zenturio.errors import InputError, Passage, RecordError, SafetyError, ZenError
 from zenturio.query.raw_limits import Limits, denied, gathered, too_slow
 
 if TYPE_CHECKING:
@@ -44,7 +44,10 @@ def ask(engine: Engine, text: str, limits: Limits) -> tuple[list[str], list[tupl
     """The names of the answer's columns, and its rows up to one more than the limit."""
     if found := _BEYOND.search(text):
         raise denied(f"{found.group()} reaches beyond the tables")
-    connection = engine.raw_connection()
+    try:
+        connection = engine.raw_connection()
+    except psycopg.Error as error:
+        raise RecordError("no connection to the database", cure="is it running?") from error
     try:
         cursor: Any = connection.cursor()
         _restrict(cursor, limits)

@@ -8,6 +8,7 @@ import requests
 
 from show.portal.filled import enter
 from show.portal.served import served
+from zenturio.errors import RecordError
 from zenturio.experiment.experiment import Experiment, Outcome, Recipe
 from zenturio.record import Definition, Driver, Field
 from zenturio.record.open import open_repository
@@ -162,6 +163,31 @@ def test_a_database_that_was_made_anew_is_looked_at_and_not_the_one_before(tmp_p
         assert portal.page("/study?name=both").count("data-row") == 1
         time.sleep(0.35)
         assert "name=new" in portal.page("/")
+
+
+def test_a_database_that_is_away_is_not_taken_for_an_empty_one(tmp_path, monkeypatch):
+    place = tmp_path / "zenturio.db"
+    repository = open_repository(place)
+    enter(repository, "a", Definition(*FIELDS), [({"n": 1}, {"wtime": 1.0}, {})])
+    repository.close()
+
+    def away(_repository):
+        raise RecordError("no connection")
+
+    for seen in (True, False):
+        with served(Settings(str(place), tmp_path)) as portal:
+            if seen:
+                time.sleep(0.35)
+                assert "name=a" in portal.page("/")
+            with monkeypatch.context() as patch:
+                patch.setattr("zenturio.record.sql.Sql.studies", away)
+                portal.service.portal.watch._looked = -1.0
+                found = portal.get("/")
+                assert found.status_code == 503
+                assert "no connection" in found.text
+                assert "Nothing was run" not in found.text
+            portal.service.portal.watch._looked = -1.0
+            assert "no connection" not in portal.page("/")
 
 
 def test_fifty_tabs_neither_lock_nor_slow_who_records(tmp_path):

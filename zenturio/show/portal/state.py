@@ -115,9 +115,10 @@ class Portal:
 
     def seen(self, study: str) -> Seen:
         """Where a study stands; NotFoundError if there is none."""
-        for seen in self.watch.look():
-            if seen.name == study:
-                return seen
+        for anew in (False, True):
+            for seen in self.watch.look(anew=anew):
+                if seen.name == study:
+                    return seen
         self.repository.study(study)
         raise NotFoundError(f"study {study} is about to begin", cure="look again")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Literal
 
-from zenturio.errors import ZenError
+from zenturio.errors import RecordError, ZenError
 from zenturio.record import Lease, Repository
 from zenturio.record.driver import born
 from zenturio.study.look import Standing
@@ -102,11 +102,16 @@ class Watch:
         self._listeners = 0
         self.now: tuple[Seen, ...] = ()
         """The newest look."""
+        self.away = ""
+        """Why the database does not answer now."""
 
-    def look(self) -> tuple[Seen, ...]:
-        """Look once more; nothing at all while there is no repository."""
+    def look(self, *, anew: bool = False) -> tuple[Seen, ...]:
+        """Look once more; nothing at all while there is no repository.
+
+        Unless *anew*, somebody else's look of just now will do.
+        """
         with self._one:
-            if time.monotonic() - self._looked > JUST:
+            if anew or time.monotonic() - self._looked > JUST:
                 self._newest = self._look()
                 self._looked = time.monotonic()
             return self._newest
@@ -118,8 +123,13 @@ class Watch:
                 self._known.clear()
                 self._last = repository
             studies = repository.studies()
+            self.away = ""
+        except RecordError as error:  # it may come back: what was seen last still stands there
+            self.away = str(error)
+            return self._newest
         except ZenError:
             self._known.clear()
+            self.away = ""
             return ()
         idle = [s.name for s in studies if s.name in self._known and not self._lively(s.name)]
         rest = {idle[(self._turn + i) % len(idle)] for i in range(len(idle) - IDLE)}

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
-from zenturio.errors import ConflictError, InputError, NotFoundError, ZenError
+from zenturio.errors import ConflictError, InputError, NotFoundError, RecordError, ZenError
 from zenturio.query import Limits, Result, raw
 from zenturio.query.fragments import name as quoted
+from zenturio.show.portal.pages.chart import status_of
 from zenturio.show.portal.state import Portal, portal_of
 
 if TYPE_CHECKING:
@@ -47,9 +48,8 @@ def page(request: Request) -> Response:
         try:
             found = answer(portal, query, SHOWN)
         except ZenError as error:
-            complaint, status = str(error), 403 if error.exit_code == 6 else 400
-            if isinstance(error, ConflictError):
-                status = 429
+            complaint = str(error)
+            status = 429 if isinstance(error, ConflictError) else status_of(error)
     return portal.page(
         request,
         "sql.html",
@@ -84,7 +84,7 @@ def _turn() -> Iterator[None]:
 def _sources(portal: Portal) -> list[Source]:
     try:
         studies = portal.repository.studies()
-    except NotFoundError:
+    except (NotFoundError, RecordError):
         return []
     return [
         Source(study.name, f"SELECT * FROM {quoted(study.view)} LIMIT 100")  # noqa: S608

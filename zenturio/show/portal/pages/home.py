@@ -24,7 +24,8 @@ def home(request: Request) -> Response:
     portal = portal_of(request)
     rank = {"running": 0, "silent": 1, "stopped": 2, "empty": 3, "done": 3}
     studies = sorted(portal.watch.look(), key=lambda s: (rank[s.life], -s.active, s.name))
-    return portal.page(request, "home.html", studies=studies)
+    away = portal.watch.away
+    return portal.page(request, "home.html", 503 if away else 200, studies=studies, away=away)
 
 
 async def live(request: Request) -> Response:
