@@ -217,3 +217,50 @@ def test_the_example_of_the_guide_runs(tmp_path):
         [sys.executable, example], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (0, "exit statuses: 0 0 0\nsquares: 1 4 9\n"), done
+
+
+@pytest.mark.parametrize(
+    ("attributes", "said"),
+    [
+        ({"args": "-c true"}, "write ['-c', 'true']"),
+        ({"jobEnvironment": ["A=1"]}, "jobEnvironment is no mapping"),
+        ({"jobSubmissionState": "held"}, "did you mean 'hold'?"),
+        ({"remoteComand": "sh"}, "did you mean 'remoteCommand'?"),
+        ({"email": ["me@example.org"]}, "no attribute 'email' is known here"),
+    ],
+)
+def test_a_template_refuses_what_it_would_not_do(on_hosts, attributes, said):
+    with pytest.raises(drmaa.InvalidAttributeValueException) as caught:
+        on_hosts.runJob(job(on_hosts, "true", **attributes))
+    assert said in str(caught.value)
+
+
+def test_functions_refuse_what_they_cannot_take(on_hosts):
+    template = job(on_hosts, "true")
+    for first, last, step in ((1, 3, 0), (3, 1, 1), ("1", 3, 1)):
+        with pytest.raises(drmaa.InvalidArgumentException):
+            on_hosts.runBulkJobs(template, first, last, step)
+    names = on_hosts.runBulkJobs(template, 3, 1, -1)
+    assert [name.rpartition(".")[2] for name in names] == ["3", "2", "1"]
+    with pytest.raises(drmaa.InvalidArgumentException, match="is no list"):
+        on_hosts.synchronize(names[0])
+    on_hosts.synchronize([*names, *names], 30, dispose=True)
+    with pytest.raises(drmaa.InvalidJobException):
+        on_hosts.jobStatus(names[0])
+
+
+def test_output_that_cannot_be_put_anywhere_does_not_cost_the_job(on_hosts, tmp_path):
+    (tmp_path / "file").touch()
+    name = on_hosts.runJob(job(on_hosts, "echo", "one", outputPath=":file/out"))
+    with pytest.raises(drmaa.InvalidAttributeValueException, match="cannot be written"):
+        on_hosts.wait(name)
+    (tmp_path / "file").unlink()
+    assert on_hosts.wait(name).exitStatus == 0
+    assert (tmp_path / "file" / "out").read_text() == "one\n"
+
+
+def test_what_no_host_can_run_is_denied(on_hosts):
+    native = "--require 'host.memory >= 1000TB'"
+    name = on_hosts.runJob(job(on_hosts, "true", nativeSpecification=native))
+    with pytest.raises(drmaa.DeniedByDrmException, match="no host is as REQUIRE wants it"):
+        on_hosts.wait(name)

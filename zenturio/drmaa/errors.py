@@ -5,7 +5,7 @@ What DRMAA calls an error, as errors of this package.
   + NoActiveSessionException, AlreadyActiveSessionException
   + InvalidJobException           no such job, or somebody has waited for it already
   + ExitTimeoutException          the time to wait is over, the job is not
-  + InvalidAttributeValueException
+  + InvalidAttributeValueException, InvalidArgumentException
   + DeniedByDrmException          the place cannot do that
   + HoldInconsistentStateException, ReleaseInconsistentStateException,
     SuspendInconsistentStateException, ResumeInconsistentStateException
@@ -40,6 +40,10 @@ class ExitTimeoutException(DrmaaException):
 
 class InvalidAttributeValueException(DrmaaException):
     """A job template says what cannot be."""
+
+
+class InvalidArgumentException(DrmaaException):
+    """A function was called with what it cannot take."""
 
 
 class DeniedByDrmException(DrmaaException):

@@ -21,6 +21,8 @@ from zenturio.drmaa.errors import (
     DeniedByDrmException,
     ExitTimeoutException,
     HoldInconsistentStateException,
+    InvalidArgumentException,
+    InvalidAttributeValueException,
     InvalidJobException,
     NoActiveSessionException,
     ReleaseInconsistentStateException,
@@ -29,6 +31,7 @@ from zenturio.drmaa.errors import (
 )
 from zenturio.drmaa.names import JobControlAction, JobState, JobSubmissionState
 from zenturio.drmaa.template import ERRORS, OUTPUT, JobTemplate
+from zenturio.errors import ZenError
 from zenturio.execute.executor import Lasting
 from zenturio.execute.places import open_place
 from zenturio.experiment import Experiment, Outcome
@@ -119,7 +122,13 @@ class Session:
         self, jobTemplate: JobTemplate, beginIndex: int, endIndex: int, step: int = 1
     ) -> list[str]:
         """The names of new jobs, one for each index; ``$drmaa_incr_ph$`` stands for it."""
-        return [self._run(jobTemplate, i) for i in range(beginIndex, endIndex + 1, step)]
+        given = (beginIndex, endIndex, step)
+        if not all(isinstance(each, int) for each in given) or not step:
+            raise InvalidArgumentException(f"a bulk from, to and by {given}", cure="whole numbers")
+        indices = range(beginIndex, endIndex + (1 if step > 0 else -1), step)
+        if not indices:
+            raise InvalidArgumentException(f"a bulk from {given[0]} to {given[1]} has no jobs")
+        return [self._run(jobTemplate, i) for i in indices]
 
     def wait(self, jobId: str, timeout: float = names.TIMEOUT_WAIT_FOREVER) -> JobInfo:
         """How that job ended, or the first of all; then it is forgotten."""
@@ -137,8 +146,11 @@ class Session:
         dispose: bool = False,
     ) -> None:
         """Waits until all of them have ended; with *dispose* they are forgotten."""
+        if isinstance(jobIds, str):
+            raise InvalidArgumentException(f"{jobIds!r} is no list", cure=f"write [{jobIds!r}]")
         every = names.JOB_IDS_SESSION_ALL in jobIds
-        jobs = list(self._jobs.values()) if every else [self._job(each) for each in jobIds]
+        known = self._jobs if every else dict.fromkeys(jobIds)
+        jobs = [self._job(each) for each in list(known)]
         end = None if timeout < 0 else monotonic() + timeout
         for job in jobs:
             self._ended([job], -1 if end is None else max(end - monotonic(), 0.0))
@@ -194,27 +206,29 @@ class Session:
     def _ended(self, jobs: list[_Job], timeout: float) -> _Job:
         """The first of *jobs* that has ended."""
         running = {job.future: job for job in jobs if job.future is not None}
+        if not running:
+            raise ExitTimeoutException(
+                "no job has ended, and none will: they are held", cure="release them"
+            )
         done, _ = wait(running, None if timeout < 0 else timeout, FIRST_COMPLETED)
         if not done:
-            held = "; they are held" if not running else ""
-            raise ExitTimeoutException(f"no job has ended within {timeout:g} s{held}")
+            raise ExitTimeoutException(f"no job has ended within {timeout:g} s")
         return running[next(future for future in running if future in done)]
 
     def _reaped(self, job: _Job) -> JobInfo:
         """What became of it; its output goes to where it is wanted, and it is forgotten."""
         future = job.future
         assert future is not None
-        del self._jobs[job.name]
         if future.cancelled():
+            del self._jobs[job.name]
             return _info(job.name, None)
-        outcome = future.result()
-        kept = {artifact.path: artifact.kept for artifact in outcome.artifacts}
-        targets = {OUTPUT: job.output, ERRORS: job.errors}
-        for path, source in kept.items():
-            target = targets.get(path, Path(path))
-            if target is not None:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(source, target)
+        try:
+            outcome = future.result()
+        except ZenError as error:
+            del self._jobs[job.name]
+            raise DeniedByDrmException(f"{job.name}: {error}") from error
+        _bring(job, outcome)
+        del self._jobs[job.name]
         if isinstance(self._place, Lasting):
             self._place.forget(outcome.digest)
         return _info(job.name, outcome)
@@ -260,6 +274,22 @@ class Session:
         if not suspend(job.experiment.digest, resume=resume):
             raise SuspendInconsistentStateException(f"{job.name} does not run")
         job.suspended = not resume
+
+
+def _bring(job: _Job, outcome: Outcome) -> None:
+    """Puts what a job left to where it is wanted; where that fails it can be waited for again."""
+    targets = {OUTPUT: job.output, ERRORS: job.errors}
+    for artifact in outcome.artifacts:
+        target = targets.get(artifact.path, Path(artifact.path))
+        if target is None:
+            continue
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(artifact.kept, target)
+        except OSError as error:
+            raise InvalidAttributeValueException(
+                f"{job.name}: {target} cannot be written: {error.strerror}"
+            ) from error
 
 
 def _info(name: str, outcome: Outcome | None) -> JobInfo:

@@ -18,7 +18,7 @@ from zenturio.drmaa.names import (
     WORKING_DIRECTORY,
     JobSubmissionState,
 )
-from zenturio.errors import InputError
+from zenturio.errors import InputError, did_you_mean
 from zenturio.experiment import Experiment, Filed, Recipe, Step
 from zenturio.experiment.identity import digest
 from zenturio.expression import Expression, parse
@@ -51,10 +51,37 @@ class JobTemplate:
     """``--file F`` (brought along), ``--keep 'GLOB'`` (brought back to where one is), ``--cpus``,
     ``--memory``, ``--require`` and ``--rank``."""
 
-    def experiment(self, job: str, index: int | None) -> Experiment:
-        """What runs as *job*, the one with that *index* of a bulk."""
+    def __setattr__(self, name: str, value: object) -> None:
+        """What is not known here is refused: else it would be left out in silence."""
+        known = self.__dataclass_fields__
+        if name not in known:
+            raise InvalidAttributeValueException(
+                f"no attribute {name!r} is known here", cure=did_you_mean(name, known)
+            )
+        object.__setattr__(self, name, value)
+
+    def _check(self) -> None:
+        """That attributes are of the kinds that they are to be."""
         if not self.remoteCommand:
             raise InvalidAttributeValueException("remoteCommand is empty")
+        if isinstance(self.args, str):
+            raise InvalidAttributeValueException(
+                f"args = {self.args!r} is one text", cure=f"write {self.args.split()!r}"
+            )
+        if not isinstance(self.jobEnvironment, Mapping):
+            raise InvalidAttributeValueException(
+                f"jobEnvironment is no mapping: {self.jobEnvironment!r}", cure='{"NAME": "value"}'
+            )
+        states = (JobSubmissionState.ACTIVE_STATE, JobSubmissionState.HOLD_STATE)
+        if self.jobSubmissionState not in states:
+            cure = did_you_mean(str(self.jobSubmissionState), states)
+            raise InvalidAttributeValueException(
+                f"jobSubmissionState = {self.jobSubmissionState!r}", cure=cure
+            )
+
+    def experiment(self, job: str, index: int | None) -> Experiment:
+        """What runs as *job*, the one with that *index* of a bulk."""
+        self._check()
         native = _native(self.nativeSpecification)
         environment = {str(k): self._text(str(v), index) for k, v in self.jobEnvironment.items()}
         environment[JOB] = job
