@@ -3,6 +3,7 @@
 import pytest
 
 from slurm import cluster, slurm
+from zenturio.errors import PlaceError
 from zenturio.execute.dask.options import Options
 from zenturio.execute.dask.place import Dask
 from zenturio.testing.executor import experiment, gflops, outcome, running, until
@@ -36,6 +37,28 @@ def test_experiments_run_in_jobs_which_end_with_the_place(place, slurm, tmp_path
     assert not running("92.1")
     until(lambda: not slurm.run("squeue", "-h", "-t", "running,pending", "-o", "%i").split())
     assert not list((tmp_path / "zen" / "places").rglob("*.pem"))
+
+
+@pytest.mark.slow
+def test_a_folder_may_have_any_name_and_workers_may_come_later(slurm, tmp_path):
+    told = Options(cluster="slurm", memory="512MB", grace=0.3)
+    with Dask(tmp_path / "my 100% ü's" / "zen", options=told) as place:
+        assert list(place.check()) == []
+        assert outcome(place, experiment("echo on")).status == "ok"
+    assert list((tmp_path / "my 100% ü's" / "zen" / "places" / "jobs").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [({"queue": "nowhere"}, "invalid partition"), ({"memory": "two gigs"}, "as a byte unit")],
+)
+def test_jobs_that_are_refused_are_an_error_in_the_words_of_who_refuses(
+    slurm, tmp_path, told, words, capfd
+):
+    with pytest.raises(PlaceError, match=words):
+        Dask(tmp_path / "zen", options=Options(cluster="slurm", **told))
+    assert capfd.readouterr().err == ""
+    assert not list((tmp_path / "zen" / "places").glob("dask-*"))
 
 
 @pytest.mark.slow

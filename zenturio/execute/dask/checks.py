@@ -16,7 +16,7 @@ def complaints(cluster: Cluster) -> Iterator[str]:
     if there != here:
         yield f"the scheduler of {cluster.where} has Dask {there}, and here is {here}"
     found = client.run(stations.versions, on_error="return")
-    if not found:
+    if not found and not cluster.queued:
         yield f"{cluster.where} has no worker at this moment"
     for worker, told in found.items():
         yield from complaints_of(worker, told)

@@ -34,10 +34,10 @@ class Cluster:
     def __init__(
         self, client: Any, workers: Any, slots: int, where: str, *, queued: bool = False
     ) -> None:
-        """*queued*: workers come when a batch system lets them."""
         self.client = client
         self._workers = workers
-        self._queued = queued
+        self.queued = queued
+        """Whether workers come when a batch system lets them."""
         self.slots = slots
         """How many experiments at once: now, or when all jobs have begun."""
         self.where = where
@@ -58,7 +58,7 @@ class Cluster:
 
     def look(self) -> bool:
         """Counts who is there now; whether there is somebody to run something, or will be."""
-        if self._queued:
+        if self.queued:
             return True
         with suppress(OSError):
             threads = self.threads()

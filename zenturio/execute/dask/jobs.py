@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
+from shlex import quote
 from tempfile import TemporaryDirectory
 from threading import get_ident
 from typing import Any
@@ -38,8 +39,10 @@ def script(options: Options, folder: Path) -> str:
             "this place starts no jobs", cure='cluster = "slurm", or another one, in [places.NAME]'
         )
     with TemporaryDirectory() as scratch:  # for the library makes the folder of the logs
-        told = _told(options, Path(scratch)) | {"security": _security(_home(Path(scratch)))}
-        job = _class(options).job_cls("tls://SCHEDULER:PORT", name="WORKER", **told)
+        logs = folder if options.cluster == "slurm" else Path(scratch)
+        told = _told(options, logs, "zenturio") | {"security": _security(_home(folder))}
+        with _understood(options):
+            job = _class(options).job_cls("tls://SCHEDULER:PORT", name="WORKER", **told)
         text: str = job.job_script()
         return text.replace(str(_home(Path(scratch))), str(_home(folder)))
 
@@ -79,22 +82,77 @@ def _made(keys: Path) -> Any:
 def _security(keys: Path) -> Any:
     ca, cert, key = (str(keys / name) for name in _KEYS)
     told = {f"tls_{who}_cert": cert for who in _WHO} | {f"tls_{who}_key": key for who in _WHO}
-    return import_module("distributed").Security(require_encryption=True, tls_ca_file=ca, **told)
+    security: type[Any] = import_module("distributed").Security
+
+    class Quoted(security):  # type: ignore[misc]
+        """The library writes what workers need into a script as it stands."""
+
+        def get_tls_config_for_role(self, role: str) -> dict[str, Any]:
+            found = super().get_tls_config_for_role(role)
+            plain = role != "worker"
+            return {n: t if plain or not isinstance(t, str) else quote(t) for n, t in found.items()}
+
+    return Quoted(require_encryption=True, tls_ca_file=ca, **told)
 
 
 def _started(options: Options, folder: Path, security: Any, name: str) -> Any:
-    told = _told(options, folder) | {"job_name": name}
-    try:
+    told = _told(options, folder, name)
+    script(options, folder)  # refuses what cannot be, before anything is there to be taken down
+    with _understood(options):
         workers = _class(options)(
             **told,
             security=security,
             scheduler_options={"dashboard_address": "127.0.0.1:0"},
             silence_logs=logging.CRITICAL,
         )
-        workers.scale(jobs=options.nodes)
-    except (OSError, RuntimeError, ValueError) as error:
-        raise PlaceError(f"the jobs of {options.cluster} cannot be started: {error}") from error
+        try:
+            with _hushed():
+                workers.sync(_submitted, workers, options.nodes)
+        except BaseException:
+            with suppress(Exception):
+                workers.close(timeout=1)
+            raise
     return workers
+
+
+async def _submitted(workers: Any, jobs: int) -> None:
+    """Returns when the jobs are in the queue; raises what the batch system says to them."""
+    workers.scale(jobs=jobs)
+    try:
+        await workers
+    except BaseException:
+        for job in workers.workers.values():  # else the cluster refuses to be closed
+            if job.status.name == "created":
+                job.status = type(job.status).failed
+        raise
+
+
+@contextmanager
+def _understood(options: Options) -> Iterator[None]:
+    """What was said of the jobs, and is not possible, in the words of who refuses it."""
+    try:
+        yield
+    except (OSError, RuntimeError, ValueError) as error:
+        said = [line for line in str(error).strip().splitlines() if line.strip()]
+        at = said.index("stderr:") + 1 if "stderr:" in said else 0
+        raise PlaceError(
+            f"the jobs of {options.cluster} cannot be started: {'; '.join(said[at:])}",
+            cure="see the settings of the place: zen places show NAME --script",
+        ) from error
+
+
+@contextmanager
+def _hushed() -> Iterator[None]:
+    """What the library logs of an error, besides raising it, is not for users."""
+    loggers = [logging.getLogger(name) for name in ("asyncio", "tornado.application")]
+    before = [each.level for each in loggers]
+    for each in loggers:
+        each.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for each, level in zip(loggers, before, strict=True):
+            each.setLevel(level)
 
 
 def _home(folder: Path) -> Path:
@@ -129,19 +187,22 @@ def _signals_kept() -> Iterator[None]:
         signal.signal = take
 
 
-def _told(options: Options, folder: Path) -> dict[str, Any]:
+def _told(options: Options, folder: Path, name: str) -> dict[str, Any]:
     """What the library is told, as this batch system has it."""
     kind = options.cluster or "slurm"
+    lines, home = _lines(options.lines), str(_home(folder))
+    if kind == "slurm":  # for which the library would not quote where they write
+        lines = [f"--output={quote(home.replace('%', '%%') + f'/{name}-%j')}", *lines]
     told: dict[str, Any] = {
         "cores": options.cores,
         "processes": 1,
         "memory": options.memory,
         "protocol": "tls://",
-        "job_name": "zenturio",
-        "log_directory": str(_home(folder)),
-        "python": options.python or sys.executable,
+        "job_name": name,
+        "log_directory": None if kind == "slurm" else home,
+        "python": quote(options.python or sys.executable),
         "interface": options.interface or None,
-        "job_extra_directives": _lines(options.lines),
+        "job_extra_directives": lines,
         "job_script_prologue": _lines(options.prologue),
     }
     if kind == "htcondor":

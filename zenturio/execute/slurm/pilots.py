@@ -117,8 +117,8 @@ class Pilots:
             usual = median(self._seconds)
         many, cores = self._options.pilot_jobs, self._options.pilot_cores
         self._remark(
-            f"experiments of {usual:.2g} s are short for jobs of their own: what is"
-            f" left goes to workers that stay ({many} jobs of {cores} CPUs) as soon as one is there"
+            f"experiments of {usual:.2g} s are short for jobs of their own: what is left goes to"
+            f" workers that stay (jobs: {many}, CPUs of each: {cores}) as soon as one is there"
         )
         self._thread.start()
         return True
