@@ -48,3 +48,7 @@ zen plot --kind box --x way --y seconds -o iterations.svg \
   --title "The iterations of the loop on the severe grid (s)" \
   --query "$views SELECT way, seconds FROM iteration WHERE dag = 'DG' AND grid = 'severe'
     ORDER BY way = 'staying', way = 'if better'"
+
+# The same question on real processes, which take some minutes.
+(cd real && sh run.sh)
+cp real/real-*.svg .
