@@ -34,7 +34,7 @@ from urllib.parse import urlencode
 
 from driving import STUDY, tiny
 
-from results import fill  # isort: skip
+from results import digest, fill  # isort: skip
 
 PEERS = ("optuna==5.0.0", "optuna-dashboard==0.21.0", "mlflow==3.17.2")
 TABLES = {
@@ -160,7 +160,7 @@ def million(folder: Path, size: int, rounds: int) -> dict[str, Any]:
     """Pages of a large study, each asked for several times; milliseconds."""
     db = folder / "big.db"
     fill(db, size).close()
-    middle = (size // 2).to_bytes(16, "big").hex()
+    middle = digest(size // 2).hex()
     found: dict[str, Any] = {}
     with portal(db) as (browser, pid, started):
         found["from the command to home"] = [started * 1000, processor(pid) * 1000]

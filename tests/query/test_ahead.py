@@ -41,7 +41,7 @@ def test_the_first_rows_are_found_ahead(measured, monkeypatch, where, sort, stat
     whole = listed(measured, wanted, lambda found: found.numbers())
     for name, value in (("MANY", 1), ("AHEAD", 60), ("SAMPLE", 40), ("RANK", 5)):
         monkeypatch.setattr(ahead, name, value)
-    for count in (1, 7, 400):
+    for count in (1, 7, 400, None):
         first = listed(measured, wanted, lambda found: found.numbers(count))  # noqa: B023
         assert list(first) == list(whole[:count])
 
@@ -54,3 +54,9 @@ def test_most_are_not_looked_at_where_the_first_are_near(measured, monkeypatch):
             measured, Wanted("all", where, (), sort), lambda found: list(found._ahead(5))
         )
         assert len(found) == 5
+
+
+def test_large_integers_are_ordered_to_the_last_digit():
+    rows = [(1, 2**60 + 1), (2, None), (3, 2**60), (4, -(2**63)), (5, 2**60)]
+    assert list(ahead.by_value(rows, whole=True, falling=False)) == [4, 3, 5, 1, 2]
+    assert list(ahead.by_value(rows, whole=True, falling=True)) == [1, 3, 5, 4, 2]

@@ -108,6 +108,8 @@ class Listing:
             some = self._ahead(count)
             if len(some) == count:
                 return some
+        if count is None and self._sorts_by_number:
+            return self._by_value(*self._order[0])
         # Where few rows meet a condition, to walk along the index of the order takes longer.
         away = "+{}" if count and self.wanted.where and self._reader.dialect == "sqlite" else "{}"
         order = [*self._told.orders(self._order), *(sql(away, key) for key in self._keys)]
@@ -124,7 +126,7 @@ class Listing:
             )
             return self._numbers(sql(f"FROM ({{}}) AS {ROW}", rows), condition, order, count)
         ((head, falling), *_) = self._order
-        if head.fact or head.wide or head.fragment.type not in ("int", "real"):
+        if not _is_number(head):
             return np.empty(0, dtype=np.int64)
         value = head.fragment
         number = self._keys[2]
@@ -133,6 +135,20 @@ class Listing:
             return np.empty(0, dtype=np.int64)
         both = sql("{} AND {}", condition, near) if condition.parts else near
         return self._numbers(source, both, order, count)
+
+    @property
+    def _sorts_by_number(self) -> bool:
+        many = self._reader.dialect == "sqlite" and self.known.total >= ahead.MANY
+        return many and len(self._order) == 1 and _is_number(self._order[0][0])
+
+    def _by_value(self, head: Head, falling: bool) -> Numbers:
+        """All in the order of one value."""
+        source = self._from(facts=self._looks_at_facts())
+        asked = joined(", ", (self._keys[2], head.fragment))
+        where, keys = _where(self._told.condition), joined(", ", self._keys)
+        statement = sql("SELECT {} {}{} ORDER BY {}", asked, source, where, keys)
+        rows = self._reader.each(statement)
+        return ahead.by_value(rows, whole=head.fragment.type == "int", falling=falling)
 
     def _numbers(
         self, source: Fragment, condition: Fragment, order: Iterable[Fragment], count: int | None
@@ -277,6 +293,11 @@ def _of_states(known: Catalog, wanted: Wanted) -> Fragment:
 def _ranked(value: Any) -> tuple[bool, bool, Any]:
     """Numbers by size, then texts, then what there is none of."""
     return value is None, isinstance(value, str), value if value is not None else 0
+
+
+def _is_number(head: Head) -> bool:
+    """Whether a column holds numbers, and is the study's own."""
+    return head.fragment.type in ("int", "real") and not head.wide and not head.fact
 
 
 def _where(condition: Fragment) -> Fragment:
