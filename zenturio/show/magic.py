@@ -53,6 +53,7 @@ def cell_magic(shell: Any, line: str, cell: str) -> Study:
             listener=_teller(handle),
         )
     except ZenError as error:
+        handle.update({"text/plain": ""}, raw=True)
         raise UsageError(str(error)) from None
     summary = study.summary
     assert summary is not None, "a study that was run knows how that ended"

@@ -187,6 +187,24 @@ def test_pages_are_reached_by_keys(visitors):
         person.settle()
 
 
+def test_who_reads_a_study_is_told_of_more_and_not_disturbed(visitors):
+    person, _ = visitors
+    person.wrong.clear()
+    page = person.visit("/study?name=matmul")
+    rows = page.locator("tbody").inner_html()
+    for ended, seen in ((72, False), (73, True)):
+        page.evaluate(
+            "(n) => hear({data: JSON.stringify({studies: [], news: {matmul:"
+            " `<i role=progressbar aria-label=x aria-valuenow=${n}></i>`}})})",
+            ended,
+        )
+        assert page.locator("[data-newer]").is_visible() is seen
+    assert page.locator("tbody").inner_html() == rows
+    page.get_by_role("link", name="look again").click()
+    page.wait_for_function("() => document.querySelector('[data-newer]').hidden")
+    assert not person.wrong
+
+
 @pytest.mark.slow
 def test_a_report_as_one_file_paints_with_nothing_but_itself(browser, studio, tmp_path):
     path = tmp_path / "solvers.html"

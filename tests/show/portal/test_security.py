@@ -48,6 +48,7 @@ def test_a_request_that_changes_something_must_say_where_it_comes_from(portal, m
     own = {"Origin": portal.address}
     answer = portal.known.request(method, portal.address + "/sql", headers=own, timeout=20)
     assert answer.status_code == 405
+    assert set(answer.headers["Allow"].split(", ")) == {"GET", "HEAD"}
 
 
 def test_two_hosts_in_one_request_are_refused(portal):

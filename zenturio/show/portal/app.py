@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -132,7 +132,8 @@ def _explained(request: Request, error: Exception) -> Response:
 def _turned_away(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     said = {404: "there is no such page", 405: "that cannot be asked for in this way"}
-    return _failed(request, error.status_code, said.get(error.status_code, error.detail))
+    what = said.get(error.status_code, error.detail)
+    return _failed(request, error.status_code, what, error.headers)
 
 
 def _unforeseen(request: Request, _error: Exception) -> Response:
@@ -140,9 +141,11 @@ def _unforeseen(request: Request, _error: Exception) -> Response:
     return _failed(request, 500, "this is a mistake of the portal's; the terminal tells more")
 
 
-def _failed(request: Request, status: int, said: str) -> Response:
+def _failed(
+    request: Request, status: int, said: str, headers: Mapping[str, str] | None = None
+) -> Response:
     portal: Portal = request.app.state.portal
-    return portal.page(request, "error.html", status, code=status, said=said)
+    return portal.page(request, "error.html", status, headers, code=status, said=said)
 
 
 def _refusal(portal: Portal, _scope: Scope, status: int, why: str) -> bytes:

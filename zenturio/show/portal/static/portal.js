@@ -26,11 +26,20 @@ const setTheme = (theme) => {
 // Progress: one stream for what is in sight; hidden tabs hold no connection (browsers have few).
 let stream = null;
 
+const ended = (place) => {
+  const bar = place.querySelector("[aria-valuenow]");
+  return bar && bar.getAttribute("aria-valuenow");
+};
+
 const hear = (event) => {
   const { studies, news } = JSON.parse(event.data);
   for (const [name, html] of Object.entries(news)) {
     for (const place of document.querySelectorAll("[data-standing]")) {
-      if (place.dataset.standing === name) place.innerHTML = html;
+      if (place.dataset.standing !== name) continue;
+      const before = ended(place);
+      place.innerHTML = html;
+      // Tables and failures are not changed under the eyes of who reads them.
+      if (ended(place) !== before) for (const newer of document.querySelectorAll("[data-newer]")) newer.hidden = false;
     }
   }
   if (document.querySelector('[data-live="home"]')) {
