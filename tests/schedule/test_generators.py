@@ -75,6 +75,19 @@ def test_wien2k_has_the_tasks_and_costs_of_the_paper():
             ("lapw2_3", "mixer"), ("mixer", "converged")} <= edges  # fmt: skip
 
 
+def test_wien2k_can_bind_the_two_tasks_of_a_k_point_to_one_machine():
+    made_of = made("wien2k", kpoints=40, shared=True)
+    problem = Problem.of(made_of.workflow, made_of.platform)
+    names = list(problem.workflow.names)
+    first, second = names.index("lapw1_7"), names.index("lapw2_7")
+    assert problem.group[first] == problem.group[second]
+    assert len(set(problem.group.tolist())) == 45
+    flow = made("wien2k", kpoints=2, shared=True, transfers=True).workflow
+    machines = {task.name: task.machine for task in flow.tasks}
+    assert (machines["lapw1_1"], machines["lapw2_1"]) == ("kpoint_1", "kpoint_1")
+    assert machines["lapw0"] == "lapw0"
+
+
 def test_wien2k_repeats_until_it_converges():
     flow = made("wien2k", kpoints=4, loop=True).workflow
     assert flow.looped

@@ -167,8 +167,10 @@ def test_the_genetic_algorithm_of_2005_has_the_settings_of_its_paper():
 
 def test_it_tells_its_visited_points_and_its_improvement():
     problem = generated("layered:tasks=30,machines=6")
+    rates = {"mutation": 1.0, "generations": 60, "steady": 100}
+    assert planned("ga-2005", problem, **rates).notes["visited"] == 10 + 59 * 9  # all but the elite
     whole = planned("ga-2005", problem, generations=60, steady=100)
-    assert whole.notes["visited"] == 600
+    assert 60 < whole.notes["visited"] < 10 + 59 * 9  # nor what is copied unchanged
     assert whole.notes["generations"] == 60
     one = planned("ga-2005", problem, generations=1)
     assert one.notes == {
@@ -176,12 +178,17 @@ def test_it_tells_its_visited_points_and_its_improvement():
         "visited": 10,
         "generations": 1,
         "settled": 1,
+        "last": one.makespan,
         "improvement": 0.0,
     }
     improved = 100 * (one.makespan - whole.makespan) / whole.makespan
     assert whole.notes["improvement"] == pytest.approx(improved)
     steady = planned("ga-2005", problem, generations=200, steady=5, mutation=0)
     assert steady.notes["generations"] < 200
+    lost = planned("ga-2005", problem, generations=60, mutation=0.5, elitist=False)
+    assert lost.notes["last"] > lost.makespan
+    first = lost.notes["last"] * (1 + lost.notes["improvement"] / 100)
+    assert first == pytest.approx(one.makespan)
 
 
 @settings(max_examples=12, deadline=None)
@@ -230,6 +237,7 @@ def test_what_it_does_for_one_objective_it_does_for_all():
         slight = planned("ga-2005", problem, const=const, generations=60, objective="slr")
         assert slight.processor.tolist() == short.processor.tolist()
         assert slight.notes["settled"] == short.notes["settled"] > 1
+        assert slight.notes["visited"] == short.notes["visited"]
 
 
 def test_the_farther_const_is_the_less_it_matters_who_is_better():

@@ -46,11 +46,13 @@ class Ga2005Settings:
 
 @dataclass(frozen=True)
 class _Found:
-    """Of a search: the best genes, their loss and that of the first best, and how it went."""
+    """Of a search: the best genes, the losses of the best ever, first and last, and how it went."""
 
     genes: Ints
     best: float
     first: float
+    last: float
+    visited: int
     generations: int
     settled: int
 
@@ -78,9 +80,11 @@ class Ga2005:
         metric(self._settings.objective)
 
     def plan(self, problem: Problem) -> Plan:
-        """Notes: visited points, generations, and the improvement in % of the first best.
+        """Notes: points visited, generations, and in which of them the best was found first.
 
-        And by which generation the best was found.
+        The best of the last generation, which without elitism may not be the best of all; and the
+        improvement in %, from the best of the first generation to that of the last, as defined in
+        section 6. A child that equals a parent is no new point.
         """
         rank = upward_ranks(problem, mean_times(problem), mean_delays(problem))
         order = orders_by(problem, -rank)
@@ -94,13 +98,13 @@ class Ga2005:
             found = self._shortest(coding, genes)
         else:
             found = self._search(coding, genes, _losses(problem, coding, order, chosen.objective))
-        better = abs(found.first - found.best)
         notes = {
             "objective": chosen.objective,
-            "visited": chosen.population * found.generations,
+            "visited": found.visited,
             "generations": found.generations,
             "settled": found.settled,
-            "improvement": 100 * better / abs(found.best) if found.best else 0.0,
+            "last": abs(found.last),
+            "improvement": 100 * (found.first - found.last) / abs(found.last or 1.0),
         }
         where = _places(coding, order, found.genes[None])[0]
         return evaluate(problem, where, order, "ga-2005", notes)
@@ -147,6 +151,7 @@ class Ga2005:
         chosen, rules, state = self._settings, self._rules(), stream(self._seed)
         unordered = np.zeros(genes.shape[1], np.bool_)
         kept, best, first, worst, last = genes[0], np.inf, np.inf, -np.inf, 0
+        visited = len(genes)
         for generation in range(chosen.generations):
             found = losses(genes)
             at = int(np.argmin(found))
@@ -159,8 +164,10 @@ class Ga2005:
             children, parents = np.empty_like(genes), np.zeros((len(genes), 2), np.int64)
             zero = far(worst, chosen.const)
             breed(genes, found, zero, coding.sizes, unordered, rules, state, children, parents)
+            known = (children[:, None] == genes[parents]).all(axis=2).any(axis=1)
+            visited += int((~known).sum()) if generation + 1 < chosen.generations else 0
             genes = children
-        return _Found(kept, best, first, generation + 1, last + 1)
+        return _Found(kept, best, first, float(found.min()), visited, generation + 1, last + 1)
 
 
 def _coding(problem: Problem, order: Indices) -> Coding:

@@ -34,6 +34,7 @@ class Wien2k:
     rest: float = setting(0.05, "work of LCORE, FERMI, mixer and test, in LAPW1s", low=0, high=1000)
     loop: bool = setting(False, "with the edge from the test of convergence back to LAPW0")
     transfers: bool = setting(False, "with file transfers between k-points as tasks of their own")
+    shared: bool = setting(False, "LAPW1 and LAPW2 of a k-point on one machine, whichever it is")
 
     def instance(self, seed: int) -> Instance:
         flops = predict.lapw1(self.atoms, self.size)
@@ -60,7 +61,8 @@ class Wien2k:
         if self.transfers:
             for k in kpoints:
                 a, b, moved = f"lapw1_{k}", f"lapw2_{k}", f"vector_{k}"
-                tasks.append(Task(moved, vector, "transfer", a, b, "case.vector"))
+                here, there = self._machine("lapw1", k), self._machine("lapw2", k)
+                tasks.append(Task(moved, vector, "transfer", here, there, "case.vector"))
                 edges += [(a, moved, 0.0), (moved, b, 0.0)]
         else:
             edges += [(f"lapw1_{k}", f"lapw2_{k}", vector) for k in kpoints]
@@ -70,4 +72,10 @@ class Wien2k:
 
     def _job(self, program: str, work: float, number: int = 0) -> Task:
         name = f"{program}_{number}" if number else program
-        return Task(name, float(work), machine=name if self.transfers else "", program=program)
+        return Task(name, float(work), machine=self._machine(program, number), program=program)
+
+    def _machine(self, program: str, number: int) -> str:
+        """The abstract machine of a task, if anything depends on it (Definition 1)."""
+        if self.shared and number:
+            return f"kpoint_{number}"
+        return f"{program}_{number}".removesuffix("_0") if self.transfers else ""

@@ -106,20 +106,22 @@ def far(worst: Any, const: Any) -> Any:
 def evolve(coding: Any, genes: Any, rules: Any, course: Any, state: Any) -> Any:
     """From the first generation *genes* to the last.
 
-    The best genes and their makespan, the best of the first generation, how many generations
-    there were, and in which the best came first. A child that equals a parent is not played.
+    The best genes and their makespan, the best of the first generation and of the last, how many
+    plans were played and generations there were, and in which the best came first. A child that
+    equals a parent is not played.
     """
     size, desk = len(genes), desk_of(coding)
     losses, before = np.empty(size), np.empty(size)
     children, parents = np.empty_like(genes), np.zeros((size, 2), np.int64)
     ordered = np.zeros(genes.shape[1], np.bool_)
     kept, best, first, worst = genes[0].copy(), np.inf, np.inf, -np.inf
-    generation, last = 0, 0
+    generation, last, played = 0, 0, 0
     while True:
         for i in range(size):
             loss = inherited(genes, i, parents, children, before) if generation else np.nan
             if np.isnan(loss):
                 loss = timed(coding, genes[i], desk)
+                played += 1
             losses[i] = loss
             worst = max(worst, loss)
             if loss < best:
@@ -129,7 +131,7 @@ def evolve(coding: Any, genes: Any, rules: Any, course: Any, state: Any) -> Any:
             first = best
         generation += 1
         if generation >= course.generations or generation - 1 - last >= course.patience:
-            return kept, best, first, generation, last + 1
+            return kept, best, first, losses.min(), played, generation, last + 1
         zero = far(worst, course.const)
         breed(genes, losses, zero, coding.sizes, ordered, rules, state, children, parents)
         genes, children = children, genes
