@@ -1,7 +1,8 @@
 -- A number for each claim, in one row.
 WITH mean AS (  -- of each setting, over its repeats
     SELECT population, crossover, mutation, generations, steady, scaling, elitist,
-        avg(precision) AS precision, avg(improvement) AS improvement, avg(visited) AS visited
+        avg(precision) AS precision, avg(precision_last) AS last,
+        avg(improvement) AS improvement, avg(visited) AS visited
     FROM study_tuning GROUP BY population, crossover, mutation, generations, steady, scaling, elitist
 ),
 good AS (  -- those that are as recommended, but for what is asked; any crossover probability
@@ -12,25 +13,37 @@ last AS (  -- the longest searches
 ),
 pairs AS (  -- settings that differ in one thing alone
     SELECT 'elitist' AS what, o.precision AS before, n.precision AS after,
-        o.improvement AS gained, n.improvement AS gains
+        o.last AS last_before, n.last AS last_after, o.improvement AS gained, n.improvement AS gains
     FROM mean o JOIN mean n USING (population, crossover, mutation, generations, steady, scaling)
     WHERE o.elitist = 'false' AND n.elitist = 'true'
     UNION ALL
-    SELECT 'scaling', o.precision, n.precision, o.improvement, n.improvement
+    SELECT 'scaling', o.precision, n.precision, o.last, n.last, o.improvement, n.improvement
     FROM mean o JOIN mean n USING (population, crossover, mutation, generations, steady, elitist)
     WHERE o.scaling = 1 AND n.scaling = 2
     UNION ALL
-    SELECT 'steady', o.precision, n.precision, o.improvement, n.improvement
+    SELECT 'steady', o.precision, n.precision, o.last, n.last, o.improvement, n.improvement
     FROM mean o JOIN mean n USING (population, crossover, mutation, generations, scaling, elitist)
     WHERE o.steady = 10 AND n.steady = 20
 ),
 paper AS (  -- what the paper recommends, with what it leaves open
-    SELECT kpoints, wan, mutation, steady, avg(precision) AS precision, min(precision) AS best,
-        avg(makespan) AS makespan, max(improvement) AS improvement, avg(visited) AS visited
-    FROM study_recommended GROUP BY kpoints, wan, mutation, steady
+    SELECT r.workflow, r.machines, wan, mutation, steady,
+        100 * (avg(r.makespan) / best.makespan - 1) AS precision,
+        100 * (avg(r.makespan) / fast.makespan - 1) AS precision_16,  -- by the 16 of 3 GHz
+        max(improvement) AS improvement, avg(visited) AS visited
+    FROM study_recommended r JOIN study_optimum best USING (workflow, machines)
+        JOIN study_optimum fast ON fast.workflow = r.workflow AND fast.machines = 'fast.toml'
+    GROUP BY r.workflow, r.machines, wan, mutation, steady
+),
+open_ AS (  -- with a fast network, and 20% as the steady state
+    SELECT * FROM paper WHERE wan > 1e6 AND steady = 20
 ),
 printed AS (
-    SELECT * FROM paper WHERE kpoints = 50 AND wan > 1e6 AND mutation = 0.001 AND steady = 20
+    SELECT * FROM open_ WHERE workflow = 'wien2k:kpoints=50' AND machines = 'grid.toml'
+        AND mutation = 0.001
+),
+shared AS (  -- 45 genes: a k-point is one
+    SELECT * FROM open_ WHERE workflow LIKE '%shared%' AND machines = 'grid.toml'
+        AND mutation = 0.001
 ),
 best_rate AS (  -- the best mutation probability for each number of genes and of individuals
     SELECT ln(genes) AS genes, ln(population) AS population, ln(mutation) AS rate,
@@ -70,10 +83,12 @@ SELECT
     (SELECT avg(visited) FROM mean) AS visited,
     (SELECT count(*) FROM study_tuning WHERE precision <= 25) AS good_plans,
     (SELECT max(improvement) FROM study_tuning) AS improvement,
-    (SELECT max(improvement) FROM paper WHERE kpoints = 20 AND wan < 1e6) AS improvement_slow,
+    (SELECT max(improvement) FROM paper WHERE workflow = 'wien2k:kpoints=20' AND wan < 1e6)
+        AS improvement_slow,
     (SELECT avg(before - after) FROM pairs WHERE what = 'steady') AS steady_10,
     (SELECT max(precision) FILTER (WHERE steady = 20) - max(precision) FILTER (WHERE steady = 100)
-        FROM paper WHERE kpoints = 50 AND wan > 1e6 AND mutation = 0.001) AS steady_20,
+        FROM paper WHERE workflow = 'wien2k:kpoints=50' AND machines = 'grid.toml' AND wan > 1e6
+        AND mutation = 0.001) AS steady_20,
     (SELECT avg(precision) FILTER (WHERE crossover = 0.4)
         - avg(precision) FILTER (WHERE crossover = 1) FROM good WHERE scaling = 2
         AND generations = (SELECT min(generations) FROM mean)) AS crossover,
@@ -87,7 +102,8 @@ SELECT
         WHERE steady = 20 AND scaling = 2 AND elitist = 'true') AS mutation_middle,
     (SELECT max(precision) FILTER (WHERE mutation < 0.0001)
         - max(precision) FILTER (WHERE mutation = 0.001)
-        FROM paper WHERE kpoints = 50 AND wan > 1e6 AND steady = 20) AS mutation_percent,
+        FROM open_ WHERE workflow = 'wien2k:kpoints=50' AND machines = 'grid.toml')
+        AS mutation_percent,
     (SELECT by_genes FROM slope) AS mutation_by_genes,
     (SELECT by_population FROM slope) AS mutation_by_population,
     (SELECT avg(mutants) FROM best_rate) AS mutants,
@@ -99,15 +115,23 @@ SELECT
     (SELECT max(precision) FILTER (WHERE const = 100) - max(precision) FILTER (WHERE const = 1)
         FROM fit WHERE scaling = 2 AND elitist = 'true') AS const_scaled,
     (SELECT 100 * avg((before - after) / before) FROM pairs WHERE what = 'elitist') AS elitist,
+    (SELECT 100 * avg(last_before / last_after - 1) FROM pairs WHERE what = 'elitist')
+        AS elitist_last,
     (SELECT 100 * (avg(gains) / avg(gained) - 1) FROM pairs WHERE what = 'elitist')
         AS elitist_gains,
     (SELECT 100.0 * avg(after < before) FROM pairs WHERE what = 'elitist') AS elitist_often,
     (SELECT precision FROM printed) AS recommended,
-    (SELECT precision FROM paper WHERE kpoints = 20 AND wan > 1e6 AND mutation = 0.001
-        AND steady = 20) AS recommended_45,
+    (SELECT precision_16 FROM printed) AS recommended_16,
+    (SELECT precision_16 FROM open_ WHERE workflow = 'wien2k:kpoints=50'
+        AND machines = 'grid.toml' AND mutation < 0.0001) AS recommended_16_percent,
+    (SELECT precision_16 FROM open_ WHERE workflow = 'wien2k:kpoints=50'
+        AND machines = 'slow.toml' AND mutation = 0.001) AS recommended_16_slow,
+    (SELECT precision FROM open_ WHERE workflow = 'wien2k:kpoints=20'
+        AND machines = 'grid.toml' AND mutation = 0.001) AS recommended_45,
+    (SELECT precision FROM shared) AS recommended_shared,
     (SELECT visited FROM printed) AS recommended_visited,
-    (SELECT 100 * (p.makespan / s.makespan - 1) FROM printed p, sequel s
-        WHERE s.machines = 'fast.toml' ORDER BY s.makespan LIMIT 1) AS recommended_16,
+    (SELECT visited FROM shared) AS recommended_shared_visited,
+    (SELECT visited * 0.007 / 60 FROM printed) AS recommended_minutes,
     (SELECT 1e6 * sum(ctime) / sum(visited) FROM study_tuning) AS microseconds,
     (SELECT sum(ctime) / 60 FROM study_tuning) AS minutes,
     (SELECT 100 * abs(min(makespan) / 109.03653393658578 - 1) FROM study_sequel

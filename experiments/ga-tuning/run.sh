@@ -5,13 +5,17 @@ set -eu
 jobs=$(nproc)
 zen workflow generate wien2k -o wien2k.json > made.log  # which names its machines
 zen workflow convert wien2k.json recommended/grid.toml >> made.log
+cp slow.toml recommended/
+cp slow.toml fast.toml recommended/grid.toml optimum/
+cp fast.toml sequel/
 
 if [ "${SIZE:-whole}" = small ]; then
   sed -i 's/REPEAT 30/REPEAT 3/' tuning/study.zen recommended/study.zen fitness/study.zen
   sed -i 's/REPEAT 10/REPEAT 2/' mutation/study.zen sequel/study.zen
   zen run tuning --on simulate -P 'population={50,150}' -P 'crossover={0.4,1}' \
     -P 'mutation={0.001,0.1}' -P 'generations={100}' -P 'steady={20}' -P 'scaling={1,2}'
-  zen run recommended --on simulate -P 'steady={20}'
+  zen run optimum --on simulate -P 'evaluations={2000}'
+  zen run recommended --on simulate -P 'steady={20}' -P 'wan={2500000.0}'
   zen run mutation --on simulate -P 'kpoints={10,50}' -P 'population={50}' \
     -P 'mutation={0.001,0.003,0.01,0.03}'
   zen run fitness --on simulate -P 'const={1,100}' -P 'scaling={1,2}'
@@ -19,6 +23,7 @@ if [ "${SIZE:-whole}" = small ]; then
     "ga-2005:steady=100,generations="{7,67}}'
 else
   zen run tuning --on simulate -j "$jobs" > tuning.log
+  zen run optimum --on simulate > optimum.log
   zen run recommended --on simulate -j "$jobs" > recommended.log
   zen run mutation --on simulate -j "$jobs" > mutation.log
   zen run fitness --on simulate -j "$jobs" > fitness.log
@@ -67,3 +72,12 @@ zen plot --x evaluations --y gap --color algorithm --facet machines --log x,y -o
     WHERE algorithm IN ('heft', 'min-min')"
 zen sql "$gaps SELECT machines, algorithm, evaluations, round(avg(gap), 2) AS gap
   FROM gaps GROUP BY machines, algorithm, evaluations ORDER BY machines, avg(gap)" > sequel.txt
+
+# What is left open, and what becomes of the 25%.
+zen sql "SELECT r.workflow, r.machines, mutation, round(avg(visited)) AS visited,
+    round(100 * (avg(r.makespan) / best.makespan - 1), 1) AS \"by the best plan\",
+    round(100 * (avg(r.makespan) / fast.makespan - 1), 1) AS \"by 16 of 3 GHz\"
+  FROM study_recommended r JOIN study_optimum best USING (workflow, machines)
+    JOIN study_optimum fast ON fast.workflow = r.workflow AND fast.machines = 'fast.toml'
+  WHERE wan > 1e6 AND steady = 20
+  GROUP BY r.workflow, r.machines, mutation" > recommended.txt
