@@ -58,6 +58,10 @@ SELECT
   (SELECT rise FROM trends WHERE factor = 'ADPS' AND algorithm = 'pm-s') AS adps_pms,
   (SELECT rise FROM trends WHERE factor = 'ADPS' AND algorithm = 'xdcp') AS adps_xdcp,
 
+  (SELECT rise FROM trends WHERE factor = '#PST' AND algorithm = 'xdcp:threshold=0.1')
+    AS pst_xdcp_tenth,
+  (SELECT rise FROM trends WHERE factor = 'ADPS' AND algorithm = 'xdcp:threshold=0.1')
+    AS adps_xdcp_tenth,
   (SELECT rise FROM trends WHERE factor = '#PST' AND algorithm = 'xdcp:threshold=1')
     AS pst_xdcp_once,
   (SELECT rise FROM trends WHERE factor = 'ADPS' AND algorithm = 'xdcp:threshold=1')
@@ -65,6 +69,8 @@ SELECT
 
   (SELECT count(*) FROM winners
      WHERE contest = 'rounds' AND algorithm = 'pm-s' AND place = 1) AS pms_first,
+  (SELECT count(*) FROM winners
+     WHERE contest = 'tenth' AND algorithm = 'pm-s' AND place = 1) AS pms_first_tenth,
   (SELECT count(*) FROM winners
      WHERE contest = 'once' AND algorithm = 'pm-s' AND place = 1) AS pms_first_once,
   (SELECT count(*) FROM (SELECT sum(algorithm = 'm-s') AS ms, count(*) AS first FROM winners
@@ -76,17 +82,25 @@ SELECT
   (SELECT more FROM ahead
      WHERE contest = 'rounds' AND factor = '#PST' AND value = 3) AS few_layers,
   (SELECT more FROM ahead
+     WHERE contest = 'tenth' AND factor = '#PST' AND value = 3) AS few_layers_tenth,
+  (SELECT more FROM ahead
      WHERE contest = 'once' AND factor = '#PST' AND value = 3) AS few_layers_once,
   (SELECT more FROM ahead
      WHERE contest = 'rounds' AND factor = 'RSR' AND value = 1) AS short_queues,
+  (SELECT more FROM ahead
+     WHERE contest = 'tenth' AND factor = 'RSR' AND value = 1) AS short_queues_tenth,
   (SELECT more FROM ahead
      WHERE contest = 'once' AND factor = 'RSR' AND value = 1) AS short_queues_once,
   (SELECT more FROM ahead
      WHERE contest = 'rounds' AND factor = 'RRT' AND value = 10) AS unequal_resources,
   (SELECT more FROM ahead
+     WHERE contest = 'tenth' AND factor = 'RRT' AND value = 10) AS unequal_resources_tenth,
+  (SELECT more FROM ahead
      WHERE contest = 'once' AND factor = 'RRT' AND value = 10) AS unequal_resources_once,
   (SELECT more FROM ahead
      WHERE contest = 'rounds' AND factor = 'ADPS' AND value = 1) AS one_dependency,
+  (SELECT more FROM ahead
+     WHERE contest = 'tenth' AND factor = 'ADPS' AND value = 1) AS one_dependency_tenth,
   (SELECT more FROM ahead
      WHERE contest = 'once' AND factor = 'ADPS' AND value = 1) AS one_dependency_once,
 

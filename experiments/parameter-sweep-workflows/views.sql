@@ -25,9 +25,12 @@ shapes AS (
     / max(makespan) FILTER (WHERE algorithm = 'shuffle') OVER (PARTITION BY shape, graph) AS ase
   FROM study_topologies
 ),
--- Who is compared: the paper's algorithms, with xDCP of as many rounds as pay, or of one.
+-- Who is compared: the paper's algorithms, with xDCP that goes round again while a round gains 5%
+-- or a tenth, or of one round.
 contests AS (
   SELECT 'rounds' AS contest, factors.* FROM factors WHERE algorithm IN ('xdcp', 'm-s', 'pm-s')
+  UNION ALL
+  SELECT 'tenth', factors.* FROM factors WHERE algorithm IN ('xdcp:threshold=0.1', 'm-s', 'pm-s')
   UNION ALL
   SELECT 'once', factors.* FROM factors WHERE algorithm IN ('xdcp:threshold=1', 'm-s', 'pm-s')
 ),
