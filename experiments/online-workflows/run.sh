@@ -8,6 +8,9 @@ fi
 # simulate: within this process. Leave it out, and each experiment is a process of its own.
 zen run servers.toml --name online --on simulate
 
+zen sql claims.sql -o measured.json
+[ "${SIZE:-whole}" = whole ] || exit 0
+
 zen results online --by latency,policy \
     --metric excess,slowdown_mean,fairness_range,fairness_interquartile,fairness_average,fairness_std
 
@@ -33,5 +36,3 @@ zen plot --x seconds --y tasks --facet policy -o ready.svg \
 
 zen plot online --kind box --x policy --y excess --color latency -o bound.svg \
     --title "How much later than the lower bound all have ended"
-
-zen sql claims.sql -o measured.json
