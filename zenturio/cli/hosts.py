@@ -1,5 +1,7 @@
 """The verb of hosts: which there are, how they do, and what happened on them."""
 
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,8 +11,11 @@ from zenturio.cli import output
 from zenturio.cli.options import Json
 
 if TYPE_CHECKING:
+    from zenturio.execute.hosts.events import Event
     from zenturio.execute.hosts.survey import Seen
 
+NAMED = 500
+"""Jobs that are called by their values in a picture; others by their digests."""
 _HEADS = ("host", "address", "state", "arch", "cores", "slots", "memory", "speed", "load", "cost")
 
 
@@ -70,7 +75,7 @@ def _happened(folder: Path, digests: list[str], picture: Path | None, json: bool
         from zenturio.show import save
         from zenturio.show.jobs_chart import jobs
 
-        save(jobs(found), picture)
+        save(jobs(found, _names(found)), picture)
         said: dict[str, Any] = {"picture": str(picture), "events": len(found)}
         output.facts(said) if json else typer.echo(f"{picture}: {len(found)} events")
     elif json:
@@ -84,6 +89,23 @@ def _happened(folder: Path, digests: list[str], picture: Path | None, json: bool
             for e in found
         ]
         output.table(heads, rows)
+
+
+def _names(events: "list[Event]") -> dict[str, str]:
+    """What jobs are called: by the values in which they differ, where those are recorded."""
+    from zenturio.cli.live import settings
+    from zenturio.errors import ZenError
+    from zenturio.study.look import opened
+
+    values: dict[str, Mapping[str, object]] = {}
+    with suppress(ZenError), opened(None) as repository:
+        for digest in list(dict.fromkeys(e.digest for e in events if e.digest))[:NAMED]:
+            for _, studies in repository.matching(digest, 1):
+                values[digest] = repository.row(studies[0], digest).values
+    all_of_them = [set(each.items()) for each in values.values()]
+    same = dict(set.intersection(*all_of_them)) if len(all_of_them) > 1 else {}
+    differs = {d: {n: v for n, v in each.items() if n not in same} for d, each in values.items()}
+    return {digest: settings(each) or digest[:8] for digest, each in differs.items()}
 
 
 def _iteration(number: int | None) -> str:

@@ -13,6 +13,7 @@ import pytest
 from zenturio.errors import PlaceError
 from zenturio.execute import tree
 from zenturio.execute.hosts.connection import Connection, RefusedError, ssh
+from zenturio.execute.hosts.events import read_events
 from zenturio.execute.hosts.journal import Journal
 from zenturio.execute.hosts.place import Hosts, HostsSettings
 from zenturio.execute.hosts.remote.store import Store
@@ -231,6 +232,13 @@ def test_what_a_dead_driver_left_can_be_seen_and_ended_without_another(driver, t
     assert left.cancel([what.digest, "f" * 32]) == 1
     until(lambda: not running("88.4"))
     assert left.stages() == {}
+    last = read_events(tmp_path / "zen")[-1]
+    assert (last.kind, last.digest, last.host, last.why) == (
+        "failed",
+        what.digest,
+        "one",
+        "cancelled",
+    )
 
 
 def test_what_is_not_recorded_is_seen_as_ended(driver, tmp_path):

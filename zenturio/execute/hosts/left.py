@@ -8,6 +8,7 @@ from time import monotonic
 
 from zenturio.execute.executor import Stage
 from zenturio.execute.hosts.configuration import read_configuration
+from zenturio.execute.hosts.events import Events
 from zenturio.execute.hosts.host import Host
 from zenturio.execute.hosts.journal import Journal
 
@@ -36,6 +37,7 @@ class Left:
         At a host that cannot be reached they end when a driver reaches it.
         """
         journal = Journal(self._folder)
+        events = Events(journal.folder)
         try:
             names = set()
             count = 0
@@ -44,6 +46,7 @@ class Left:
                 if attempt is None or journal.is_driven(attempt) or journal.has_ended(digest):
                     continue
                 journal.forget(digest)
+                events.note("failed", digest, attempt.host, "cancelled")
                 names.add(attempt.host)
                 count += 1
             if names:
