@@ -1,13 +1,13 @@
 """The command line as a user has it: a process with arguments, two streams and an exit code."""
 
 import json
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import loaded
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,7 @@ class Told:
 
 def zen(*arguments: object, cwd: Path, code: int | None = 0) -> Told:
     """Run ``zen`` with *arguments*; fail where it does not end with *code*."""
-    command = [sys.executable, "-m", "zenturio"]
-    done = subprocess.run(
-        [*command, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, check=False
-    )
+    done = loaded.zen(*arguments, cwd=cwd)
     told = Told(done.returncode, done.stdout, done.stderr)
     assert code is None or told.code == code, told
     return told

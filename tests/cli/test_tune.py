@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -71,7 +70,6 @@ def test_the_file_of_a_study_makes_the_same_searches_by_itself(folder):
     )
     wanted = "SELECT seed, best, first, visited, needed, precision FROM study_cost_ga ORDER BY 1"
     before = zen("sql", wanted, "--json", cwd=folder).facts["rows"]
-    os.environ["PATH"] = str(Path(sys.executable).parent) + os.pathsep + os.environ["PATH"]
     zen("run", ".zenturio/tune/cost_ga.tune", "--db", "other.db", cwd=folder)
     assert zen("sql", wanted, "--json", "--db", "other.db", cwd=folder).facts["rows"] == before
 

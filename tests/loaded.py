@@ -1,0 +1,106 @@
+"""``zen`` as a process of its own that need not load first.
+
+    from loaded import zen
+
+    done = zen("space", "first.py", cwd=tmp_path)   # as subprocess.run: returncode, stdout, stderr
+
+To load what a verb needs takes longer than most verbs. So one process loads it, once for all tests
+of a worker, and each command is a copy of it: with arguments, a folder, an environment, two streams
+and an exit code of its own, and it ends as Python ends. What is said of a start itself (what is
+loaded, signals that come early) wants a start, and tests of that make their own.
+"""
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+ROOMS = (
+    "zenturio.annotate.lint",
+    "zenturio.cli.main",
+    "zenturio.execute.local",
+    "zenturio.query",
+    "zenturio.record.sql",
+    "zenturio.record.sqlite",
+    "zenturio.schedule.simulate",
+    "zenturio.search.engines",
+    "zenturio.search.searching",
+    "zenturio.show.terminal",
+    "zenturio.study.look",
+    "zenturio.study.run",
+    "zenturio.study.session",
+    "zenturio.study.stages",
+)
+"""What verbs load where they are called, and what that loads."""
+LARGEST = 2**20
+"""Bytes of a request."""
+
+
+def zen(*words: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """What ``zen`` makes of *words* in the folder *cwd*."""
+    asked = {"words": [*map(str, words)], "cwd": str(cwd), "environment": dict(os.environ)}
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        wire = _first()
+        socket.send_fds(wire, [json.dumps(asked).encode()], [out.fileno(), err.fileno()])
+        answer = wire.recv(32)
+        assert answer, "the process that has loaded zen is gone"
+        told = [file.seek(0) or file.read() for file in (out, err)]
+    return subprocess.CompletedProcess(["zen", *asked["words"]], int(answer), *told)
+
+
+@cache
+def _first() -> socket.socket:
+    """The wire to the process that has loaded; it ends with this one."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, __file__, str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+        )
+    atexit.register(lambda: (ours.close(), process.wait()))
+    return ours
+
+
+def _serve(wire: socket.socket) -> None:
+    """Answers with exit codes; returns in the copies, which are to run the command."""
+    gc.freeze()
+    while True:
+        request, streams, *_ = socket.recv_fds(wire, LARGEST, 2)
+        if not request:
+            sys.exit()
+        pid = os.fork()
+        if not pid:
+            wire.close()
+            _become(json.loads(request), streams)
+            return
+        for each in streams:
+            os.close(each)
+        _, status = os.waitpid(pid, 0)
+        wire.send(b"%d" % os.waitstatus_to_exitcode(status))
+
+
+def _become(asked: dict, streams: list[int]) -> None:
+    """A process that was started with this."""
+    for number, stream in enumerate(streams, 1):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.chdir(asked["cwd"])
+    os.environ.clear()
+    os.environ.update(asked["environment"])
+    sys.argv = ["-c", *asked["words"]]
+
+
+if __name__ == "__main__":
+    sys.path[0] = ""  # as of `python -c`: what lies beside this file is no module of a user's
+    for room in ROOMS:
+        importlib.import_module(room)
+    _serve(socket.socket(fileno=int(sys.argv[1])))
+    importlib.import_module("zenturio.cli").main()
