@@ -32,6 +32,11 @@ loop AS (  -- iterations of the loop, by how long the first takes on an idle gri
         WHERE dag = 'DG' AND grid = 'idle' AND way = 'migrating') first
     WHERE dag = 'DG' AND grid = 'severe' GROUP BY way, first.least
 ),
+chance AS (  -- lazy to the letter, if it takes any of the machines that are equally fast
+    SELECT dag, avg(makespan) FILTER (WHERE algorithm = 'random') AS lazy,
+        avg(makespan) FILTER (WHERE algorithm = 'heft') AS static
+    FROM study_chance GROUP BY dag
+),
 paper AS (
     SELECT dag, adopt, avg(makespan) AS makespan, avg(ctime) AS ctime,
         avg(ends ->> 0) AS first FROM study_paper GROUP BY dag, adopt
@@ -67,7 +72,10 @@ SELECT
     (SELECT mean FROM loop WHERE way = 'staying') AS iteration_staying,
     (SELECT avg(lazy / first) FROM wide) AS lazy_by_static,
     (SELECT min(by_time / first) FROM wide) AS by_time_by_static,
+    (SELECT avg(lazy / static) FROM chance) AS chance_by_static,
     (SELECT avg(lazy / migrating) FROM wide) AS lazy_by_migrating,
+    (SELECT avg(chance.lazy / migrating) FROM chance JOIN wide USING (dag) WHERE dag <> 'DG')
+        AS chance_by_migrating,
     (SELECT avg(lazy_too / migrating) FROM wide) AS lazy_disturbed_too,
     (SELECT avg(mild) FROM wide) AS mild,
     (SELECT avg(short) FROM wide WHERE dag <> 'DG') AS short

@@ -10,11 +10,13 @@ if [ "${SIZE:-whole}" = small ]; then
     -P "workflow={$dag,\"wien2k:kpoints=8,atoms=56,size=5500,loop=true\"}"
   zen run paper --on simulate -P 'dag={DAG1}' -P 'adopt={always}' \
     -P 'workflow={"wien2k:kpoints=6,atoms=64,size=6000"}'
+  sed -i 's/REPEAT 30/REPEAT 10/' chance/study.zen
 else
   zen run paper --on simulate > paper.log &  # two processes share the database
   zen run runs --on simulate > runs.log
   wait $!
 fi
+zen run chance --on simulate > chance.log
 views=$(cat views.sql)
 zen sql "$views $(cat claims.sql)" --format jsonl -o measured.json
 [ "${SIZE:-whole}" = whole ] || exit 0
