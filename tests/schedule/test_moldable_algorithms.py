@@ -197,7 +197,7 @@ def naive_growth(problem):
             if more:
                 now = problem.time(task, counts[task]) / counts[task]
                 gains.append((now - problem.time(task, more[0]) / more[0], task, more[0]))
-        if not gains or area >= way:
+        if not gains or area >= way * (1 - 1e-9):
             return counts
         most = max(gain for gain, _, _ in gains)
         _, task, more = next(each for each in gains if each[0] == most)
@@ -237,6 +237,14 @@ def test_of_equal_gains_the_first_task_of_the_path_grows():
     problem = MoldableProblem.of(Workflow.of("equal", tasks, [("a", "b")]), identical(2))
     # then the path is 13 long, and so is the area: (10 + 8 + 8) / 2
     assert grown(Cluster(problem), "balance").tolist() == [2, 1, 1]
+
+
+def test_an_area_as_long_as_the_path_but_for_rounding_lets_nothing_grow():
+    curve = Curve((1, 2, 3, 4), (8.0, 4.2, 3.6, 2.6))
+    problem = MoldableProblem.of(
+        Workflow.of("two", [Task(name, curve=curve) for name in "ab"], []), identical(6)
+    )
+    assert grown(Cluster(problem), "balance").tolist() == [3, 3]
 
 
 @settings(max_examples=40, deadline=None)

@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 
 from zenturio.schedule.kernels.cluster import Graph, desk, play
+from zenturio.schedule.kernels.paths import NOISE
 
 
 @njit(cache=True)
@@ -98,7 +99,8 @@ def grow(
             if makespan < least:
                 least = makespan
                 best[:] = grown
-        if task < 0 or area / nodes >= (least if stride else longest):
+        # What is as long but for the rounding of a sum is as long.
+        if task < 0 or area / nodes >= (least if stride else longest) * (1 - NOISE):
             return best if stride else grown
         area -= seconds[task] * grown[task]
         grown[task] = following[row[task], grown[task]]
