@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, Generic, TypeVar, cast
 
+from zenturio.show.portal.thrift import give_back
+
 Found = TypeVar("Found")
 
 PATIENCE = 2.0
@@ -16,6 +18,8 @@ PATIENCE = 2.0
 SHARE = 20
 """An answer that took a second is good for so many seconds more: a study that runs changes always,
 and who looks on must not slow it down."""
+HEAVY = 0.2
+"""Seconds: what took longer may have taken much memory, too, which is given back at once."""
 LONGEST = 120.0
 """Seconds after which an answer is found anew, even if nothing seems to have changed."""
 
@@ -73,6 +77,8 @@ class Kept:
                 place.answer = Answer(find(), time.time())
                 place.stamp, place.seconds = stamp, time.monotonic() - began
                 self.found += 1
+                if place.seconds > HEAVY:
+                    give_back()
             return cast("Answer[Found]", place.answer)
 
 

@@ -29,8 +29,6 @@ ROWS = 12
 """Rows of the table below a chart."""
 FACTS = ("repeat", "host")
 """Of what is known of every experiment, what may stand on an axis."""
-MOST_KEPT = 4_000_000
-"""Characters of an answer that is kept for others."""
 
 
 class Choice(NamedTuple):
