@@ -1,6 +1,7 @@
 """SQL that somebody writes may read, and nothing else; both databases deny the rest themselves."""
 
 import time
+from resource import RUSAGE_SELF, getrusage
 
 import pytest
 
@@ -10,6 +11,7 @@ from zenturio.query.asking import raw
 from zenturio.query.raw_limits import Limits
 from zenturio.query.select import results
 from zenturio.record import Memory
+from zenturio.record.open import open_repository
 
 
 @pytest.fixture
@@ -162,6 +164,21 @@ def test_one_value_cannot_fill_the_memory(sqlite):
     with pytest.raises(SafetyError, match="larger than"):
         raw(sqlite, "SELECT zeroblob(100000000)")
     assert count(sqlite) == 35
+
+
+def test_a_server_does_not_send_a_row_that_fills_the_memory(postgres_url):
+    repository = open_repository(postgres_url)
+    before = getrusage(RUSAGE_SELF).ru_maxrss
+    with pytest.raises(SafetyError, match="a row of the answer is larger than 2 MB"):
+        raw(repository, "SELECT repeat('x', 200000000) -- much")
+    assert getrusage(RUSAGE_SELF).ru_maxrss - before < 100_000, "in KiB"
+    assert raw(repository, "SELECT 1 AS a, 2 AS a, 'b' ORDER BY 1 -- no more").rows == (
+        (1, 2, "b"),
+    )
+    for text in ("SELECT 1) AS raw, (SELECT 2", "SELECT 1) AS raw OFFSET 0) AS zen --"):
+        with pytest.raises((InputError, SafetyError)):
+            raw(repository, text)
+    repository.close()
 
 
 def test_a_mistake_comes_with_the_words_of_the_database(study):

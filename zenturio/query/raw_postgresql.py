@@ -16,7 +16,17 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
 _DECLARE = "DECLARE zen_raw NO SCROLL CURSOR FOR "
-_FETCH = 500
+_ROW = 2_000_000
+"""Bytes of a row: with no limit in the server, a value may have a gigabyte, in our memory, too."""
+_FETCH = 16
+_MARK = "zen: a row of"
+_SIZED = "DECLARE zen_sized NO SCROLL CURSOR FOR SELECT zen.* FROM (SELECT * FROM ("
+_GUARD = (
+    f"\n) AS raw OFFSET 0) AS zen WHERE CASE WHEN pg_column_size(zen) > {_ROW}"
+    f" THEN ('{_MARK} ' || pg_column_size(zen))::int > 0 ELSE true END"
+)
+"""The server itself stops at a row that is too large: what is no number is an error, known by its
+mark. What stands in the brackets was a whole statement before, and is found once (OFFSET)."""
 
 _BEYOND = re.compile(
     r"\b(set_config|query_to_xml\w*|cursor_to_xml\w*|table_to_xml\w*|schema_to_xml\w*"
@@ -53,7 +63,8 @@ def ask(engine: Engine, text: str, limits: Limits) -> tuple[list[str], list[tupl
         _restrict(cursor, limits)
         # Prepared: the server takes one statement then, and no second one behind a semicolon.
         cursor.execute(_DECLARE + text, prepare=True)
-        cursor.execute("FETCH 0 FROM zen_raw")
+        cursor.execute(_SIZED + text + _GUARD, prepare=True)
+        cursor.execute("FETCH 0 FROM zen_sized")
         names = [head.name for head in cursor.description or ()]
         return names, gathered(_fetched(cursor, min(limits.rows + 1, _FETCH)), limits)
     except psycopg.Error as error:
@@ -82,7 +93,7 @@ def _restrict(cursor: Any, limits: Limits) -> None:
 
 def _fetched(cursor: Any, size: int) -> Iterator[tuple[Any, ...]]:
     while True:
-        cursor.execute(f"FETCH {size} FROM zen_raw")
+        cursor.execute(f"FETCH {size} FROM zen_sized")
         rows = cursor.fetchall()
         yield from rows
         if len(rows) < size:
@@ -92,6 +103,11 @@ def _fetched(cursor: Any, size: int) -> Iterator[tuple[Any, ...]]:
 def _explained(error: psycopg.Error, text: str, limits: Limits) -> ZenError:
     """The server's words, and its place in the text."""
     said = str(error.diag.message_primary or error)
+    if _MARK in said:
+        return SafetyError(
+            f"a row of the answer is larger than {_ROW / 1e6:.0f} MB",
+            cure="ask for a part of it: left(…, 1000)",
+        )
     match error:
         case psycopg.errors.QueryCanceled():
             return too_slow(limits)
