@@ -2,7 +2,7 @@
 
 import pytest
 
-from zenturio.errors import InputError, PlaceError, PluginError
+from zenturio.errors import ExpressionError, InputError, PlaceError, PluginError
 from zenturio.execute.hosts.connection import RefusedError
 from zenturio.execute.hosts.stages import Returning, Stages, Staging, Starting
 from zenturio.experiment import Filed, Recipe, Step
@@ -216,6 +216,36 @@ def test_a_fact_that_no_host_has_is_named(hosts):
     recipe = Recipe(requires=(parse("host.memry >= 4GB"),))
     with pytest.raises(Exception, match=r"host\.memry is not known.*\n(.*\n)*.*memory"):
         outcome(place, experiment("true", recipe=recipe))
+
+
+@pytest.mark.parametrize(
+    ("require", "rank", "said"),
+    [
+        ("host.memory", None, r"<text>:1:1: a requirement is true or false, but this is \d+"),
+        ("true", "host.name", "<text>:1:1: a rank is a number, but this is 'one'"),
+    ],
+)
+def test_requirements_and_ranks_that_are_of_another_kind_are_told(hosts, require, rank, said):
+    recipe = Recipe(requires=(parse(require),), rank=rank and parse(rank))
+    with pytest.raises(ExpressionError, match=said):
+        outcome(hosts(one={}), experiment("true", recipe=recipe))
+
+
+def test_a_rank_of_the_file_is_told_with_its_place(hosts):
+    with pytest.raises(InputError, match=r"hosts\.toml:3:20: an operator is missing"):
+        hosts({"rank": "host.speed 2"}, one={})
+
+
+def test_it_is_told_once_that_all_wait_for_what_no_host_is_now(hosts, tmp_path):
+    (tmp_path / "facts").write_text('{"load": 7.5}')
+    place = hosts({"status": 0.1}, one={"probe": f"cat {tmp_path}/facts"})
+    future = place.submit(experiment("true", recipe=Recipe(requires=(parse("host.load < 1"),))))
+    until(lambda: place.remarks)
+    (tmp_path / "facts").write_text('{"load": 0.5}')
+    assert future.result(30).status == "ok"
+    assert list(place.remarks) == [
+        "nothing runs, 1 waiting: no host is as required now\none: host.load = 7.5"
+    ]
 
 
 def test_commands_and_files_know_the_host(hosts):

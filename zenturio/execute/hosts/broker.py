@@ -90,6 +90,18 @@ class Broker:
             self._take(job, host)
         self._start(job, host)
 
+    def stuck(self) -> str:
+        """Why nothing runs although jobs wait, in words; nothing where that is not so."""
+        with self._turn:
+            if self._running or not self._waiting or self._closed:
+                return ""
+            job, up = self._waiting[0], [host for host in self.hosts if host.up]
+            with suppress(ExpressionError):
+                why = explain(job.wants, {h.name: h.values() for h in up}, self._names())
+                count = len(self._waiting)
+                return f"nothing runs, {count:,} waiting: no host is as required now\n{why}".strip()
+            return ""
+
     def left(self, job: Job) -> None:
         """*job* is not at its host any more."""
         with self._turn:

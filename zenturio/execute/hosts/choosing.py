@@ -9,7 +9,7 @@ from zenturio.errors import ExpressionError, InputError, Passage
 from zenturio.execute.hosts.profile import Profile
 from zenturio.experiment import Experiment
 from zenturio.experiment.points import value_at
-from zenturio.expression import Expression, Value, holds, parse
+from zenturio.expression import Expression, Value, parse
 
 Facts = Mapping[str, Value]
 
@@ -55,11 +55,22 @@ class Wants:
             found = facts.get("speed")
         else:
             found = value_at(self.rank, self.values, host=_whole(facts, known))
+        if isinstance(found, str) and self.rank is not None:
+            message = f"a rank is a number, but this is {found!r:.40}"
+            raise _odd(self.rank, message, "the higher, the better: RANK host.speed")
         return float(found) if isinstance(found, int | float) else float("-inf")
 
     def _holds(self, require: Expression, facts: Facts) -> bool:
         value = value_at(require, self.values, host=facts)
-        return value is not None and holds(value)
+        if value is None or isinstance(value, bool):
+            return bool(value)
+        message = f"a requirement is true or false, but this is {value!r:.40}"
+        raise _odd(require, message, "compare it with something, such as '... > 0'")
+
+
+def _odd(asked: Expression, message: str, cure: str) -> ExpressionError:
+    place = asked.passage.place(0, len(asked.text))
+    return ExpressionError(message, place=place, cure=cure)
 
 
 def _whole(facts: Facts, known: Iterable[str]) -> Facts:

@@ -18,10 +18,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-from zenturio.errors import InputError, Passage, PlaceError, did_you_mean
+from zenturio.errors import InputError, Passage, Place, PlaceError, did_you_mean
 from zenturio.execute.hosts.machine import FOLDER, KNOWN, MODULES, Machine, Ways
 from zenturio.expression import Expression, Value, parse
-from zenturio.schedule.formats.document import Document, Way, read_text, read_toml
+from zenturio.schedule.formats.document import Document, Way, place, read_text, read_toml
+from zenturio.schedule.formats.where import in_toml
 
 _REACHED = ("address", "port", "user", "via", "slots", "folder", "python", "ssh", "probe")
 _DECLARED = ("cores", "memory", "arch", "speed", "mhz", "load", "cost", "tags", "facts")
@@ -149,6 +150,13 @@ def _option(document: Document, name: str, hint: Any, value: Any) -> Any:
     return value
 
 
+def _stands(document: Document, text: str, way: Way) -> Place:
+    """Where *text* begins, behind its key."""
+    key = in_toml(document.text, way)
+    at = document.text.find(text, key)
+    return place(document.file, document.text, key if at < 0 else at)
+
+
 def _module(document: Document, text: str, way: Way) -> str:
     """The name of an entry point as it is; a file stands beside the file of hosts."""
     path, colon, name = text.rpartition(":")
@@ -163,11 +171,7 @@ def _module(document: Document, text: str, way: Way) -> str:
 
 
 def _expression(document: Document, text: str, way: Way) -> Expression:
-    try:
-        return parse(Passage.of(text, document.file))
-    except InputError as error:
-        complaint = error.complaints[0]
-        document.wrong(way, complaint.message, complaint.cure)
+    return parse(Passage(text, ((0, _stands(document, text, way)),)))
 
 
 def _discovered(configuration: Configuration) -> tuple[Machine, ...]:

@@ -82,6 +82,8 @@ class Hosts(Closing):
         self._agents: set[Thread] = set()
         self._turn = Lock()
         self._closed = Event()
+        self._stuck = False
+        """Whether nothing runs although jobs wait: it was told."""
         self._told: set[str] = set()
         """Experiments whose outcomes this driver has heard of."""
         self._known = read_facts(self._journal.folder)
@@ -254,6 +256,10 @@ class Hosts(Closing):
             host.announced = host.up
             self.events.note("up" if host.up else "down", host=host.name, why=host.why)
         self._broker.changed()
+        stuck = self._broker.stuck() if host.up else ""
+        if stuck and not self._stuck:
+            self.remarks.append(stuck)
+        self._stuck = bool(stuck)
 
     def _discover(self) -> None:
         while not self._closed.wait(self.ways.exists):
