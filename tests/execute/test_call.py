@@ -11,7 +11,7 @@ from zenturio.errors import InputError
 from zenturio.execute import Inline, Local, Settings
 from zenturio.execute.parcel import pack, unpack
 from zenturio.experiment import Function, Missing, Series
-from zenturio.testing.executor import PATIENCE, outcome, running, until
+from zenturio.testing.executor import PATIENCE, long, outcome, running, until
 
 
 def divide(n, huge=0):
@@ -85,13 +85,13 @@ def test_a_function_that_falls_takes_nobody_with_it(place):
 
 
 def test_a_call_is_killed_and_what_it_started_too(place):
-    future = place.submit(made(sleep, seconds="93.1"))
-    until(lambda: running("93.1"))
+    future = place.submit(made(sleep, seconds=long("93.1")))
+    until(lambda: running(long("93.1")))
     assert future.cancel()
     assert future.result(PATIENCE).status == "cancelled"
-    assert not running("93.1")
-    assert outcome(place, made(fork, seconds="93.2")).status == "ok"
-    assert not running("93.2")
+    assert not running(long("93.1"))
+    assert outcome(place, made(fork, seconds=long("93.2"))).status == "ok"
+    assert not running(long("93.2"))
 
 
 MODULE = """

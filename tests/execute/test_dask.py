@@ -21,7 +21,15 @@ from zenturio.execute.dask.options import Options
 from zenturio.execute.dask.place import Dask
 from zenturio.experiment import Filed, Recipe
 from zenturio.experiment.identity import content_digest
-from zenturio.testing.executor import PATIENCE, CommandContract, experiment, outcome, running, until
+from zenturio.testing.executor import (
+    PATIENCE,
+    CommandContract,
+    experiment,
+    long,
+    outcome,
+    running,
+    until,
+)
 
 
 @pytest.fixture(scope="module")
@@ -91,11 +99,13 @@ def test_a_long_one_among_short_ones_holds_up_nobody(opened, tmp_path):
 
 def test_one_of_several_that_travel_together_is_cancelled_alone(opened):
     with opened(batch="4") as place:
-        futures = [place.submit(experiment(f"sleep {s}; echo")) for s in ("95.6", "0.2", "0.1")]
-        until(lambda: running("95.6"))
+        futures = [
+            place.submit(experiment(f"sleep {s}; echo")) for s in (long("95.6"), "0.2", "0.1")
+        ]
+        until(lambda: running(long("95.6")))
         assert futures[0].cancel()
         assert [f.result(PATIENCE).status for f in futures] == ["cancelled", "ok", "ok"]
-        assert not running("95.6")
+        assert not running(long("95.6"))
 
 
 def test_experiments_do_not_get_the_environment_of_nannies(place):

@@ -10,7 +10,7 @@ from zenturio.errors import PlaceError
 from zenturio.execute.dask.options import Options
 from zenturio.execute.dask.place import Dask
 from zenturio.experiment import Step
-from zenturio.testing.executor import PATIENCE, experiment, outcome, running, until
+from zenturio.testing.executor import PATIENCE, experiment, long, outcome, running, until
 
 
 @pytest.fixture
@@ -28,11 +28,11 @@ def test_what_runs_when_its_worker_is_killed_runs_again_elsewhere(cluster, tmp_p
     worker = cluster.worker()
     log = tmp_path / "log"
     with opened(cluster, tmp_path) as place:
-        often = f"echo >> {log}; test $(wc -l < {log}) -gt 2 || sleep 95.1; echo on"
+        often = f"echo >> {log}; test $(wc -l < {log}) -gt 2 || sleep {long('95.1')}; echo on"
         futures = [place.submit(experiment(often + f"; : {i}")) for i in range(4)]
-        until(lambda: len(running("95.1")) == 2)
+        until(lambda: len(running(long("95.1"))) == 2)
         worker.kill()
-        until(lambda: not running("95.1"))  # they die with their worker
+        until(lambda: not running(long("95.1")))  # they die with their worker
         assert not any(future.done() for future in futures)
         cluster.worker()
         found = [future.result(PATIENCE) for future in futures]
@@ -46,26 +46,29 @@ def test_what_kills_its_worker_each_time_fails_and_the_others_do_not(tmp_path, m
     with Cluster() as cluster:
         for _ in range(5):
             cluster.worker(1)
-        kill = "kill -9 $(ps -o ppid= -p $PPID); sleep 95.2"
+        kill = f"kill -9 $(ps -o ppid= -p $PPID); sleep {long('95.2')}"
         commands = (kill, "sleep 0.5; echo one", "echo two")
         with opened(cluster, tmp_path, batch="3") as place:
             futures = [place.submit(experiment(command)) for command in commands]
             bad, *others = [future.result(PATIENCE) for future in futures]
     assert (bad.status, bad.cause) == ("failed", "worker lost")
     assert {o.status for o in others} == {"ok"}
-    until(lambda: not running("95.2"))
+    until(lambda: not running(long("95.2")))
 
 
 def test_a_scheduler_that_comes_back_is_given_everything_again(cluster, tmp_path):
     worker = cluster.worker()
     with opened(cluster, tmp_path) as place:
         go = tmp_path / "go"
-        waits = [place.submit(experiment(f"test -e {go} || sleep 95.3; : {i}")) for i in range(2)]
-        until(lambda: len(running("95.3")) == 2)
+        waits = [
+            place.submit(experiment(f"test -e {go} || sleep {long('95.3')}; : {i}"))
+            for i in range(2)
+        ]
+        until(lambda: len(running(long("95.3"))) == 2)
         go.touch()
         cluster.scheduler.kill()
         cluster.scheduler.wait()
-        until(lambda: not running("95.3"))  # the worker gives up, and with it what it runs
+        until(lambda: not running(long("95.3")))  # the worker gives up, and with it what it runs
         worker.wait(PATIENCE)
         cluster.schedule()
         cluster.worker()
@@ -76,14 +79,14 @@ def test_a_scheduler_that_comes_back_is_given_everything_again(cluster, tmp_path
 def test_a_scheduler_that_stays_away_is_an_error_of_the_place(cluster, tmp_path):
     cluster.worker()
     with opened(cluster, tmp_path, patience=2.0) as place:
-        future = place.submit(experiment("sleep 95.4"))
-        until(lambda: running("95.4"))
+        future = place.submit(experiment(f"sleep {long('95.4')}"))
+        until(lambda: running(long("95.4")))
         cluster.scheduler.kill()
         with pytest.raises(PlaceError, match=f"127.0.0.1:{cluster.port} is lost"):
             future.result(PATIENCE)
         with pytest.raises(PlaceError, match="is lost"):
             outcome(place, experiment("true"))
-        until(lambda: not running("95.4"))
+        until(lambda: not running(long("95.4")))
 
 
 @pytest.mark.slow
@@ -94,8 +97,8 @@ def test_a_cluster_without_workers_is_an_error_of_the_place(cluster, tmp_path):
     worker = cluster.worker()
     with opened(cluster, tmp_path, patience=5.0) as place:
         place._traffic._patience = 1.0
-        future = place.submit(experiment("sleep 95.5"))
-        until(lambda: running("95.5"))
+        future = place.submit(experiment(f"sleep {long('95.5')}"))
+        until(lambda: running(long("95.5")))
         worker.kill()
         with pytest.raises(PlaceError, match="has no worker any more"):
             future.result(PATIENCE)
@@ -118,10 +121,10 @@ def test_a_worker_that_is_silent_for_a_while_loses_nothing(cluster, tmp_path):
 def test_workers_that_come_later_are_used(cluster, tmp_path):
     cluster.worker(1)
     with opened(cluster, tmp_path) as place:
-        futures = [place.submit(experiment("sleep 95.7")) for _ in range(3)]
-        until(lambda: len(running("95.7")) == 1)
+        futures = [place.submit(experiment(f"sleep {long('95.7')}")) for _ in range(3)]
+        until(lambda: len(running(long("95.7"))) == 1)
         cluster.worker(2)
-        until(lambda: len(running("95.7")) == 3)
+        until(lambda: len(running(long("95.7"))) == 3)
         assert all(future.cancel() for future in futures)
 
 

@@ -6,7 +6,7 @@ from slurm import cluster, slurm
 from zenturio.errors import PlaceError
 from zenturio.execute.dask.options import Options
 from zenturio.execute.dask.place import Dask
-from zenturio.testing.executor import experiment, gflops, outcome, running, until
+from zenturio.testing.executor import experiment, gflops, long, outcome, running, until
 
 __all__ = ["cluster", "slurm"]
 
@@ -30,11 +30,11 @@ def test_experiments_run_in_jobs_which_end_with_the_place(place, slurm, tmp_path
     jobs = {o.stdout.head.split()[1].decode() for o in found}
     assert jobs <= set(slurm.run("squeue", "-h", "-o", "%i").split())
     assert place._cluster.client.scheduler_comm.comm.peer_address.startswith("tls://")
-    future = place.submit(experiment("sleep 92.1"))
-    until(lambda: running("92.1"))
+    future = place.submit(experiment(f"sleep {long('92.1')}"))
+    until(lambda: running(long("92.1")))
     place.close()
     assert future.result(0).status == "cancelled"
-    assert not running("92.1")
+    assert not running(long("92.1"))
     until(lambda: not slurm.run("squeue", "-h", "-t", "running,pending", "-o", "%i").split())
     assert not list((tmp_path / "zen" / "places").rglob("*.pem"))
 

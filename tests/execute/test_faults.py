@@ -16,7 +16,7 @@ from zenturio.errors import ExpressionError, PlaceError, SafetyError
 from zenturio.execute import Local, Settings, tree
 from zenturio.experiment import Filed, Log, Missing, Recipe, Step
 from zenturio.expression import parse
-from zenturio.testing.executor import experiment, gflops, outcome, running, until
+from zenturio.testing.executor import experiment, gflops, long, outcome, running, until
 
 SOON = Settings(grace=0.3)
 
@@ -100,63 +100,67 @@ def test_what_allocates_beyond_its_memory_gets_none(place, tmp_path):
 
 
 def test_processes_that_together_hold_too_much_are_killed(place):
-    code = "x = b'1' * 40_000_000\nimport time\ntime.sleep(98)"
+    code = f"x = b'1' * 40_000_000\nimport time\ntime.sleep({long('98.1')})"
     each = f'{sys.executable} -c "{code}"'
     command = " & ".join([each] * 4) + " & wait"
     what = experiment(Step(command, memory=100_000_000, timeout=50))
     found = outcome(place, what)
     assert (found.status, found.cause) == ("failed", "more than 100000000 B of memory")
-    assert not running("98.1")
+    assert not running(code)
 
 
 # Both bombs end by themselves at 500 processes: the machine is shared.
 
 
 def test_a_fork_bomb_is_stopped_before_it_takes_the_machine(zen):
-    bomb = "b() { test $1 = 9 || { b $(($1+1)) & b $(($1+1)) & }; sleep 98.2; }; b 1"
+    bomb = f"b() {{ test $1 = 9 || {{ b $(($1+1)) & b $(($1+1)) & }}; sleep {long('98.2')}; }}; b 1"
     with Local(zen, 1, settings=Settings(processes=40)) as place:
         found = outcome(place, experiment(Step(bomb, timeout=50)))
         assert (found.status, found.cause) == ("failed", "too many processes")
-        assert not running("98.2")
+        assert not running(long("98.2"))
         assert outcome(place, experiment("echo on")).status == "ok"
 
 
 def test_a_fork_bomb_of_sessions_is_stopped_as_well(zen):
     needs("setsid")
-    script = b"""#!/bin/sh
-    test $1 = 9 && exec sleep 98.3
-    setsid ./b98.3 $(($1+1)) & setsid ./b98.3 $(($1+1)) & sleep 0.5
+    seconds = long("98.3")
+    script = f"""#!/bin/sh
+    test $1 = 9 && exec sleep {seconds}
+    setsid ./b{seconds} $(($1+1)) & setsid ./b{seconds} $(($1+1)) & sleep 0.5
     """
     with Local(zen, 1, settings=Settings(processes=20)) as place:
-        found = outcome(place, experiment(Step("./b98.3 1", timeout=50), files={"b98.3": script}))
+        files = {f"b{seconds}": script.encode()}
+        found = outcome(place, experiment(Step(f"./b{seconds} 1", timeout=50), files=files))
         assert found.cause == "too many processes"
-        assert not running("./b98.3")
-        assert not running("98.3")
+        assert not running(f"./b{seconds}")
+        assert not running(seconds)
 
 
 def test_what_runs_when_its_launcher_is_killed_runs_again(place, tmp_path):
     count = tmp_path / "count"
-    future = place.submit(experiment(f"echo >> {count}; test $(wc -l < {count}) = 2 || sleep 98.4"))
-    until(lambda: running("98.4"))
+    future = place.submit(
+        experiment(f"echo >> {count}; test $(wc -l < {count}) = 2 || sleep {long('98.4')}")
+    )
+    until(lambda: running(long("98.4")))
     (launcher,) = launchers()
     os.kill(launcher, signal.SIGKILL)
     assert future.result(30).status == "ok"
-    assert not running("98.4")
+    assert not running(long("98.4"))
 
 
 def test_an_experiment_that_kills_its_launcher_each_time_fails(place):
     before = time.time()
-    found = outcome(place, experiment("kill -9 $PPID; sleep 98.5"))
+    found = outcome(place, experiment(f"kill -9 $PPID; sleep {long('98.5')}"))
     assert before <= found.started <= found.ended <= time.time()
     assert (found.status, found.cause) == ("failed", "launcher lost")
-    assert not running("98.5")
+    assert not running(long("98.5"))
     assert outcome(place, experiment("echo on")).status == "ok"
 
 
 def test_an_experiment_that_is_killed_is_an_outcome(place):
-    future = place.submit(experiment("exec sleep 98.6"))
-    until(lambda: running("98.6"))
-    os.kill(running("98.6")[0], signal.SIGKILL)
+    future = place.submit(experiment(f"exec sleep {long('98.6')}"))
+    until(lambda: running(long("98.6")))
+    os.kill(running(long("98.6"))[0], signal.SIGKILL)
     assert future.result(30).cause == "killed by SIGKILL"
 
 
@@ -176,9 +180,11 @@ time.sleep(600)
 
 def _driver(zen):
     driver = subprocess.Popen(
-        [sys.executable, "-c", DRIVER, zen], stdout=subprocess.PIPE, start_new_session=True
+        [sys.executable, "-c", DRIVER.replace("98.7", long("98.7")), zen],
+        stdout=subprocess.PIPE,
+        start_new_session=True,
     )
-    until(lambda: len(running("98.7")) >= 4)
+    until(lambda: len(running(long("98.7"))) >= 4)
     return driver
 
 
@@ -186,7 +192,7 @@ def test_nothing_survives_a_driver_that_is_killed(zen):
     with _driver(zen) as driver:
         below = tree.below(driver.pid)
         driver.kill()
-    until(lambda: not running("98.7"))
+    until(lambda: not running(long("98.7")))
     until(lambda: not any(_command_line(pid) for pid in below))
     with Local(zen, 1) as place:
         assert outcome(place, experiment("echo on")).status == "ok"
@@ -200,16 +206,16 @@ def test_what_survives_the_driver_and_its_launchers_goes_when_the_next_one_comes
         for pid in below:
             os.kill(pid, signal.SIGKILL)
         driver.kill()
-    assert running("98.7")
+    assert running(long("98.7"))
     Local(zen, 1).close()
-    assert not running("98.7")
+    assert not running(long("98.7"))
 
 
 def test_ctrl_c_does_not_reach_experiments(zen):
     with _driver(zen) as driver:
         os.killpg(driver.pid, signal.SIGINT)
         driver.wait(30)
-    until(lambda: not running("98.7"))
+    until(lambda: not running(long("98.7")))
     assert driver.returncode in (-signal.SIGINT, 130, 1)
 
 

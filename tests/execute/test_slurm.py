@@ -16,7 +16,15 @@ from zenturio.execute.slurm import clerk, pilots, submission
 from zenturio.execute.slurm.options import Options
 from zenturio.execute.slurm.place import Slurm
 from zenturio.experiment import Filed, Recipe, Step
-from zenturio.testing.executor import PATIENCE, CommandContract, experiment, outcome, running, until
+from zenturio.testing.executor import (
+    PATIENCE,
+    CommandContract,
+    experiment,
+    long,
+    outcome,
+    running,
+    until,
+)
 
 __all__ = ["cluster", "slurm"]
 
@@ -191,7 +199,9 @@ def test_jobs_that_can_never_run_are_told(opened):
 
 def test_limits_become_those_of_the_job(opened, slurm):
     place = opened(extra="--hold")
-    future = place.submit(experiment(Step("sleep 97.1", timeout=150.0, cpus=3, memory=2**28)))
+    future = place.submit(
+        experiment(Step(f"sleep {long('97.1')}", timeout=150.0, cpus=3, memory=2**28))
+    )
     until(lambda: jobs(slurm))
     shown = slurm.run("squeue", "-h", "-o", "%C %m %l").split()
     assert shown == ["3", "384M", "4:00"]
@@ -203,8 +213,8 @@ def test_limits_become_those_of_the_job(opened, slurm):
 
 def test_a_job_that_somebody_cancels_is_lost_and_no_failure(opened, slurm):
     place = opened()
-    future = place.submit(experiment("sleep 97.2"))
-    until(lambda: running("97.2"))
+    future = place.submit(experiment(f"sleep {long('97.2')}"))
+    until(lambda: running(long("97.2")))
     slurm.run("scancel", jobs(slurm).strip())
     assert future.result(PATIENCE).status == "cancelled"
     assert any("CANCELLED; begun again" in words for words in place.remarks)
@@ -213,10 +223,12 @@ def test_a_job_that_somebody_cancels_is_lost_and_no_failure(opened, slurm):
 def test_a_job_that_is_requeued_runs_again(opened, slurm, tmp_path):
     place = opened()
     log = tmp_path / "log"
-    future = place.submit(counted(log, f"test $(wc -l < {log}) -gt 1 || sleep 97.3; echo done"))
-    until(lambda: running("97.3"))
+    future = place.submit(
+        counted(log, f"test $(wc -l < {log}) -gt 1 || sleep {long('97.3')}; echo done")
+    )
+    until(lambda: running(long("97.3")))
     slurm.run("scontrol", "requeue", jobs(slurm).strip())
-    until(lambda: not running("97.3"))
+    until(lambda: not running(long("97.3")))
     slurm.run("scontrol", "update", f"jobid={jobs(slurm).strip()}", "StartTime=now", check=False)
     found = future.result(PATIENCE)
     assert (found.status, found.stdout.head) == ("ok", b"done\n")
@@ -225,8 +237,8 @@ def test_a_job_that_is_requeued_runs_again(opened, slurm, tmp_path):
 
 def test_a_node_that_goes_down_loses_its_jobs_and_no_more(opened, slurm):
     place = opened(extra="--no-requeue\n--nodelist=n2")
-    future = place.submit(experiment("sleep 97.4"))
-    until(lambda: running("97.4"))
+    future = place.submit(experiment(f"sleep {long('97.4')}"))
+    until(lambda: running(long("97.4")))
     slurm.stop_node("n2")
     slurm.run("scontrol", "update", "nodename=n2", "state=down", "reason=test")
     try:
@@ -241,7 +253,7 @@ def test_a_node_that_goes_down_loses_its_jobs_and_no_more(opened, slurm):
 
 @pytest.mark.slow
 def test_a_time_limit_of_the_cluster_is_a_timeout(opened):
-    found = opened(time="1").submit(experiment("echo begun; sleep 97.5")).result(150)
+    found = opened(time="1").submit(experiment(f"echo begun; sleep {long('97.5')}")).result(150)
     assert (found.status, found.cause) == ("timeout", "time limit of its Slurm job")
 
 

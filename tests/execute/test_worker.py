@@ -12,7 +12,7 @@ from zenturio.execute import worker
 from zenturio.execute.parcel import pack, unpack_outcome
 from zenturio.execute.running import Settings
 from zenturio.experiment import Recipe, Step
-from zenturio.testing.executor import experiment, gflops, running, until
+from zenturio.testing.executor import experiment, gflops, long, running, until
 
 SOON = Settings(grace=0.3)
 
@@ -99,18 +99,20 @@ def test_a_job_that_has_an_outcome_does_nothing(tmp_path):
 
 
 def test_a_job_that_is_asked_to_end_cancels_its_experiment(tmp_path):
-    with started(experiment("sleep 96.1 & sleep 96.1"), tmp_path) as job:
-        until(lambda: len(running("96.1")) == 2)
+    with started(experiment(f"sleep {long('96.1')} & sleep {long('96.1')}"), tmp_path) as job:
+        until(lambda: len(running(long("96.1"))) == 2)
         job.terminate()
     assert result(tmp_path).status == "cancelled"
-    assert not running("96.1")
+    assert not running(long("96.1"))
 
 
 def test_nothing_survives_a_job_that_is_killed(tmp_path):
-    with started(experiment("setsid sleep 96.2 & trap '' TERM; sleep 96.2"), tmp_path) as job:
-        until(lambda: len(running("96.2")) == 2)
+    with started(
+        experiment(f"setsid sleep {long('96.2')} & trap '' TERM; sleep {long('96.2')}"), tmp_path
+    ) as job:
+        until(lambda: len(running(long("96.2"))) == 2)
         job.kill()
-    until(lambda: not running("96.2"))
+    until(lambda: not running(long("96.2")))
     assert not (tmp_path / "outcome").exists()
 
 
@@ -118,12 +120,12 @@ PARENT = "import subprocess, sys; subprocess.run(sys.argv[1:])"
 
 
 def test_a_job_dies_with_its_parent(tmp_path):
-    with started(experiment("sleep 96.3"), tmp_path, parent=PARENT) as parent:
-        until(lambda: running("96.3"))
+    with started(experiment(f"sleep {long('96.3')}"), tmp_path, parent=PARENT) as parent:
+        until(lambda: running(long("96.3")))
         parent.kill()
     until((tmp_path / "outcome").exists)
     assert result(tmp_path).status == "cancelled"
-    assert not running("96.3")
+    assert not running(long("96.3"))
 
 
 def test_a_job_that_is_to_stay_outlives_its_parent(tmp_path):

@@ -17,7 +17,7 @@ from zenturio.execute.hosts.events import read_events
 from zenturio.execute.hosts.journal import Journal
 from zenturio.execute.hosts.place import Hosts, HostsSettings
 from zenturio.execute.hosts.remote.store import Store
-from zenturio.testing.executor import experiment, gflops, outcome, running, until
+from zenturio.testing.executor import experiment, gflops, long, outcome, running, until
 
 
 def kinds(place, what=None):
@@ -75,14 +75,14 @@ def test_what_was_given_up_is_ended_when_its_host_is_back_and_never_accepted(
     hosts, testbed, tmp_path
 ):
     place = hosts({"patience": 0.3}, one={"speed": 2.0}, two={})
-    what = experiment(f"echo $ZEN_HOST_NAME >> {tmp_path}/count; sleep 88.1 || sleep 1")
+    what = experiment(f"echo $ZEN_HOST_NAME >> {tmp_path}/count; sleep {long('88.1')} || sleep 1")
     future = place.submit(what)
     until(lambda: begun(tmp_path))
     testbed["one"].kill()  # its keepers live, behind a network that is cut
     until(lambda: begun(tmp_path) == 2)
-    until(lambda: len(running("88.1")) == 2)
+    until(lambda: len(running(long("88.1"))) == 2)
     testbed["one"].start()
-    until(lambda: len(running("88.1")) == 1)
+    until(lambda: len(running(long("88.1"))) == 1)
     assert (tmp_path / "count").read_text() == "one\ntwo\n"
     future.cancel()
     assert future.result(30).host == "two"
@@ -103,27 +103,29 @@ def test_where_no_other_host_would_do_the_one_that_is_gone_is_waited_for(hosts, 
 def test_an_experiment_whose_keeper_is_killed_begins_again(hosts, testbed, tmp_path):
     place = hosts(one={})
     future = place.submit(
-        experiment(f"echo >> {tmp_path}/count; test $(wc -l < {tmp_path}/count) = 2 || sleep 88.2")
+        experiment(
+            f"echo >> {tmp_path}/count; test $(wc -l < {tmp_path}/count) = 2 || sleep {long('88.2')}"
+        )
     )
-    until(lambda: running("88.2"))
-    keeper = next(pid for pid in testbed["one"].keepers() if _leads(pid, running("88.2")[0]))
+    until(lambda: running(long("88.2")))
+    keeper = next(pid for pid in testbed["one"].keepers() if _leads(pid, running(long("88.2"))[0]))
     os.kill(keeper, signal.SIGKILL)
     assert future.result(30).status == "ok"
-    assert not running("88.2")
+    assert not running(long("88.2"))
     assert begun(tmp_path) == 2
 
 
 @pytest.mark.slow
 def test_an_experiment_whose_keeper_is_killed_each_time_fails(hosts, testbed, tmp_path):
     place = hosts(one={})
-    future = place.submit(experiment("sleep 88.3", recipe=gflops()))
+    future = place.submit(experiment(f"sleep {long('88.3')}", recipe=gflops()))
     while not future.done():
         for pid in testbed["one"].keepers():
-            if any(_leads(pid, each) for each in running("88.3")):
+            if any(_leads(pid, each) for each in running(long("88.3"))):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.05)
     assert (future.result().status, future.result().cause) == ("failed", "keeper lost")
-    assert not running("88.3")
+    assert not running(long("88.3"))
 
 
 def _leads(pid, below):
@@ -221,16 +223,16 @@ def test_a_failure_that_may_not_be_recorded_is_heard_of_again(driver, tmp_path):
 
 
 def test_what_a_dead_driver_left_can_be_seen_and_ended_without_another(driver, tmp_path):
-    what = experiment("sleep 88.4")
+    what = experiment(f"sleep {long('88.4')}")
     left = Hosts.left(tmp_path / "zen", HostsSettings(str(tmp_path / "driver.toml")))
     first = driver(what)
-    until(lambda: running("88.4"))
+    until(lambda: running(long("88.4")))
     assert left.stages() == {what.digest: "running"}
     assert left.cancel([what.digest]) == 0  # its driver lives
     first.kill()
     first.wait()
     assert left.cancel([what.digest, "f" * 32]) == 1
-    until(lambda: not running("88.4"))
+    until(lambda: not running(long("88.4")))
     assert left.stages() == {}
     last = read_events(tmp_path / "zen")[-1]
     assert (last.kind, last.digest, last.host, last.why) == (
@@ -414,16 +416,16 @@ def test_a_host_that_is_silent_is_given_up(hosts, testbed, tmp_path):
 
 def test_what_an_earlier_driver_gave_up_is_ended_by_the_next_one(hosts, testbed, tmp_path):
     first = hosts({"patience": 0.3}, one={"speed": 2.0}, two={})
-    what = experiment(f"echo $ZEN_HOST_NAME >> {tmp_path}/count; sleep 88.5")
+    what = experiment(f"echo $ZEN_HOST_NAME >> {tmp_path}/count; sleep {long('88.5')}")
     first.submit(what)
     until(lambda: begun(tmp_path))
     testbed["one"].kill()
     until(lambda: begun(tmp_path) == 2)
     first.close()  # which ends what is at two, and cannot reach one
-    assert running("88.5")
+    assert running(long("88.5"))
     testbed["one"].start()
     hosts(one={}, two={})
-    until(lambda: not running("88.5"))
+    until(lambda: not running(long("88.5")))
 
 
 @pytest.fixture
@@ -475,11 +477,11 @@ def test_a_job_that_is_started_twice_runs_once(connection, tmp_path):
 
 def test_a_job_that_runs_cannot_be_prepared_anew(connection, tmp_path):
     found, _ = connection
-    begin(found.ask, "abc-2", "sleep 88.6")()
+    begin(found.ask, "abc-2", f"sleep {long('88.6')}")()
     with pytest.raises(RefusedError, match="abc-2 runs"):
         begin(found.ask, "abc-2", "true")
     until(lambda: found.ask("remove", token="abc-2")[0]["gone"])
-    assert not running("88.6")
+    assert not running(long("88.6"))
     with pytest.raises(RefusedError, match="not prepared"):
         found.ask("start", token="abc-2", request=REQUEST)
 
