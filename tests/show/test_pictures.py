@@ -217,3 +217,11 @@ def test_names_of_many_values_are_thinned_so_that_they_can_be_read():
     assert len(layout.xaxis.categoryarray) == 100
     assert list(layout.xaxis.tickvals) == [str(x) for x in range(0, 100, 3)]
     assert list(layout.yaxis.ticktext) == [str(y) for y in range(0, 30, 2)]
+
+
+def test_a_column_with_a_long_name_leaves_room_for_the_chart():
+    table = pd.DataFrame({"x": [1, 2, 1, 2], "y": [1, 2, 3, 4], "a name " * 40: list("aabb")})
+    long = table.columns[-1]
+    content = image(chart(table, "line", x="x", y="y", colour=long, title=long), "png")
+    wide, high = Image.open(io.BytesIO(content)).size
+    assert wide < 3 * high

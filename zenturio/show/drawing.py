@@ -44,6 +44,9 @@ STYLE: dict[str, Any] = {
     "pdf.fonttype": 42,
 }
 
+LEAST = 20
+"""Letters of a line of the title, however little room there is."""
+
 
 def draw(chart: Chart) -> Figure:
     """The figure of a chart."""
@@ -151,7 +154,7 @@ def _explain(figure: FigureBase, all_axes: list[Axes], chart: Chart, shaded: Any
         [handles[level] for level in known],
         [brief(level) for level in known],
         loc="outside right upper",
-        title=chart.colour.label,
+        title=brief(chart.colour.label),
         alignment="left",
     )
 
@@ -181,7 +184,7 @@ def _explain_scale(figure: FigureBase, all_axes: list[Axes], chart: Chart, shade
 
 def _caption(figure: FigureBase, chart: Chart, width: float) -> None:
     room = width - _beside(chart)
-    title = "\n".join(textwrap.wrap(" ".join(chart.title.split()), int(room * 9.5)))
+    title = "\n".join(textwrap.wrap(" ".join(chart.title.split()), max(int(room * 9.5), LEAST)))
     note = "\n".join(textwrap.wrap(chart.note, int(width * 16)))
     figure.suptitle(title, x=0.01, ha="left", fontsize=11.5, fontweight="bold")
     figure.supxlabel(note, x=0.01, ha="left", fontsize=8, color=palette.FAINT)
@@ -191,5 +194,5 @@ def _beside(chart: Chart) -> float:
     """Inches that the legend or the scale takes."""
     if chart.levels and chart.colour:
         names = [brief(level) for level in chart.levels]
-        return 0.7 + 0.075 * max(len(chart.colour.label) - 4, *map(len, names))
+        return 0.7 + 0.075 * max(len(brief(chart.colour.label)) - 4, *map(len, names))
     return 1.0 if chart.z or chart.ordered else 0.0
