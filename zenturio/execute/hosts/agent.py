@@ -250,7 +250,8 @@ class Agent:
         if suits:
             return
         if broker.refusal(job) is not None:
-            raise UnmetError("no host is as the program requires")
+            asked = " and ".join(each.text for each in wants.requires)
+            raise UnmetError(f"no host is as the program requires: {asked}")
         self._move(site, "the program requires another host")
 
     def _move(self, site: Site, why: str) -> None:
