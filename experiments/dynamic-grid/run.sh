@@ -52,5 +52,9 @@ zen plot --kind box --x way --y seconds -o iterations.svg \
     ORDER BY way = 'staying', way = 'if better'"
 
 # The same question on real processes, which take some minutes.
-(cd real && sh run.sh)
-cp real/real-*.svg .
+if [ -x /usr/sbin/sshd ]; then
+  (cd real && sh run.sh)
+  cp real/real-*.svg .
+else
+  echo "there is no /usr/sbin/sshd: nothing is asked on real processes" >&2
+fi
