@@ -1,6 +1,7 @@
-"""The pictures, and a number for each claim, from the events of both experiments."""
+"""A number for each claim, from the events of both experiments; and the pictures, with --draw."""
 
 import json
+import sys
 from collections import defaultdict
 from itertools import pairwise
 from pathlib import Path
@@ -120,17 +121,22 @@ def draw_load(events, path):
     save(chart(frame, "line", x="seconds", y="load", title="Load of pegasus"), path)
 
 
-def main():
-    first, second = read("degradation"), read("demands")
+def draw(first, second, played, played_too):
     save(jobs(first, title="A machine is overloaded: job 0 leaves it"), "figure5-1.svg")
     draw_load(first, "figure5-1-load.svg")
     draw_progress(first, "figure5-1-progress.svg")
     save(jobs(second, title="Jobs that need more memory, from their second phase on"),
          "figure5-2.svg")  # fmt: skip
-    played, played_too = read("simulated-degradation"), read("simulated-demands")
     save(jobs(played, title="The same, simulated: job 0 leaves a machine"), "simulated5-1.svg")
     save(jobs(played_too, title="The same, simulated: jobs that need more memory"),
          "simulated5-2.svg")  # fmt: skip
+
+
+def main():
+    first, second = read("degradation"), read("demands")
+    played, played_too = read("simulated-degradation"), read("simulated-demands")
+    if "--draw" in sys.argv:
+        draw(first, second, played, played_too)
     stayed = ends(read("stayed"))
     measured = {
         **degradation(first, "real"),

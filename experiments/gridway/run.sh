@@ -1,7 +1,7 @@
 # Both experiments, on real processes and in simulation; shorter with SIZE=small.
 set -eu
 
-if [ "${SIZE:-whole}" = small ]; then seconds=0.15; else seconds=0.3; fi
+if [ "${SIZE:-whole}" = small ]; then seconds=0.15 draw=; else seconds=0.3 draw=--draw; fi
 GRID="$PWD/grid"
 export GRID
 mkdir -p "$GRID"
@@ -28,4 +28,4 @@ for experiment in degradation demands; do
 done
 python3 simulate.py degradation $seconds --stay > stayed.json
 
-python3 figures.py
+python3 figures.py $draw

@@ -83,6 +83,11 @@ SELECT
         AND tasks <= 16) AS local_small,
     (SELECT min(success) FROM table_1 WHERE mutation = 0.1 AND tasks <= 8) AS local_one_gene,
     (SELECT max(success) FROM table_1 WHERE selection = 'roulette' AND tasks = 15) AS roulette,
+    (SELECT min(success) FROM table_1 WHERE selection = 'rank' AND tasks > 16) AS rank_large,
+    (SELECT min(success) FROM table_1 WHERE selection = 'tournament' AND tasks > 16)
+        AS tournament_large,
+    (SELECT avg(ctime) FROM study_local WHERE NOT exact AND tasks = 64 AND selection = 'steady'
+        AND mutation = 0.01) AS local_seconds,
     (SELECT 100.0 * avg(nodes IN (2, 35)) FROM numbers) AS nodes_35_2,
     (SELECT avg(settled) FROM table_1 WHERE selection = 'steady' AND mutation = 0.01) AS settled,
     (SELECT max(evaluations) FROM mean WHERE paid = 'on demand') AS evaluations,
@@ -114,6 +119,8 @@ SELECT
     (SELECT cost FROM turned WHERE tasks = 15 AND ours AND NOT static) AS demand_cost_15,
     (SELECT makespan FROM turned WHERE tasks = 16 AND ours AND NOT static) AS demand_makespan_16,
     (SELECT cost FROM turned WHERE tasks = 16 AND ours AND NOT static) AS demand_cost_16,
+    (SELECT 100 - unused FROM turned WHERE tasks = 15 AND ours AND NOT static) AS demand_used_15,
+    (SELECT 100 - unused FROM turned WHERE tasks = 16 AND ours AND NOT static) AS demand_used_16,
     (SELECT cost FROM turned WHERE tasks = 15 AND NOT ours AND NOT static) AS other_cost_15,
     (SELECT cost FROM turned WHERE tasks = 16 AND NOT ours AND NOT static) AS other_cost_16,
     (SELECT makespan FROM turned WHERE tasks = 15 AND NOT ours AND NOT static)
