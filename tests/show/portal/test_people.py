@@ -269,3 +269,11 @@ users = { a = { role = "king" }, b = { password = "plain" }, c = 1 }
     assert [line for line, _ in told] == [2, 3, 4, 5, 6, 7, 7, 7]
     assert "no setting 'hots'" in told[3][1]
     assert "plain" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "password", ["scrypt:", "scrypt:AAAA", "scrypt:A:B:C", "scrypt:ä:AAAA", "x"]
+)
+def test_a_password_that_could_never_be_right_is_told_at_the_start(password):
+    with pytest.raises(InputError, match="the password of 'alice': that is no hashed password"):
+        People({"alice": User("alice", "run", password)})

@@ -13,6 +13,7 @@ from typing import Any
 
 from starlette.datastructures import Headers
 
+from zenturio.errors import InputError
 from zenturio.show.portal.keys import Guest, Password
 from zenturio.study.house import User
 
@@ -29,6 +30,15 @@ class People:
     """How a proxy tells who asks."""
     proxies: tuple[str, ...] = ()
     """From where that is believed."""
+
+    def __post_init__(self) -> None:
+        """InputError where a password could never be right: not first when somebody types it."""
+        for user in self.users.values():
+            if user.password:
+                try:
+                    Password.read(user.password)
+                except InputError as error:
+                    raise InputError(f"the password of {user.name!r}: {error}") from None
 
     @property
     def asked(self) -> bool:
