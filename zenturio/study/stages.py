@@ -17,6 +17,8 @@ from zenturio.experiment import Generator
 from zenturio.experiment.identity import framed_digest
 from zenturio.space import Zip
 
+AFTER = "AFTER "
+"""Before the name of a stage, among the parts of the program that waits for it."""
 SHORT = 16
 """Digits of a digest."""
 TOLD = 1000
@@ -69,7 +71,7 @@ def built_on(stages: Sequence[Stage]) -> tuple[dict[str, str], ...]:
             texts += [f"{k}={v}" for k, v in found[link.stage].items()]
             if not _is_single(link, earlier):
                 texts += _extent(earlier)
-            parts[f"AFTER {earlier.name}"] = framed_digest(text.encode() for text in texts)[:SHORT]
+            parts[f"{AFTER}{earlier.name}"] = framed_digest(text.encode() for text in texts)[:SHORT]
         found.append(parts)
     return tuple(found)
 

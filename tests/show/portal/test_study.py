@@ -15,6 +15,8 @@ from show.portal.served import served
 from zenturio.record import Definition, Field
 from zenturio.record.open import open_repository
 from zenturio.show.portal.state import Settings
+from zenturio.study.define import PROGRAM
+from zenturio.study.stages import AFTER
 
 
 def _rows(page):
@@ -220,3 +222,18 @@ def test_the_sql_behind_failures_and_parameters_is_shown_and_answers_the_same(po
     assert len(others) == 2
     answer = portal.page("/sql", query=first)
     assert set(re.findall(r'<td class="number">(\d+)</td>', answer)) == {"128", "256", "512"}
+
+
+def test_a_stage_tells_what_it_waits_for_and_what_of_that_failed(tmp_path):
+    repository = open_repository(tmp_path / "zenturio.db")
+    fields = (Field("n", "int"),), (Field("m", "real"),)
+    rows = [({"n": n}, {"m": 1.0}, {"status": "failed"} if n == 3 else {}) for n in range(1, 5)]
+    enter(repository, "mesh", Definition(*fields), rows)
+    notes = {"experiments": 4, PROGRAM: {"RUN": "x", f"{AFTER}mesh": "y"}}
+    enter(repository, "solve", Definition(*fields, notes=notes), [({"n": 1}, {"m": 2.0}, {})])
+    repository.close()
+    with served(Settings(str(tmp_path / "zenturio.db"), tmp_path)) as portal:
+        page = " ".join(portal.page("/study?name=solve").split())
+        assert "It comes after" not in portal.page("/study?name=mesh")
+    assert 'It comes after <a href="/study?name=mesh">mesh</a>' in page
+    assert "<b>1</b> failed: what waits for these is not run" in page

@@ -19,6 +19,9 @@ from zenturio.show.portal.asked import Asked, study_in
 from zenturio.show.portal.kept import PATIENCE, Answer
 from zenturio.show.portal.pages.failing import again, causes
 from zenturio.show.portal.state import Portal, portal_of
+from zenturio.show.portal.watch import Seen
+from zenturio.study.define import PROGRAM
+from zenturio.study.stages import AFTER
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -82,6 +85,7 @@ def study(request: Request) -> Response:
         seen=portal.seen(asked.name),
         counts={state: counts[state] for state in STATES if counts[state]},
         goals=_goals(portal, asked.name),
+        before=_before(portal, asked.name),
         columns=columns,
         facts=facts,
         table=table,
@@ -105,6 +109,13 @@ def parameters(request: Request) -> Response:
     portal, name = portal_of(request), study_in(request.query_params)
     text = portal.render("_parameters.html", values=_taken(portal, name))
     return HTMLResponse(text)
+
+
+def _before(portal: Portal, name: str) -> list[Seen]:
+    """The stages that it waits for, as they stand now."""
+    parts = portal.definition(name).notes.get(PROGRAM) or {}
+    names = {part.removeprefix(AFTER) for part in parts if part.startswith(AFTER)}
+    return [seen for seen in portal.watch.look() if seen.name in names] if names else []
 
 
 def _goals(portal: Portal, name: str) -> list[Mapping[str, str]]:
