@@ -15,15 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from needs import needs
+from ports import free_port
 
 PATIENCE = 60.0
-
-
-def free_port() -> int:
-    """A port of this machine that nobody has at this moment."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 def answers(port: int) -> bool:

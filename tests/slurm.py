@@ -15,12 +15,13 @@ import socket
 import subprocess
 import tempfile
 import time
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from needs import needs
+from ports import free_ports
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol", "setpriv")
 NODES = ("n1", "n2", "n3")
@@ -67,15 +68,6 @@ MaxJobCount=20000
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 PartitionName=brief Nodes=n3 Default=NO MaxTime=1 OverTimeLimit=0 State=UP
 """
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listened at a moment ago."""
-    with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
 
 
 class Cluster:

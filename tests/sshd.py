@@ -15,6 +15,7 @@ import sys
 import time
 from pathlib import Path
 
+from ports import free_port
 from zenturio.execute import tree
 
 SSHD = "/usr/sbin/sshd"
@@ -33,12 +34,6 @@ def _toml(value):
     return json.dumps(value)
 
 
-def _free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class Server:
     """One sshd, and all that was logged in to it."""
 
@@ -48,7 +43,7 @@ class Server:
         self.folder.mkdir()
         self.public = _key(self.folder / "host_key")
         (self.folder / "authorized_keys").write_text(authorized + "\n")
-        self.port = _free_port()
+        self.port = free_port()
         path = os.pathsep.join([str(Path(sys.executable).resolve().parent), "/usr/bin", "/bin"])
         (self.folder / "sshd_config").write_text(
             f"""

@@ -12,7 +12,7 @@ import dask.config
 import pytest
 from distributed import LocalCluster
 
-from dask_cluster import free_port
+from ports import free_port
 from zenturio.errors import InputError, PlaceError, SafetyError
 from zenturio.execute.dask import stations, traffic
 from zenturio.execute.dask.batches import Batches
