@@ -458,6 +458,12 @@ def test_a_selector_that_is_wrong_ends_the_study_and_says_so(hosts, modules, nam
     assert said in str(caught.value)
 
 
+def test_a_stage_that_is_wrong_ends_the_study_and_says_so(hosts, modules):
+    place = hosts({"prolog": "select.py:Raising"}, one={})
+    with pytest.raises(PluginError, match="one: the prolog failed: KeyError: 'oh'"):
+        outcome(place, experiment("true"))
+
+
 def test_a_module_that_is_not_there_is_told_with_its_place(hosts, modules):
     with pytest.raises(InputError, match=r"hosts\.toml:3:1: nowhere\.py is not there"):
         hosts({"selector": "nowhere.py:Listed"}, one={})

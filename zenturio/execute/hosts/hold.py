@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from queue import Empty
 from typing import Any, TypeVar
 
-from zenturio.errors import PlaceError
+from zenturio.errors import PlaceError, PluginError, ZenError
 from zenturio.execute.hosts.broker import Broker
+from zenturio.execute.hosts.building import UnbuiltError
 from zenturio.execute.hosts.connection import DroppedError, RefusedError
 from zenturio.execute.hosts.events import Events
 from zenturio.execute.hosts.host import Host
@@ -88,6 +89,11 @@ class Hold:
                 if tries > self.ways.retries:
                     self._give_up(name, error)
                 time.sleep(_PAUSE * tries)
+            except (ZenError, UnbuiltError, StoppedError, ElsewhereError):
+                raise
+            except Exception as error:  # of a module that is not ours, or of a disk here
+                why = f"{self.host.name}: the {name} failed: {type(error).__name__}: {error}"
+                raise PluginError(why) from error
 
     def _give_up(self, name: str, error: RefusedError) -> None:
         host = self.host.name
