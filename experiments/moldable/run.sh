@@ -4,12 +4,12 @@ set -eu
 
 if [ "${SIZE:-whole}" = small ]; then
   sed -i 's/REPEAT 20/REPEAT 5/' global/study.zen schedules/study.zen
-  sed -i 's/REPEAT 20/REPEAT 1/; s/REPEAT 3/REPEAT 1/' recommended/study.zen beyond/study.zen
+  sed -i 's/REPEAT 3/REPEAT 1/' beyond/study.zen
   zen run local --on simulate -P 'workflow={kwave-tree:simulations={4,8}}' -P 'selection={steady}'
   zen run global --on simulate -P 'workflow={kwave-tree:simulations=8}' -P 'alpha={0.95,0.05}'
   zen run schedules --on simulate -P 'curve={exponent=0.9}'
-  zen run recommended --on simulate -P 'alpha={0.05}'
-  zen run speed --on simulate -P 'workflow={kwave-tree:simulations=4}' -P 'population={25}'
+  zen run recommended --on simulate --limit 0  # known, and empty
+  zen run speed --on simulate --limit 0
   zen run beyond --on simulate -P 'workflow={kwave-tree:simulations=8}' -P 'queue={fifo}' \
     -P 'algorithm={moldable-front}'
 else

@@ -26,17 +26,18 @@ zen sql $optima -- "$(cat views.sql table.sql)" > table.txt
 views=$(cat views.sql)
 shown="algorithm IN ('ga', 'anneal', 'heft', 'peft', 'dcp', 'min-min', 'sufferage', 'lazy', 'ga-2005',
   'shuffle')"
-zen plot --x within --y instances --color algorithm --facet data --log x -o profile.svg \
-  --title "Share of instances within so many % of the best (%)" $optima \
+zen plot --x "longer by at most (%)" --y "instances (%)" --color algorithm --facet data --log x -o profile.svg \
+  --title "Who comes how near to the best plan" $optima \
   --query "$views, steps (within) AS (VALUES (0.01), (0.1), (0.3), (1), (2), (3), (5), (10), (20),
       (30), (50), (100), (200))
-    SELECT within, algorithm, 100.0 * avg(gap <= within) AS instances,
+    SELECT within AS \"longer by at most (%)\", algorithm,
+      100.0 * avg(gap <= within) AS \"instances (%)\",
       CASE least_is WHEN 'optimum' THEN 'STG: of the optimum' ELSE 'traces: of a lower bound' END
         AS data
     FROM runs, steps WHERE $shown GROUP BY data, algorithm, within
     ORDER BY data, avg(gap), within"
-zen plot --kind heatmap --x kind --y algorithm --z gap -o table.svg $optima \
-  --title "Mean makespan above the optimum or a lower bound (%, up to 30)" \
-  --query "$views SELECT kind, algorithm, min(30, avg(gap)) AS gap FROM runs
+zen plot --kind heatmap --x instances --y algorithm --z "gap (%)" -o table.svg $optima \
+  --title "Mean gap to the optimum or a bound (30% at most)" \
+  --query "$views SELECT kind AS instances, algorithm, min(30, avg(gap)) AS \"gap (%)\" FROM runs
     GROUP BY kind, algorithm
     ORDER BY avg(avg(gap)) OVER (PARTITION BY algorithm) DESC, algorithm, place"
