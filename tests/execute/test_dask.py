@@ -12,6 +12,7 @@ import dask.config
 import pytest
 from distributed import LocalCluster
 
+from dask_cluster import certificate
 from ports import free_port
 from zenturio.errors import InputError, PlaceError, SafetyError
 from zenturio.execute.dask import stations, traffic
@@ -164,6 +165,19 @@ def test_what_is_no_address_is_said_to_be_none(tmp_path, address):
 def test_a_certificate_that_is_not_there_is_named(tmp_path):
     with pytest.raises(PlaceError, match=r"nowhere\.pem, which is not there"):
         Dask(tmp_path, options=Options("tls://127.0.0.1:1", ca="nowhere.pem"))
+
+
+def test_a_file_that_is_no_certificate_is_named(tmp_path):
+    (tmp_path / "junk.pem").write_text("no certificate")
+    junk = str(tmp_path / "junk.pem")
+    good = str(certificate(tmp_path))
+    for told, named in (
+        ({"ca": junk, "cert": good}, r"junk\.pem holds no certificate of who signs"),
+        ({"ca": good, "cert": junk}, r"junk\.pem and .*junk\.pem are no certificate and its key"),
+        ({"ca": good, "cert": good, "key": junk}, r"both\.pem and .*junk\.pem are no certificate"),
+    ):
+        with pytest.raises(PlaceError, match=named):
+            Dask(tmp_path, options=Options("tls://127.0.0.1:1", **told))
 
 
 @pytest.mark.parametrize("batch", ["0", "x", "-1", "501", "1.5", ""])

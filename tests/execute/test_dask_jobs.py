@@ -45,7 +45,9 @@ def test_a_folder_may_have_any_name_and_workers_may_come_later(slurm, tmp_path):
     with Dask(tmp_path / "my 100% ü's" / "zen", options=told) as place:
         assert list(place.check()) == []
         assert outcome(place, experiment("echo on")).status == "ok"
-    assert list((tmp_path / "my 100% ü's" / "zen" / "places" / "jobs").iterdir())
+        (log,) = (tmp_path / "my 100% ü's" / "zen" / "places" / "jobs").iterdir()
+        assert "Registered to" in log.read_text()
+    assert not log.exists()
 
 
 @pytest.mark.parametrize(

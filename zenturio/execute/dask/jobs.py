@@ -59,15 +59,19 @@ class Jobs:
         with disk(session):
             _home(folder).mkdir(parents=True, exist_ok=True)
             security = _made(session)
-            name = session.name.replace("dask-", "zen-")
+            self._name = name = session.name.replace("dask-", "zen-")
+            self._logs = _home(folder)
             if options.cluster == "slurm":  # where who comes after us can end them by their name
                 write(str(session / QUEUED), name.encode(), 0o600)
         self.workers = _started(options, folder, security, name)
 
     def close(self) -> None:
-        """Ends the jobs."""
+        """Ends the jobs; what they wrote stays where none of them came, to tell why."""
+        came = bool(self.workers.scheduler_info.get("workers"))
         with suppress(Exception):  # whatever the library raises: the jobs end by themselves too
             self.workers.close(timeout=10)
+        for log in self._logs.glob(f"{self._name}-*") if came else ():
+            log.unlink(missing_ok=True)
 
 
 def _made(keys: Path) -> Any:

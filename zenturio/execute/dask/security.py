@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import dataclass
 from importlib import import_module
 from ipaddress import ip_address
@@ -12,6 +13,8 @@ from zenturio.errors import InputError, PlaceError, SafetyError
 from zenturio.execute.dask.options import Options
 
 _CURE = "write dask://host:8786, or tls://host:8786"
+_CERTIFICATES = 'ca = "ca.pem", cert = "cert.pem" and key = "key.pem" in [places.NAME]'
+_SAID = {"tls_ca_file": "ca", "tls_client_cert": "cert", "tls_client_key": "key"}
 
 
 @dataclass(frozen=True)
@@ -67,12 +70,28 @@ def tls_of(address: Address, options: Options) -> Any:
     given["tls_client_key"] = options.key or options.cert
     for name, path in given.items():
         if path and not Path(path).expanduser().is_file():
-            raise PlaceError(f"{address} needs the file {path}, which is not there ({name})")
+            raise PlaceError(f"{address} needs the file {path}, which is not there ({_SAID[name]})")
     told = {name: str(Path(path).expanduser()) for name, path in given.items() if path}
     security = import_module("distributed").Security(require_encryption=True, **told)
     if not (security.tls_ca_file and security.tls_client_cert):
         raise PlaceError(
             f"{address} needs certificates",
-            cure='ca = "ca.pem", cert = "cert.pem" and key = "key.pem" in [places.NAME]',
+            cure=_CERTIFICATES,
         )
+    _try(security.tls_ca_file, security.tls_client_cert, security.tls_client_key)
     return security
+
+
+def _try(ca: str, cert: str, key: str | None) -> None:
+    """PlaceError, which names the file, where one does not hold what it is for."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    what = f"{ca} holds no certificate of who signs (ca)"
+    try:
+        if Path(ca).is_file():  # else it is the certificate itself
+            context.load_verify_locations(ca)
+        if Path(cert).is_file():
+            what = f"{cert} and {key or cert} are no certificate and its key (cert, key)"
+            context.load_cert_chain(cert, key or None)
+    except (ssl.SSLError, OSError) as error:
+        reason = getattr(error, "reason", None) or error.strerror or str(error)
+        raise PlaceError(f"{what}: {reason}", cure=_CERTIFICATES) from error
