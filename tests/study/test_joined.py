@@ -27,6 +27,19 @@ def test_a_second_driver_is_told_who_has_the_study(study):
     oracle.finished(first, 130)
 
 
+def test_a_search_takes_what_another_study_runs_for_it(study):
+    small = study(6, work='echo $n >> "$FLAKY/runs"; sleep 0.3')
+    first = small.zen("--name", "all", "-j", "2")
+    while not (small.folder / "flaky" / "runs").exists():
+        assert first.poll() is None
+        time.sleep(0.02)
+    search = small.zen("-j", "2", "--search", "random", "--budget", "6")
+    oracle.finished(first)
+    out, _ = oracle.finished(search)
+    assert "best: square = 36" in out
+    assert runs(small) == [1, 2, 3, 4, 5, 6]
+
+
 @pytest.mark.parametrize(
     ("drivers", "kind"),
     [

@@ -163,7 +163,7 @@ class Run:
             self._flight.take_back()
             return False
         supply = self._supply
-        waits = supply.exhausted or supply.elsewhere >= BATCH
+        waits = supply.dry or supply.elsewhere >= BATCH  # dry: a search may wait for just these
         if supply.elsewhere and waits and monotonic() >= self._next_look:
             supply.look_elsewhere()
             self._next_look = monotonic() + ELSEWHERE

@@ -130,11 +130,6 @@ class Supply:
         return len(self._unclaimed) + len(self._elsewhere)
 
     @property
-    def exhausted(self) -> bool:
-        """Whether every experiment was handed out, had an outcome, or is elsewhere."""
-        return self._over and not (self._made or self._unclaimed or self._again)
-
-    @property
     def dry(self) -> bool:
         """Whether nothing can be had before something that is out has landed."""
         return (self._over or self._dry) and not (self._made or self._unclaimed or self._again)
