@@ -5,8 +5,7 @@
 A portal is started on a study of a million experiments in SQLite, as `zen portal` starts it; its
 pages are asked for over HTTP, and its resident memory is read from the system. Then a study of
 tiny programs is driven alone and under open tabs, in turns. Beside it Optuna's dashboard and
-MLflow's server answer for 10,000 trials what their pages wait for, and the portal for as many; and
-the page of each is opened in Chromium (playwright), until it is whole.
+MLflow's server answer for 10,000 trials what their pages wait for, and the portal for as many.
 The peers are installed with pip into an environment of their own in the cache folder.
 """
 
@@ -16,7 +15,6 @@ import argparse
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import statistics
@@ -294,52 +292,17 @@ def beside(folder: Path, programs: Path, trials: int, rounds: int) -> dict[str, 
         asked = {"name": "big"}
         times = asked_often(browser, pid, rounds, "/study", asked)
         size = len(browser.get("/study", asked))
-        seen = looked_at(f"http://127.0.0.1:{browser.port}/study?name=big", browser.cookie)
-        found["zen portal"] = _row(started, times, size, pid, seen)
+        found["zen portal"] = _row(started, times, size, pid)
     return found
 
 
-STILL = """window.still = 0; new MutationObserver(() => window.still = performance.now())
-.observe(document, {childList: true, subtree: true})"""
-QUIET = 2.0
-"""Seconds for which a page that is there stands still."""
-
-
-def looked_at(address: str, cookie: str = "") -> float:
-    """Seconds until a page is whole in Chromium: then nothing is awaited, and nothing changes."""
-    from playwright.sync_api import sync_playwright
-
-    waiting = set()
-    with sync_playwright() as play:
-        browser = play.chromium.launch(
-            executable_path=shutil.which("chromium"),
-            args=["--no-sandbox", "--disable-dev-shm-usage"],
-        )
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
-        if cookie:
-            name, _, value = cookie.partition("=")
-            page.context.add_cookies([{"name": name, "value": value, "url": address}])
-        page.add_init_script(STILL)
-        page.on("request", lambda each: None if "/live" in each.url else waiting.add(each.url))
-        for event in ("requestfinished", "requestfailed"):
-            page.on(event, lambda each: waiting.discard(each.url))
-        page.goto(address, wait_until="commit", timeout=180_000)
-        quiet = f"performance.now() - window.still > {QUIET * 1000}"
-        while waiting or not page.evaluate(quiet):
-            page.wait_for_timeout(200)
-        found = page.evaluate("window.still") / 1000
-        browser.close()
-    return float(found)
-
-
-def _row(started: float, times: list[float], size: int, pid: int, seen: float) -> dict[str, float]:
+def _row(started: float, times: list[float], size: int, pid: int) -> dict[str, float]:
     return {
         "start, s": started,
         "first, ms": times[0],
         "median, ms": times[1],
         "processor, ms": times[2],
         "KB": size / 1000,
-        "in a browser, s": seen,
         "memory, MB": sum(memory(each)[0] for each in family(pid)),
     }
 
@@ -366,9 +329,7 @@ def _optuna(folder: Path, programs: Path, rounds: int) -> dict[str, float]:
         started = time.perf_counter() - begun
         browser.connect()
         times = asked_often(browser, running.pid, rounds, "/api/studies/1")
-        size = len(browser.get("/api/studies/1"))
-        seen = looked_at(f"http://127.0.0.1:{port}/dashboard/studies/1/trialList")
-        return _row(started, times, size, running.pid, seen)
+        return _row(started, times, len(browser.get("/api/studies/1")), running.pid)
 
 
 def _mlflow(folder: Path, programs: Path, rounds: int) -> dict[str, float]:
@@ -386,9 +347,7 @@ def _mlflow(folder: Path, programs: Path, rounds: int) -> dict[str, float]:
         started = _answering(browser, begun)
         path = "/api/2.0/mlflow/runs/search"
         times = asked_often(browser, running.pid, rounds, path, None, asked)
-        size = len(browser.get(path, None, asked))
-        seen = looked_at(f"http://127.0.0.1:{port}/#/experiments/1/runs")
-        return _row(started, times, size, running.pid, seen)
+        return _row(started, times, len(browser.get(path, None, asked)), running.pid)
 
 
 def told(found: dict[str, Any]) -> str:
