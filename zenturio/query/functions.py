@@ -6,7 +6,7 @@ In a query, what has no answer (a root of -1, a division by zero) is NULL.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from zenturio.expression.functions import CALLED
@@ -52,6 +52,10 @@ _SCALARS: dict[str, tuple[int, Callable[..., Value]]] = {
 }
 
 
+FEW = 64
+"""Values for which an array costs more than it saves."""
+
+
 class _Sample:
     """All values of a group; a row costs one append, with no code of ours in between."""
 
@@ -72,10 +76,19 @@ class Deviation(_Sample):
     """The sample's standard deviation; NULL of fewer than two values, or of infinite ones."""
 
     def finalize(self) -> float | None:
+        if len(self._values) <= FEW:
+            return _deviation([value for value in self._values if value is not None])
         values = self.known()
         if len(values) < 2 or not all(map(math.isfinite, (values.min(), values.max()))):
             return None
         return float(values.std(ddof=1))
+
+
+def _deviation(values: Sequence[float]) -> float | None:
+    if len(values) < 2 or not all(map(math.isfinite, values)):
+        return None
+    mean = math.fsum(values) / len(values)
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
 
 
 class Median(_Sample):
