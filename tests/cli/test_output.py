@@ -1,8 +1,12 @@
 """How facts and tables are printed."""
 
 import json
+from collections import Counter
 
 from zenturio.cli import output
+from zenturio.cli.look import _standing_line
+from zenturio.record.facts import Lease
+from zenturio.study.look import Standing
 
 
 def test_what_json_has_no_number_for_is_text_that_other_languages_read(capsys):
@@ -14,3 +18,15 @@ def test_what_json_has_no_number_for_is_text_that_other_languages_read(capsys):
 def test_a_sign_that_would_break_a_line_is_escaped_and_its_neighbours_are_not(capsys):
     output.table(("a",), [("ü\u2028\n\x1b[1m",)])
     assert capsys.readouterr().out == "a\nü\\u2028\\n\\x1b[1m\n"
+
+
+def test_what_nobody_drives_any_more_has_begun_and_does_not_run():
+    driver = Lease(1, "matmul", "kofel", 7, 0.0, 60.0, 60.0)
+    told = [
+        _standing_line(Standing("matmul", 0.0, Counter(ok=3, running=2), 9, drivers), None)
+        for drivers in ((driver,), ())
+    ]
+    assert [line.splitlines()[0] for line in told] == [
+        "matmul: 3 ok, 2 running, 4 not begun",
+        "matmul: 3 ok, 2 begun, 4 not begun",
+    ]

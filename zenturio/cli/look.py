@@ -163,7 +163,8 @@ def diff(
 def _standing_line(standing: "Standing", db: str | None) -> str:
     parts = [f"{standing.ok:,} ok"]
     parts += [f"{standing.failed:,} failed"] if standing.failed else []
-    parts += [f"{standing.running:,} running"] if standing.running else []
+    at_work = "running" if standing.drivers or standing.stages else "begun"
+    parts += [f"{standing.running:,} {at_work}"] if standing.running else []
     parts += [f"{standing.waiting:,} waiting"] if standing.waiting else []
     if standing.planned > standing.total:
         parts.append(f"{standing.planned - standing.total:,} not begun")
