@@ -196,7 +196,8 @@ def test_what_a_lost_driver_left_in_the_queue_is_cancelled(on_slurm, slurm):
     end = time.monotonic() + oracle.PATIENCE
     while queued(slurm) or oracle.alive(study.folder):
         assert time.monotonic() < end
-    assert list((study.folder / ".zenturio" / "places" / "slurm").iterdir()) == []
+    # A job that is killed may write a last line beside; the next driver sweeps that.
+    assert not list((study.folder / ".zenturio" / "places").glob("slurm/session-*/parcels/*"))
     assert "attach" in zen(study, "status", "study", "--db", study.url)
 
 
