@@ -77,8 +77,35 @@ ODD = Result(
 )
 
 
-def test_csv_defuses_formulas_and_leaves_numbers():
-    lines = list(csv.reader(io.StringIO(export(ODD, "csv"))))
+def _read(text):
+    return list(csv.reader(io.StringIO(text, newline="")))
+
+
+def test_csv_is_exact():
+    lines = _read(export(ODD, "csv"))
+    assert lines[0] == ["=name", "x"]
+    assert [line[0] for line in lines[1:]] == [row[0] for row in ODD.rows]
+
+
+def test_texts_with_any_end_of_line_are_one_cell_of_csv():
+    texts = ["a\rb", "a\nb", "a\r\nb", 'a"b', "a,b", " a ", "\0", "'", "a\u2028b"]
+    result = Result(("s", "n"), tuple((text, 1) for text in texts), found=len(texts))
+    assert [line[0] for line in _read(export(result, "csv"))[1:]] == texts
+
+
+def test_csv_tells_an_empty_text_from_an_absent_value():
+    result = Result(("s", "t"), (("", None), (None, "")), found=2)
+    assert export(result, "csv") == 's,t\n"",\n,""\n'
+    assert export(Result(("s",), ((None,), ("a",)), found=2), "csv") == 's\n""\na\n'
+
+
+def test_only_csv_is_written_for_a_spreadsheet():
+    with pytest.raises(InputError, match="only CSV is written for a spreadsheet, not jsonl"):
+        export(ODD, "jsonl", spreadsheet=True)
+
+
+def test_csv_for_a_spreadsheet_defuses_formulas_and_leaves_numbers():
+    lines = _read(export(ODD, "csv", spreadsheet=True))
     assert lines[0] == ["'=name", "x"]
     assert [line[0] for line in lines[1:7]] == ["'=1+1", "'@cmd", "'+a", "'-O3", "-7.5", "'\tx"]
     assert lines[7][0] == 'say "hi", you\nthere'

@@ -16,14 +16,14 @@ from zenturio.query.streaming import streamed
 from zenturio.query.wanted import Wanted
 
 
-def _sent(repository, wanted, kind, size=5):
+def _sent(repository, wanted, kind, size=5, **options):
     def ask(listing):
         numbers = listing.numbers()
         parts = (
             [row.cells for row in listing.those(numbers[at : at + size])]
             for at in range(0, len(numbers), size)
         )
-        return b"".join(streamed(listing.columns, parts, kind))
+        return b"".join(streamed(listing.columns, parts, kind, **options))
 
     return listed(repository, wanted, ask)
 
@@ -68,3 +68,13 @@ def test_a_format_that_there_is_not_is_named(sqlite):
     fill(sqlite, "none", PARAMETERS, METRICS, [])
     with pytest.raises(InputError, match="'xls'"):
         _sent(sqlite, Wanted("none"), "xls")
+
+
+def test_each_part_is_exact_or_for_a_spreadsheet(sqlite):
+    rows = [{"flags": "-O2"}, {"flags": "=1+1"}]
+    fill(sqlite, "flags", {"flags": "str"}, {}, rows)
+    assert _sent(sqlite, Wanted("flags"), "csv", size=1) == b"flags\n-O2\n=1+1\n"
+    defused = _sent(sqlite, Wanted("flags"), "csv", size=1, spreadsheet=True)
+    assert defused == b"flags\n'-O2\n'=1+1\n"
+    with pytest.raises(InputError, match="not parquet"):
+        _sent(sqlite, Wanted("flags"), "parquet", spreadsheet=True)

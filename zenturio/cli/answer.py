@@ -21,6 +21,13 @@ Tables = Annotated[
     list[str] | None,
     typer.Option("--table", metavar="NAME=FILE.csv", help="Rows of a file that SQL can name."),
 ]
+Spreadsheet = Annotated[
+    bool,
+    typer.Option(
+        "--spreadsheet",
+        help="In CSV, put ' before texts that a spreadsheet computes; else CSV is exact.",
+    ),
+]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="The file to write.")]
 ROWS = 50
 """Rows that are shown on a terminal if no limit is given."""
@@ -49,6 +56,7 @@ def results(
         str, typer.Option(metavar="table|csv|...", help="table csv jsonl parquet markdown latex.")
     ] = "table",
     out: Out = None,
+    spreadsheet: Spreadsheet = False,
     show_sql: Annotated[bool, typer.Option("--sql", help="Print the SQL instead.")] = False,
     db: Database = None,
     json: Json = False,
@@ -56,13 +64,13 @@ def results(
     """Show what came out: choose, group, sort.
 
     Examples: zen results matmul --sort -gflops --limit 5; zen results matmul --by threads --agg
-    mean,max --where 'n >= 256'
+    mean,max --where 'n >= 256'; zen results matmul -o for-excel.csv --spreadsheet
     """
-    from zenturio.query import export, format_of
+    from zenturio.query import export
     from zenturio.query import results as ask
     from zenturio.study.look import opened
 
-    format = format_of(out) if out is not None and format == "table" else format  # noqa: A001
+    format = _format(format, out, spreadsheet=spreadsheet)  # noqa: A001
     tabled = format == "table" and out is None and not json
     most = ROWS if limit is None and tabled and sys.stdout.isatty() else limit
     with opened(db) as repository:
@@ -83,7 +91,7 @@ def results(
     elif tabled:
         _table(found)
     else:
-        _write(export(found, format), out)
+        _write(export(found, format, spreadsheet=spreadsheet), out)
 
 
 def sql(
@@ -99,6 +107,7 @@ def sql(
         str, typer.Option(metavar="table|csv|...", help="table csv jsonl parquet markdown latex.")
     ] = "table",
     out: Out = None,
+    spreadsheet: Spreadsheet = False,
     db: Database = None,
     json: Json = False,
 ) -> None:
@@ -107,10 +116,10 @@ def sql(
     Examples: zen sql "SELECT threads, avg(gflops) FROM study_matmul GROUP BY threads"; zen sql
     speedups.sql -o speedups.csv; zen sql --table peak=peaks.csv "SELECT * FROM peak"
     """
-    from zenturio.query import Limits, export, format_of, raw
+    from zenturio.query import Limits, export, raw
     from zenturio.study.look import opened
 
-    format = format_of(out) if out is not None and format == "table" else format  # noqa: A001
+    format = _format(format, out, spreadsheet=spreadsheet)  # noqa: A001
     with opened(db) as repository:
         found = raw(repository, query_of(query, table), Limits(seconds=seconds))
     if json:
@@ -118,7 +127,7 @@ def sql(
     elif format == "table" and out is None:
         _table(found)
     else:
-        _write(export(found, format), out)
+        _write(export(found, format, spreadsheet=spreadsheet), out)
 
 
 def query_of(text: str, tables: list[str] | None = None) -> str:
@@ -269,6 +278,16 @@ def expression(text: str | None, option: str) -> Any:
     from zenturio.errors import Passage
 
     return None if text is None else Passage.of(text, option)
+
+
+def _format(wanted: str, out: Path | None, *, spreadsheet: bool) -> str:
+    """The format that is asked for, by its name or by that of the file."""
+    from zenturio.query import format_of
+    from zenturio.query.exporting import check_spreadsheet
+
+    found = format_of(out) if out is not None and wanted == "table" else wanted
+    check_spreadsheet(found, spreadsheet=spreadsheet)
+    return found
 
 
 def _facts(found: "Result") -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import math
@@ -24,10 +23,16 @@ DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\n")
 _NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 
 
-def export(result: Result, format: str) -> str | bytes:  # noqa: A002
-    """*result* in one of the `FORMATS`; bytes for Parquet, text for all others."""
+def export(result: Result, format: str, *, spreadsheet: bool = False) -> str | bytes:  # noqa: A002
+    """*result* in one of the `FORMATS`; bytes for Parquet, text for all others.
+
+    *spreadsheet* is for CSV alone, see `to_csv`; InputError for another format.
+    """
+    check_spreadsheet(format, spreadsheet=spreadsheet)
     if format == "parquet":
         return parquet(result)
+    if format == "csv":
+        return to_csv(result, spreadsheet=spreadsheet)
     if format not in _WRITERS:
         cure = did_you_mean(format, FORMATS)
         raise InputError(f"no format is called {format!r}", cure=cure)
@@ -45,20 +50,41 @@ def format_of(path: Path) -> str:
     return found
 
 
-def to_csv(result: Result) -> str:
-    """With a line of names; text that a spreadsheet would compute is defused by an apostrophe.
+def check_spreadsheet(format: str, *, spreadsheet: bool) -> None:  # noqa: A002
+    """InputError if formulas are to be defused in a format that no spreadsheet computes."""
+    if spreadsheet and format != "csv":
+        raise InputError(
+            f"only CSV is written for a spreadsheet, not {format}",
+            cure="choose CSV, or leave the option out",
+        )
 
-    Numbers stay numbers, negative ones too; NULL is empty, NaN and infinities are their names.
+
+def to_csv(result: Result, *, spreadsheet: bool = False) -> str:
+    """A line of names and a line for each row, exactly as the values are.
+
+    NULL is empty, an empty text is a pair of quotes, NaN and infinities are their names. For a
+    *spreadsheet* an apostrophe stands before each text that it would compute as a formula.
     """
-    target = io.StringIO()
-    writer = csv.writer(target, lineterminator="\n")
-    writer.writerow([_defused(name) for name in result.columns])
-    writer.writerows([_csv(value) for value in row] for row in result.rows)
-    return target.getvalue()
+    text = _defused if spreadsheet else str
+    lines = [[_csv(text(name)) for name in result.columns]]
+    lines += [
+        [_csv(text(value) if isinstance(value, str) else value) for value in row]
+        for row in result.rows
+    ]
+    # A blank line would be skipped by who reads it.
+    return "".join(f"{','.join(line) or EMPTY}\n" for line in lines)
+
+
+EMPTY = '""'
+_QUOTED = re.compile('[",\r\n]|^$')
 
 
 def _csv(value: Any) -> str:
-    return _defused(value) if isinstance(value, str) else _text(value)
+    """A cell (RFC 4180); Python's own writer leaves a carriage return outside of quotes."""
+    text = _text(value)
+    if isinstance(value, str) and _QUOTED.search(text):
+        return '"' + text.replace('"', '""') + '"'
+    return text
 
 
 def _defused(text: str) -> str:
@@ -187,7 +213,6 @@ def _unit(text: str) -> dict[str, str] | None:
 
 
 _WRITERS: dict[str, Callable[[Result], str]] = {
-    "csv": to_csv,
     "jsonl": to_jsonl,
     "markdown": to_markdown,
     "latex": to_latex,

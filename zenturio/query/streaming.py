@@ -10,18 +10,27 @@ from zenturio.errors import InputError, PlaceError, did_you_mean
 from zenturio.experiment import Missing
 from zenturio.expression import text_of
 from zenturio.query.catalog import Column
-from zenturio.query.exporting import to_csv, to_jsonl
+from zenturio.query.exporting import check_spreadsheet, to_csv, to_jsonl
 from zenturio.query.result import Result
 
 Part = Sequence[tuple[Any, ...]]
 
 
-def streamed(columns: Sequence[Column], parts: Iterable[Part], format: str) -> Iterator[bytes]:  # noqa: A002
+def streamed(
+    columns: Sequence[Column],
+    parts: Iterable[Part],
+    format: str,  # noqa: A002
+    *,
+    spreadsheet: bool = False,
+) -> Iterator[bytes]:
     """The rows of all *parts*, as ``export`` writes one table; a missing metric is empty."""
+    check_spreadsheet(format, spreadsheet=spreadsheet)
     if format not in _WRITERS:
         cure = did_you_mean(format, _WRITERS)
         raise InputError(f"no format is called {format!r}", cure=cure)
     plain = ([tuple(map(_plain, row)) for row in part] for part in parts)
+    if format == "csv":
+        return _csv(columns, plain, spreadsheet=spreadsheet)
     return _WRITERS[format](columns, plain)
 
 
@@ -29,12 +38,15 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, Missing) else value
 
 
-def _csv(columns: Sequence[Column], parts: Iterable[Part]) -> Iterator[bytes]:
+def _csv(
+    columns: Sequence[Column], parts: Iterable[Part], *, spreadsheet: bool = False
+) -> Iterator[bytes]:
     names = tuple(column.name for column in columns)
-    heads = to_csv(Result(names, ()))
+    heads = to_csv(Result(names, ()), spreadsheet=spreadsheet)
     yield heads.encode()
     for part in parts:
-        yield to_csv(Result(names, tuple(part))).removeprefix(heads).encode()
+        text = to_csv(Result(names, tuple(part)), spreadsheet=spreadsheet)
+        yield text.removeprefix(heads).encode()
 
 
 def _jsonl(columns: Sequence[Column], parts: Iterable[Part]) -> Iterator[bytes]:

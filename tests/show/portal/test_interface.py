@@ -25,7 +25,7 @@ GIVEN = {
     "/experiment/{digest}/file/{number}": ("attempt",),
     "/compare": ("of",),
     "/sql": ("query",),
-    "/download": (*TABLE, "query", "format"),
+    "/download": (*TABLE, "query", "format", "spreadsheet"),
     "/run": (),
     "/run/runs": (),
     "/run/plan": ("path", "limit", "jobs"),

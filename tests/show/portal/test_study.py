@@ -152,9 +152,14 @@ def test_a_table_is_saved_whole(portal, kind):
     assert digests == _walk(portal, "/study?name=matmul&where=threads+<%3D+4&sort=-gflops")
 
 
-def test_text_that_a_spreadsheet_would_compute_is_defused(portal):
-    text = portal.get("/download", params={"name": EVIL}).text
-    assert "'=1+1" in text
+def test_csv_is_exact_and_another_link_is_for_a_spreadsheet(portal):
+    exact = portal.get("/download", params={"name": EVIL}).text
+    assert "=1+1" in exact
+    assert "'=1+1" not in exact
+    links = re.findall(
+        r'href="(/download[^"]*spreadsheet=yes[^"]*)"', portal.page("/study", name=EVIL)
+    )
+    assert "'=1+1" in portal.get(html.unescape(links[0])).text
     assert portal.get("/download", params={"name": "matmul", "format": "xls"}).status_code == 400
     answer = portal.get("/download", params={"query": "SELECT 'a' AS b, -1 AS c", "format": "csv"})
     assert answer.text == "b,c\na,-1\n"

@@ -37,14 +37,15 @@ def download(request: Request) -> Response:
     if kind not in STREAMED:
         cure = did_you_mean(kind, STREAMED)
         raise InputError(f"no format is called {kind!r}", cure=cure)
+    spreadsheet = given.get("spreadsheet") == "yes"
     if "query" in given:
-        content = export(answer(portal, given["query"], SAVED), kind)
+        content = export(answer(portal, given["query"], SAVED), kind, spreadsheet=spreadsheet)
         return Response(content, headers=_named(f"answer.{kind}"), media_type=TYPES[kind])
     asked = Asked.of(given)
     wanted = asked.wanted(repeats=portal.repeated(asked.name))
     parts = _parts(portal, wanted)
     columns = listed(portal.repository, wanted, _columns)
-    rows = streamed(columns, parts, kind)
+    rows = streamed(columns, parts, kind, spreadsheet=spreadsheet)
     name = _named(f"{asked.name}.{kind}")
     return StreamingResponse(rows, headers=name, media_type=TYPES[kind])
 
