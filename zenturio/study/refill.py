@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from zenturio.annotate import Application, Filler, scan
-from zenturio.errors import InputError
+from zenturio.errors import InputError, SpaceError
 from zenturio.record import Definition, Record
 
 
@@ -17,9 +17,14 @@ class UnfilledError(Exception):
 def files_of(definition: Definition, record: Record) -> dict[str, str]:
     """The annotated files by path, filled as *definition* fills them."""
     application = kept_application(definition)
-    if not application.space.contains(record.values):
-        raise UnfilledError("the study's directives have changed since it ran")
-    point = application.space.find(record.values)
+    seed = application.repeat.seed  # a value of the row, but no dimension of the space
+    values = {name: value for name, value in record.values.items() if name != seed}
+    try:
+        point = application.space.find(values)
+    except SpaceError as error:
+        reason = error.complaints[0].message
+        message = f"the study's directives have changed since it ran: {reason}"
+        raise UnfilledError(message) from error
     seeds = application.repeat.texts(record.repeat)
     filled = Filler(application).files(point, seeds)
     return {each.path: each.content.decode("utf-8", "backslashreplace") for each in filled}
