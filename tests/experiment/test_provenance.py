@@ -1,6 +1,8 @@
 """Where results come from."""
 
 import json
+import os
+import shutil
 import subprocess
 from datetime import datetime, timedelta
 
@@ -75,3 +77,109 @@ def test_the_host_is_described():
     assert found["cores"] == cores() >= 1
     assert found["memory"] == memory() > 2**20
     assert all(found[name] for name in ("name", "cpu", "arch", "os", "kernel"))
+
+
+HOSTILE = """
+[core]
+    fsmonitor = {mark} fsmonitor
+    hooksPath = {hooks}
+    pager = {mark} pager
+    sshCommand = {mark} ssh
+[diff]
+    external = {mark} diff
+[status]
+    submoduleSummary = true
+[filter "one"]
+    clean = {mark} clean
+    smudge = {mark} smudge
+[filter "a.dotted name"]
+    process = {mark} process
+    required = true
+[include]
+    path = more
+[extensions]
+    partialClone = origin
+[remote "origin"]
+    url = "ext::{mark} ext"
+    uploadpack = {mark} uploadpack
+    promisor = true
+[protocol "ext"]
+    allow = always
+"""
+
+
+@pytest.fixture
+def hostile(repository, tmp_path_factory):
+    """A repository that was received; the files that its commands leave where they are run."""
+    traces = tmp_path_factory.mktemp("traces")
+    mark, hooks = traces / "mark.sh", traces / "hooks"
+    mark.write_text(f'#!/bin/sh\n: > "{traces}/ran-$1"\ncat\n')
+    hooks.mkdir()
+    hook = hooks / "post-index-change"
+    hook.write_text(f'#!/bin/sh\n: > "{traces}/ran-hook"\n')
+    for each in (mark, hook):
+        each.chmod(0o755)
+    for name in ("b.c", "d.c"):
+        (repository / name).write_text("1\n")
+    attributes = '*.c filter=one diff=x\nb.c filter=two\nd.c "filter=a.dotted name"\n'
+    (repository / ".gitattributes").write_text(attributes)
+    _git(repository, "add", ".")
+    _git(repository, "commit", "-m", "more")
+    config = repository / ".git" / "config"
+    config.write_text(config.read_text() + HOSTILE.format(mark=mark, hooks=hooks))
+    (repository / ".git" / "more").write_text(f'[filter "two"]\n clean = {mark} included\n')
+    for name in ("a.c", "b.c", "d.c"):  # of the same size, so that Git has to read them
+        (repository / name).write_text((repository / name).read_text().replace("1", "2"))
+        os.utime(repository / name, (1, 1))
+    return repository, lambda: sorted(path.name for path in traces.glob("ran-*"))
+
+
+def test_what_the_configuration_of_a_received_repository_names_is_not_executed(hostile):
+    repository, ran = hostile
+    assert git(repository)["dirty"] is True
+    assert ran() == []
+
+
+def test_a_received_clone_that_lacks_objects_fetches_nothing(hostile):
+    repository, ran = hostile
+    found = subprocess.run(
+        ["git", "rev-parse", "HEAD^{tree}"], cwd=repository, capture_output=True, text=True
+    )
+    tree = found.stdout.strip()
+    (repository / ".git" / "objects" / tree[:2] / tree[2:]).unlink()
+    git(repository)
+    assert [name for name in ran() if name != "ran-fsmonitor"] == []
+
+
+def test_plain_git_does_execute_it_so_that_these_tests_can_fail(hostile):
+    repository, ran = hostile
+    subprocess.run(["git", "status"], cwd=repository, capture_output=True)
+    assert {"ran-fsmonitor", "ran-clean", "ran-included"} <= set(ran())
+
+
+def test_a_folder_that_looks_like_a_bare_repository_is_not_one(hostile, tmp_path_factory):
+    repository, ran = hostile
+    folder = tmp_path_factory.mktemp("received")
+    shutil.copytree(repository / ".git", folder, dirs_exist_ok=True)
+    assert git(folder) is None
+    assert ran() == []
+
+
+def test_filters_of_the_user_still_count(repository, tmp_path_factory, monkeypatch):
+    own = tmp_path_factory.mktemp("home") / "gitconfig"
+    own.write_text('[filter "lower"]\n clean = tr A-Z a-z\n')
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(own))
+    (repository / ".gitattributes").write_text("*.c filter=lower\n")
+    _git(repository, "add", ".")
+    _git(repository, "commit", "-m", "more")
+    (repository / "a.c").write_text("INT A;")
+    os.utime(repository / "a.c", (1, 1))
+    assert git(repository)["dirty"] is False
+
+
+def test_of_a_filter_that_cannot_be_switched_off_nothing_is_asked(hostile):
+    repository, ran = hostile
+    config = repository / ".git" / "config"
+    config.write_text(config.read_text().replace("a.dotted name", "a=b"))
+    assert git(repository) is None
+    assert ran() == []

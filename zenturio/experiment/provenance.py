@@ -6,8 +6,10 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,15 +106,15 @@ def memory() -> int:
 
 
 def git(folder: Path) -> dict[str, Any] | None:
-    """The commit that *folder* is at and whether files differ from it; none without git."""
-    command = ["git", "status", "--porcelain=v2", "--branch", "--untracked-files=no"]
+    """The commit that *folder* is at and whether files differ from it; none without git.
+
+    Nothing that the repository's own configuration names is executed: it may be a stranger's.
+    """
+    command = ["status", "--porcelain=v2", "--branch", "--untracked-files=no"]
     try:
-        done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, timeout=10, check=True
-        )
+        lines = _git(folder, [*command, "--ignore-submodules=dirty"], _own_filters(folder))
     except (OSError, subprocess.SubprocessError):
         return None
-    lines = done.stdout.splitlines()
     facts = dict(line[2:].split(" ", 1) for line in lines if line.startswith("# branch."))
     commit = facts.get("branch.oid", "")
     return {
@@ -120,6 +122,60 @@ def git(folder: Path) -> dict[str, Any] | None:
         "branch": facts.get("branch.head"),
         "dirty": any(not line.startswith("#") for line in lines),
     }
+
+
+_GIT_SETTINGS = (
+    "core.fsmonitor=false",
+    f"core.hooksPath={os.devnull}",
+    "core.pager=cat",
+    "diff.external=",
+    "status.submoduleSummary=false",
+    "safe.bareRepository=explicit",
+)
+"""What Git executes or trusts because a repository's configuration says so, switched off."""
+
+_GIT_ENVIRONMENT = {
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+"""A partial clone fetches what it lacks, by commands that its configuration names; and reading
+must not write an index, which would call a hook."""
+
+
+def _git(folder: Path, words: Sequence[str], settings: Sequence[str] = ()) -> list[str]:
+    """The lines that ``git`` prints about *folder*."""
+    options = [word for each in (*_GIT_SETTINGS, *settings) for word in ("-c", each)]
+    done = subprocess.run(
+        ["git", "--no-pager", *options, *words],
+        cwd=folder,
+        env={**os.environ, **_GIT_ENVIRONMENT},
+        capture_output=True,
+        text=True,
+        errors="surrogateescape",
+        timeout=10,
+        check=True,
+    )
+    return done.stdout.splitlines()
+
+
+def _own_filters(folder: Path) -> list[str]:
+    """Settings that switch off the filters of the repository itself; those of the user stay."""
+    words = ["config", "--null", "--show-scope", "--includes", "--get-regexp", r"^filter\."]
+    try:
+        entries = "\n".join(_git(folder, words)).split("\0")
+    except subprocess.CalledProcessError:  # there is none
+        return []
+    names = set()
+    for scope, entry in pairwise(entries):
+        key = entry.partition("\n")[0]
+        if scope in ("local", "worktree") and key.startswith("filter."):
+            names.add(key.removeprefix("filter.").rpartition(".")[0])
+    if any("=" in name for name in names):  # which no option of Git can name
+        raise subprocess.SubprocessError("a filter that cannot be switched off")
+    kinds = ("clean=", "smudge=", "process=", "required=false")
+    return [f"filter.{name}.{kind}" for name in sorted(names) for kind in kinds]
 
 
 def tool() -> str:
