@@ -27,12 +27,14 @@ if TYPE_CHECKING:
     )
     from zenturio.experiment.function import Function
     from zenturio.experiment.generate import Generator
+    from zenturio.experiment.machine import Conditions, Host, Machine
     from zenturio.experiment.measure import METRICS, Meter, Meters
 
 _HOMES = {
     "evidence": ("Evidence",),
     "function": ("Function",),
     "generate": ("Generator",),
+    "machine": ("Conditions", "Host", "Machine"),
     "measure": ("METRICS", "Meter", "Meters"),
 }
 """Where the names are that do not stand in ``experiment``."""
@@ -41,12 +43,15 @@ __all__ = [
     "METRICS",
     "Artifact",
     "Build",
+    "Conditions",
     "Evidence",
     "Experiment",
     "Filed",
     "Function",
     "Generator",
+    "Host",
     "Log",
+    "Machine",
     "Measure",
     "Meter",
     "Meters",

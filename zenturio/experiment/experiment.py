@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from zenturio.annotate.model import Metric
+    from zenturio.experiment.machine import Conditions, Host, Machine
     from zenturio.expression import Expression, Value
 
 Status = Literal["ok", "failed", "timeout", "cancelled"]
@@ -151,3 +152,9 @@ class Outcome:
     stdout: Log = Log()
     stderr: Log = Log()
     artifacts: tuple[Artifact, ...] = ()
+    machine: Machine | None = None
+    """The kind of machine that measured it; None where the place did not tell."""
+    host_details: Host | None = None
+    """The host beyond its name."""
+    conditions: Conditions | None = None
+    """What varied on the host meanwhile."""

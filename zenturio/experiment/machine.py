@@ -1,0 +1,59 @@
+"""The machine that an attempt ran on: its kind, the host, and what varied while it ran.
+
+Every field may be unknown: an executor fills in what the place tells it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A kind of machine: results of one kind can be compared, those of two cannot."""
+
+    cpu: str = ""
+    """The model, as the system names it; empty where it does not say."""
+    cores: int = 0
+    """Physical cores; 0 where nobody counted them."""
+    accelerators: tuple[str, ...] = ()
+    """The model of each."""
+    setup: str = ""
+    """What the place ran before, such as ``module load gcc/13``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """One machine as it was when an attempt began."""
+
+    name: str = ""
+    kernel: str = ""
+    """Name and release of the operating system."""
+    memory: int = 0
+    """Bytes; 0 where nobody asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What varies on a host from attempt to attempt; None where it was not measured."""
+
+    load_start: float | None = None
+    """Processes that ran or waited for a processor, on average over the last minute."""
+    load_end: float | None = None
+    mhz_start: float | None = None
+    mhz_end: float | None = None
+    celsius_start: float | None = None
+    celsius_end: float | None = None
+    steal: float | None = None
+    """The share of time that a hypervisor gave to others, from 0 to 1."""
+    pressure: float | None = None
+    """The share of time that some process waited for a processor, from 0 to 1."""
+    slots: int | None = None
+    """Experiments that might run beside each other on the host, this one included."""
+    cpus: int | None = None
+    """Processors that the experiment was bound to."""
+    governor: str | None = None
+    """What sets the frequency of the processors."""
+    other: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
+    """What else the place told."""
