@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -215,7 +214,8 @@ def _rows(content: str) -> list[list[str]]:
     lines = [line for line in content.splitlines() if line.strip()]
     if not lines:
         return []
-    lines[0] = re.sub(r"^\s*#\s*", "", lines[0])  # `# n time`: a header that plotters skip
+    if lines[0].lstrip().startswith("#"):  # `# n time`: a header that plotters skip
+        lines[0] = lines[0].lstrip().removeprefix("#").lstrip()
     separator = next((s for s in ",;\t|" if s in lines[0]), None)
     if separator is None:
         return [line.split() for line in lines]

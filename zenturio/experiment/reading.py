@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -12,8 +11,6 @@ from zenturio.experiment.experiment import Measure, Missing, Series
 
 if TYPE_CHECKING:
     from zenturio.expression import Value
-
-_FORTRAN = re.compile(rb"[+-]?(?:\d+\.?\d*|\.\d+)[dD][+-]?\d+")
 
 
 def value_of(raw: bytes) -> Value:
@@ -37,12 +34,23 @@ def _real(raw: bytes) -> float | None:
     try:
         number = float(raw)
     except ValueError:
-        if not _FORTRAN.fullmatch(raw.strip()):
+        if not _is_fortran(raw.strip()):
             return None
         number = float(raw.lower().replace(b"d", b"e"))
     if math.isinf(number) and b"inf" not in raw.lower():
         return None
     return number
+
+
+def _is_fortran(raw: bytes) -> bool:
+    """Whether *raw* is a real as Fortran writes it: a mantissa, d, and an exponent."""
+    mantissa, _, exponent = raw.lower().partition(b"d")
+    whole, _, part = _unsigned(mantissa).partition(b".")
+    return (whole + part).isdigit() and _unsigned(exponent).isdigit()
+
+
+def _unsigned(number: bytes) -> bytes:
+    return number[1:] if number[:1] in (b"+", b"-") else number
 
 
 def taken(values: Sequence[Value], take: Take) -> Measure:

@@ -27,6 +27,10 @@ def test_only_what_begins_as_a_picture_is_one():
     assert not image_type("a.svg", b"<html><svg>")
     assert not image_type("a.txt", b"<svg>")
     assert image_type("a.txt", b"\xff\xd8\xff\xe0") == "image/jpeg"
+    assert image_type("a.svg", b"<?xml version='1.0'?>\n<svg\nx='1'>") == "image/svg+xml"
+    assert not image_type("a.svg", b"<!-- <svg> ")
+    assert not image_type("a.svg", b"<!DOCTYPE svg [<!ENTITY a 'a'>]><svg>")
+    assert not image_type("a.svg", b"<svgx>")
     assert image_type("a.webp", b"RIFF\n\n\n\nWEBP") == "image/webp"
 
 
@@ -36,3 +40,10 @@ def test_only_what_begins_as_a_picture_is_one():
 def test_every_file_has_a_look(path, content, more):
     found = look(path, content, len(content) + more)
     assert found.kind in ("image", "table", "text", "bytes", "empty")
+
+
+def test_a_file_that_never_becomes_a_picture_is_looked_at_once():
+    """With a pattern that goes back this takes longer than the machine will last."""
+    for piece in (b"<!---->", b"<!-- -->", b"<!DOCTYPE svg>", b" "):
+        content = (piece * BEGINNING)[:BEGINNING]
+        assert look("a.svg", content, len(content)).kind == "text"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -20,12 +19,11 @@ ROWS, COLUMNS = 50, 30
 """Of a table that a page shows."""
 
 _PICTURES = (
-    (re.compile(rb"\x89PNG\r\n\x1a\n"), "image/png"),
-    (re.compile(rb"\xff\xd8\xff"), "image/jpeg"),
-    (re.compile(rb"GIF8[79]a"), "image/gif"),
-    (re.compile(rb"RIFF....WEBP", re.DOTALL), "image/webp"),
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
 )
-_SVG = re.compile(r"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*|<!DOCTYPE[^>\[]*>\s*)*<svg[\s>]", re.DOTALL)
 _DELIMITERS = {".csv": ",;\t|", ".tsv": "\t"}
 
 
@@ -62,11 +60,46 @@ def image_type(path: str, beginning: bytes) -> str:
     Of SVG the name says so, too: it is text.
     """
     for signature, kind in _PICTURES:
-        if signature.match(beginning):
+        if beginning.startswith(signature):
             return kind
-    if path.lower().endswith(".svg") and _SVG.match(beginning.decode("utf-8-sig", "replace")):
+    if beginning.startswith(b"RIFF") and beginning[8:12] == b"WEBP":
+        return "image/webp"
+    if path.lower().endswith(".svg") and _is_svg(beginning.decode("utf-8-sig", "replace")):
         return "image/svg+xml"
     return ""
+
+
+def _is_svg(text: str) -> bool:
+    """Whether *text* has an svg element first, behind comments and declarations.
+
+    Each character is looked at once, from left to right: whoever wrote the file also chose how
+    often a pattern would have to go back.
+    """
+    at = _blank(text, 0)
+    if text.startswith("<?xml", at):
+        at = _behind(text, at, ">")
+    while text.startswith(("<!--", "<!DOCTYPE"), at := _blank(text, at)):
+        if text.startswith("<!--", at):
+            at = _behind(text, at, "-->")
+            continue
+        end = _behind(text, at, ">")
+        if "[" in text[at:end]:  # it declares entities of its own
+            return False
+        at = end
+    return text.startswith(("<svg>", "<svg ", "<svg\t", "<svg\n", "<svg\r"), at)
+
+
+def _blank(text: str, at: int) -> int:
+    """The first place from *at* that is no white space."""
+    while text[at : at + 1].isspace():
+        at += 1
+    return at
+
+
+def _behind(text: str, at: int, closer: str) -> int:
+    """The place behind the next *closer*; the end of the text if there is none."""
+    end = text.find(closer, at)
+    return len(text) if end < 0 else end + len(closer)
 
 
 def _text(content: bytes, *, cut: bool) -> str | None:
