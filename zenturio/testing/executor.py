@@ -379,7 +379,7 @@ class CommandContract(ExecutorContract):
 
     def test_what_allocates_more_memory_than_it_asked_for_fails(self, place: Executor) -> None:
         grab = "b'1' * 600_000_000; print('GFLOPS=1')"
-        step = Step(f'{sys.executable} -c "{grab}"', memory=200 * 2**20)
+        step = Step(f'{sys.executable} -I -c "{grab}"', memory=200 * 2**20)
         assert outcome(place, experiment(step, recipe=gflops())).status == "failed"
         assert outcome(place, experiment(Step("echo on", memory=200 * 2**20))).status == "ok"
 

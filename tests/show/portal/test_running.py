@@ -66,7 +66,8 @@ def test_a_study_is_planned_started_paused_and_resumed(allowed, tmp_path):
     assert "slow.sh" in page
     assert "plain.txt" not in page
     assert ".hidden.sh" not in page
-    plan = allowed.page("/run/plan", path="slow.sh", jobs="1")
+    assert "Not planned yet" in allowed.page("/run/plan", path="slow.sh", jobs="1")
+    plan = _post(allowed, "/run/plan", path="slow.sh", jobs="1").text
     assert "study slow" in plan
     assert "zen run --jobs=1 -- slow.sh" in plan
     assert not _counts(tmp_path), "a plan writes nothing"
@@ -124,20 +125,36 @@ def test_a_run_is_found_again_by_a_portal_that_was_started_anew(allowed, tmp_pat
 def test_only_files_that_were_found_are_run_and_options_are_what_they_seem(allowed, form):
     assert _post(allowed, "/run/start", **form).status_code == 400
     assert allowed.get("/run/plan", params=form).status_code == 400
+    assert _post(allowed, "/run/plan", **form).status_code == 400
     assert allowed.service.portal.runs.all() == []
 
 
 def test_what_cannot_be_run_is_said_with_its_place(allowed, tmp_path):
     (tmp_path / "slow.sh").write_text(SLOW.replace("{1:6}", "{1:6:0}"))
-    answer = allowed.get("/run/plan", params={"path": "slow.sh"})
+    answer = _post(allowed, "/run/plan", path="slow.sh")
     assert answer.status_code == 400
     assert "slow.sh:2:" in answer.text
+
+
+def test_modules_of_the_project_are_not_taken_for_ours(allowed, tmp_path):
+    """A folder may hold a typer.py, honestly or not: nothing that we start imports it."""
+    for name in ("typer", "zenturio", "json", "sitecustomize"):
+        (tmp_path / f"{name}.py").write_text("open('imported', 'w')\n")
+    assert "study slow" in _post(allowed, "/run/plan", path="slow.sh").text
+    assert _post(allowed, "/run/start", path="slow.sh", limit="1", study="slow").status_code == 200
+    _until(lambda: _counts(tmp_path).get("ok") == 1)
+    assert not (tmp_path / "imported").exists()
+
+
+def test_following_a_link_plans_nothing(allowed, tmp_path):
+    (tmp_path / "slow.sh").write_text(SLOW.replace("{1:6}", "{1:6:0}"))
+    assert "Not planned yet" in allowed.page("/run/plan", path="slow.sh")
 
 
 def test_a_portal_that_may_not_run_runs_nothing(portal, project):
     for path in ("/run", "/run/runs", "/run/plan?path=hello.sh"):
         assert portal.get(path).status_code == 403
-    for path in ("start", "pause", "stop", "resume"):
+    for path in ("plan", "start", "pause", "stop", "resume"):
         assert _post(portal, f"/run/{path}", path="hello.sh", run="x").status_code == 403
     assert "/run" not in portal.page("/")
 

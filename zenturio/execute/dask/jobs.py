@@ -204,7 +204,7 @@ def _told(options: Options, folder: Path, name: str) -> dict[str, Any]:
         "protocol": "tls://",
         "job_name": name,
         "log_directory": None if kind == "slurm" else home,
-        "python": quote(options.python or sys.executable),
+        "python": f"{quote(options.python or sys.executable)} -P",  # imports nothing from there
         "interface": options.interface or None,
         "job_extra_directives": lines,
         "job_script_prologue": _lines(options.prologue),

@@ -32,7 +32,8 @@ PRINTED = 4000
 """Bytes of what a run printed that are shown."""
 PLANNING = 60.0
 """Seconds that a plan may take."""
-_MAIN = [sys.executable, "-c", "from zenturio.cli import main; main()"]
+# -P: the folder where it runs is the project's, and may hold a module of any name.
+_MAIN = [sys.executable, "-P", "-c", "from zenturio.cli import main; main()"]
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
@@ -48,25 +49,43 @@ def runs(request: Request) -> Response:
     return HTMLResponse(portal.render("_runs.html", runs=_runs(portal)))
 
 
-def foresee(request: Request) -> Response:
-    """What would be run, and the button that does."""
-    portal = _allowed(request)
-    asked = dict(request.query_params)
-    arguments = words(portal, asked)
-    plan: Mapping[str, object] | None = None
-    complaint, status = "", 200
+def options(request: Request) -> Response:
+    """How a file may be run; nothing of it is read before somebody asks for the plan."""
+    return _plan_page(_allowed(request), request, dict(request.query_params))
+
+
+async def plan(request: Request) -> Response:
+    """Show what would be run, and the button that does.
+
+    Planning may import modules of the project: whoever only follows a link starts nothing.
+    """
+    portal, asked = _allowed(request), await form(request)
+    return await anyio.to_thread.run_sync(partial(_planned, portal, request, asked))
+
+
+def _planned(portal: Portal, request: Request, asked: Mapping[str, str]) -> Response:
     try:
-        plan = portal.runs.plan(arguments)
+        found = portal.runs.plan(words(portal, asked))
     except InputError as error:
-        complaint, status = str(error), 400
+        return _plan_page(portal, request, asked, complaint=str(error))
+    return _plan_page(portal, request, asked, found)
+
+
+def _plan_page(
+    portal: Portal,
+    request: Request,
+    asked: Mapping[str, str],
+    plan: Mapping[str, object] | None = None,
+    complaint: str = "",
+) -> Response:
     return portal.page(
         request,
         "plan.html",
-        status,
+        400 if complaint else 200,
         asked=asked,
         plan=plan,
         complaint=complaint,
-        command=shlex.join(["zen", "run", *arguments]),
+        command=shlex.join(["zen", "run", *words(portal, asked)]),
         engines=plugins.names("search"),
     )
 
