@@ -15,6 +15,7 @@ from zenturio.annotate.dialects import BUILT_IN, UNKNOWN, dialect_of
 from zenturio.annotate.fill import Filler
 from zenturio.annotate.holes import occurrences, stands_alone
 from zenturio.annotate.lines import find
+from zenturio.annotate.lint import lint
 from zenturio.annotate.model import Annotated, Hole
 from zenturio.annotate.scan import scan
 from zenturio.annotate.source import Source, split_lines
@@ -196,6 +197,50 @@ def test_fixed_lines_that_were_too_long_already_and_comments_may_grow(tmp_path):
         "C ZEN$ SUBSTITUTE N = { 1234567 }\nC N" + "c" * 80 + " N\n      X = N" + " " * 70 + "N\n"
     )
     assert "1234567" in one(tmp_path, "a.f", program).splitlines()[2]
+
+
+@pytest.mark.parametrize(
+    "directive",
+    [
+        "C ZEN$ ASSIGN q = {{ {} }}",
+        '      ! ZEN$ ASSIGN q = {{ {} }} UNIT "a unit that makes the directive very long"',
+        '*ZEN$ ASSIGN q = {{\n*ZEN$& {} }} UNIT "a unit that makes the directive very long"',
+    ],
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_an_assignment_beyond_column_72_is_an_error_however_long_its_directive_is(
+    tmp_path, directive, end
+):
+    fits, long = "(" + "x+" * 29 + "y)", "(" + "x+" * 30 + "y)"
+    program = (directive.format(f'"{fits}", "{long}"') + "\n      end\n").replace("\n", end)
+    assert f"      q = {fits}{end}" in one(tmp_path, "a.f", program)
+    with pytest.raises(AnnotationError, match="this line has 73 columns") as caught:
+        one(tmp_path, "a.f", program, 1)
+    assert "this line has 73 columns" in str(lint(application(tmp_path, {"a.f": program})))
+    (complaint,) = caught.value.complaints
+    assert complaint.place.line == 1
+
+
+def test_a_tab_of_fixed_form_leads_to_column_7(tmp_path):
+    program = "C ZEN$ SUBSTITUTE N = { 1, 12 }\n\tX = N" + "+Y" * 30 + "Y\n"
+    assert one(tmp_path, "a.f", program).splitlines()[1] == "\tX = 1" + "+Y" * 30 + "Y"
+    with pytest.raises(AnnotationError, match="this line has 73 columns"):
+        one(tmp_path, "a.f", program, 1)
+
+
+def test_a_fixed_line_may_end_in_a_comment_beyond_column_72(tmp_path):
+    program = "C ZEN$ SUBSTITUTE N = { 12345 }\n      X = N ! N " + "c" * 80 + "\n"
+    assert "X = 12345 ! 12345 c" in one(tmp_path, "a.f", program)
+
+
+def test_a_target_over_two_fixed_lines_counts_each_line_by_itself(tmp_path):
+    hole = Hole("a", "A\n     &", "text", 1, 3, False, Place("<text>", 1, 1))
+    source = Source.of(b"C\n      X = A\n     & + 1\n")
+    files = Only(Annotated(source, "a.f", dialect_of("a.f"), (), (hole,)))
+    assert Filler(files).files(Texts(a="B"))[0].content == b"C\n      X = B + 1\n"
+    Filler(files).files(Texts(a="C" * 58))
+    with pytest.raises(AnnotationError, match="73 columns"):
+        Filler(files).files(Texts(a="C" * 59))
 
 
 def test_an_assignment_of_fixed_form_begins_in_column_7(tmp_path):

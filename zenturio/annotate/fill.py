@@ -95,11 +95,19 @@ class _Edit:
 
 @dataclass(frozen=True, slots=True)
 class _Limit:
-    """A line of fixed columns: its characters without the slots, and the slots in it."""
+    """Code of fixed columns: its characters, with the number of an input for each slot."""
 
     line: int
-    fixed: int
-    inputs: tuple[int, ...]
+    parts: tuple[str | int, ...]
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        return tuple(part for part in self.parts if isinstance(part, int))
+
+    def columns(self, texts: Sequence[str]) -> int:
+        """Columns of the longest line that *texts* make of it."""
+        code = "".join(texts[part] if isinstance(part, int) else part for part in self.parts)
+        return max(map(_columns, code.splitlines()), default=0)
 
 
 class _Template:
@@ -167,7 +175,7 @@ class _Template:
     def _check_columns(self, texts: list[str]) -> None:
         width = self._annotated.dialect.width or 0
         for limit in self._limits:
-            columns = limit.fixed + sum(len(texts[i]) for i in limit.inputs)
+            columns = limit.columns(texts)
             if columns > width:
                 line = without_end(self._source.lines[limit.line])
                 names = {self._inputs[i].parameter: texts[i] for i in limit.inputs}
@@ -330,29 +338,60 @@ def _cut(source: Source, edits: list[_Edit], index: Mapping[_Input, int]) -> _Cu
 def _limits(
     annotated: Annotated, edits: list[_Edit], index: Mapping[_Input, int]
 ) -> tuple[_Limit, ...]:
-    """The lines with slots that a fixed form cuts off; comments may be longer.
+    """The code with slots that a fixed form cuts off; comments may be longer.
 
-    Lines that are too long as they stand show that the compiler is told to read on.
+    Code that is too long as it stands shows that the compiler is told to read on. The directive
+    before an ASSIGN is a comment: its length shows nothing.
     """
     width, layout = annotated.dialect.width, Layout(annotated)
     if width is None:
         return ()
-    spans = Spans(annotated.source.text or "", annotated.dialect)
+    text = annotated.source.text or ""
+    spans = Spans(text, annotated.dialect)
+    directives = {n for line in annotated.lines for n in range(line.first, line.last + 1)}
+    limits = []
+    for line, inside in _edited_code(annotated, edits, layout, spans).items():
+        start, last = layout.starts[line], _last_line(layout, inside[-1])
+        end = layout.starts[last] + _code_length(annotated, layout, spans, last)
+        old = text[start:end].splitlines()
+        if line not in directives and any(_columns(code) > width for code in old):
+            continue
+        parts: list[str | int] = []
+        for edit in inside:
+            assert edit.input, "only slots are put into code"
+            parts += [text[start : edit.start], edit.before, index[edit.input], edit.behind]
+            start = edit.end
+        limits.append(_Limit(line, (*parts, text[start:end])))
+    return tuple(limits)
+
+
+def _edited_code(
+    annotated: Annotated, edits: list[_Edit], layout: Layout, spans: Spans
+) -> Mapping[int, list[_Edit]]:
+    """The edits with a slot outside of comments, by the line where their code begins."""
     code: dict[int, list[_Edit]] = {}
+    first = last = -1
     for edit in edits:
         span = spans.at(edit.start)
         assigns = edit.input and edit.input.form is annotated.dialect.quote
         if edit.input and (assigns or not (span and span.comment)):
-            code.setdefault(layout.line_of(edit.start), []).append(edit)
-    limits = []
-    for line, inside in code.items():
-        old = _code_length(annotated, layout, spans, line)
-        removed = sum(edit.end - edit.start for edit in inside)
-        added = sum(len(edit.before) + len(edit.behind) for edit in inside)
-        inputs = tuple(index[edit.input] for edit in inside if edit.input)
-        if old <= width:
-            limits.append(_Limit(line, old - removed + added, inputs))
-    return tuple(limits)
+            line = layout.line_of(edit.start)
+            if line > last:  # else a target over two lines has joined them
+                first = line
+            code.setdefault(first, []).append(edit)
+            last = _last_line(layout, edit)
+    return code
+
+
+def _last_line(layout: Layout, edit: _Edit) -> int:
+    """The line that the edit's text is followed by."""
+    return min(layout.line_of(edit.end), len(layout.starts) - 2)
+
+
+def _columns(code: str) -> int:
+    """Columns of a line: a tab among the first five leads to the statement's field."""
+    tab = code.find("\t", 0, 6)
+    return len(code) + (5 - tab if tab >= 0 else 0)
 
 
 def _code_length(annotated: Annotated, layout: Layout, spans: Spans, line: int) -> int:
