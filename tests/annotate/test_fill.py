@@ -149,6 +149,36 @@ def _is_found(target: str, text: str) -> bool:
     return any(stands_alone(target, text, at) for at in starts)
 
 
+@pytest.mark.parametrize(
+    ("name", "line", "filled"),
+    [
+        ("a.c", r'printf("%d\n", d, n);', r'printf("%d\n", 7, 5);'),
+        (
+            "a.c",
+            r'printf("%-d %+d %*d %.*d %1$d %%d", n);',
+            r'printf("%-d %+d %*d %.*d %1$d %%7", 5);',
+        ),
+        ("a.c", r"c = '\n'; x = a %n;", r"c = '\n'; x = a %5;"),
+        ("a.c", r'puts("C:\\n \\\n");', r'puts("C:\\5 \\\n");'),
+        ("a.py", r'print("%d\n" % n, r"\d")', r'print("%d\n" % 5, r"\d")'),
+        ("a.f90", "write(*,'(a)') 'n%d' ; p%d = n", "write(*,'(a)') '5%d' ; p%7 = 5"),
+        ("a.js", r"s.split(/\n/); n", r"s.split(/\n/); 5"),
+        ("a.txt", r"\n n", r"\5 5"),
+    ],
+)
+def test_a_word_is_not_found_behind_a_backslash_or_percent_sign_of_a_string(
+    tmp_path, name, line, filled
+):
+    start = {"a.c": "//", "a.js": "//", "a.f90": "!"}.get(name, "#")
+    program = f"{start} ZEN$ SUBSTITUTE n = {{ 5 }}\n{start} ZEN$ SUBSTITUTE d = {{ 7 }} OPTIONAL\n"
+    assert one(tmp_path, name, program + line + "\n").splitlines()[2] == filled
+
+
+def test_match_text_finds_a_word_behind_a_backslash_too(tmp_path):
+    program = '# ZEN$ SUBSTITUTE n = { 5 } MATCH TEXT\nprint("%d\\n")\n'
+    assert one(tmp_path, "a.py", program).splitlines()[1] == 'pri5t("%d\\5")'
+
+
 def test_match_text_finds_parts_of_words_and_regex_takes_its_group(tmp_path):
     program = (
         "# ZEN$ SUBSTITUTE host1 = { X } MATCH TEXT\n"
@@ -299,6 +329,10 @@ def test_a_seed_comes_before_the_points_texts(tmp_path):
         (
             "host1\n# ZEN$ SUBSTITUTE host1 = { a }\n",
             "it stands in line 1, but the scope begins below the directive, where nothing follows",
+        ),
+        (
+            '# ZEN$ SUBSTITUTE n = { 5 }\nputs("%d\\n")\n',
+            "it stands behind a backslash or % of a string in line 2: MATCH TEXT finds it there",
         ),
         ("# ZEN$ SUBSTITUTE hots1 = { a }\nhost1\n", "did you mean 'host1'?"),
         ('# ZEN$ SUBSTITUTE "x+" = { a } MATCH REGEX AS n\nhost1\n', "check the target's spelling"),

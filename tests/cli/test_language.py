@@ -259,6 +259,51 @@ def test_the_first_points_of_what_cannot_be_counted_are_expanded(tmp_path):
     assert all(sum(v * v for v in each["parameters"].values()) < 90000 for each in found)
 
 
+def test_check_shows_each_place_that_values_are_put_in(tmp_path):
+    program = """\
+//ZEN$ SUBSTITUTE n = { 1, 2 } AS size
+//ZEN$ ASSIGN k = { 3 }
+\tfor (i = 0; i < n; i++) printf("n = %d\\n", n);
+"""
+    (tmp_path / "a.c").write_text(program)
+    told = zen("check", "a.c", "--show", cwd=tmp_path).out
+    assert (
+        """\
+a.c:2:8: k, an assignment
+    //ZEN$ ASSIGN k = { 3 }
+           ^^^^^^^^^^^^^^^^
+a.c:3:18: size, in code
+    \tfor (i = 0; i < n; i++) printf("n = %d\\n", n);
+    \t                ^
+a.c:3:34: size, in a string
+    \tfor (i = 0; i < n; i++) printf("n = %d\\n", n);
+    \t                                ^
+"""
+        in told
+    )
+    assert "4 places are filled in" in told
+    facts = zen("check", "a.c", "--show", "--json", cwd=tmp_path).facts
+    places = [(r["parameter"], r["line"], r["context"]) for r in facts["replacements"]]
+    assert places == [
+        ("k", 2, "an assignment"),
+        ("size", 3, "code"),
+        ("size", 3, "a string"),
+        ("size", 3, "code"),
+    ]
+
+
+def test_on_a_terminal_check_marks_the_place_within_its_line(tmp_path):
+    from zenturio.annotate import scan
+    from zenturio.annotate.replacements import replacements
+    from zenturio.cli.replaced import _excerpt
+
+    path = tmp_path / "a.py"
+    path.write_text("# ZEN$ SUBSTITUTE lr = { 1 }\nrate = lr\n")
+    (place,) = replacements(scan([path]).files)
+    marked = _excerpt(place, in_colour=True)
+    assert marked == f"{path}:2:8: lr, in code\n    rate = \x1b[7mlr\x1b[0m"
+
+
 def test_a_mistake_that_only_a_point_shows_is_an_error_of_space(tmp_path):
     (tmp_path / "a.sh").write_text("#ZEN$ PARAM n = { 0, 1 }\n#ZEN$ CONSTRAINT VALUE 1 / n > 0\n")
     assert "a.sh:2:26: division by zero" in zen("space", "a.sh", cwd=tmp_path, code=2).err

@@ -7,19 +7,24 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import accumulate
 from typing import Any
 
 from zenturio.annotate.lines import hidden
 from zenturio.annotate.model import Annotated, Hole
 from zenturio.annotate.source import without_end
+from zenturio.annotate.spans import Spans
 from zenturio.errors import Complaint, did_you_mean
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eEdDqQ][+-]?\d+)?")
 _WORD = re.compile(r"\w")
 _NO_WORD_BEFORE, _NO_WORD_BEHIND = r"(?<!\w)", r"(?!\w)"
 _MANY = 2000
+
+# Behind an odd number of \ or %, and flags of a conversion: "\n", "%d", "%-d", "%.*f".
+_ESCAPE = re.compile(r"(?:(?<!\\)(?:\\\\)*\\|(?<!%)(?:%%)*%[-+#0-9.*'$]*)\Z")
+_LONGEST_ESCAPE = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +114,15 @@ def _same_place(one: Occurrence, other: Occurrence) -> bool:
 def _candidates(annotated: Annotated) -> Iterator[Occurrence]:
     literal = [hole for hole in annotated.holes if hole.match != "regex" and hole.target]
     if literal:
-        yield from _literal(annotated.source.text or "", literal)
+        yield from _literal(annotated, literal)
     for hole in annotated.holes:
         if hole.match == "regex":
             yield from _regex(annotated, hole)
 
 
-def _literal(text: str, holes: list[Hole]) -> Iterator[Occurrence]:
+def _literal(annotated: Annotated, holes: list[Hole]) -> Iterator[Occurrence]:
     """Every place where a target stands, also those that overlap."""
+    text, escapes = annotated.source.text or "", Escapes(annotated)
     at: dict[str, list[Hole]] = defaultdict(list)
     for hole in holes:
         at[hole.target].append(hole)
@@ -128,8 +134,32 @@ def _literal(text: str, holes: list[Hole]) -> Iterator[Occurrence]:
         position = start + 1
         for target in {text[start : start + length] for length in lengths}:
             for hole in at.get(target, ()):
-                if hole.match == "text" or stands_alone(target, text, start):
+                is_word = stands_alone(target, text, start) and start not in escapes
+                if hole.match == "text" or is_word:
                     yield Occurrence(start, start + len(target), hole)
+
+
+class Escapes:
+    r"""The positions in strings of a file behind a backslash or a percent sign.
+
+    The ``n`` of ``"\n"`` and the ``d`` of ``"%d"`` are no words.
+    """
+
+    def __init__(self, annotated: Annotated) -> None:
+        self._text = annotated.source.text or ""
+        self._dialect = annotated.dialect
+
+    @cached_property
+    def _spans(self) -> Spans:
+        return Spans(self._text, self._dialect)
+
+    def __contains__(self, position: object) -> bool:
+        assert isinstance(position, int)
+        before = self._text[max(position - _LONGEST_ESCAPE, 0) : position]
+        if not _ESCAPE.search(before):
+            return False
+        span = self._spans.at(position)
+        return span is not None and span.is_string and span.start < position
 
 
 def stands_alone(target: str, text: str, start: int) -> bool:
@@ -190,12 +220,16 @@ def _cures(hole: Hole, file: Annotated) -> Iterator[str]:
         return
     text = file.source.text or ""
     hidden_lines = []
+    escapes = Escapes(file)
     for found in re.finditer(re.escape(hole.target), text):
         line = layout.line_of(found.start())
         if not layout.is_open(line):
             hidden_lines.append(line)
         elif hole.match == "word" and not stands_alone(hole.target, text, found.start()):
             yield f"it is part of a longer word in line {line + 1}: MATCH TEXT finds it there"
+        elif hole.match == "word" and found.start() in escapes:
+            sign = "a backslash or % of a string"
+            yield f"it stands behind {sign} in line {line + 1}: MATCH TEXT finds it there"
         elif not scope.first <= line < scope.last:
             yield f"it stands in line {line + 1}, but {_scope(scope)}"
         else:

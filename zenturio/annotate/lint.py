@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 
 from zenturio.annotate.holes import occurrences
-from zenturio.annotate.lint_fill import fits, overwritten
+from zenturio.annotate.lint_fill import fits, overwritten, strings
 from zenturio.annotate.lint_space import constraints, elements, size, unused
 from zenturio.annotate.model import Application, Command
 from zenturio.annotate.patterns import check_pattern
@@ -152,5 +152,6 @@ RULES: tuple[Rule, ...] = (
     constraints,
     size,
     fits,
+    strings,
     overwritten,
 )

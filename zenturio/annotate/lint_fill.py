@@ -8,11 +8,13 @@ from dataclasses import replace
 
 from zenturio.annotate.fill import Filler
 from zenturio.annotate.model import Annotated, Application, Assignment
+from zenturio.annotate.replacements import Replacement, replacements
 from zenturio.annotate.source import without_end
-from zenturio.errors import Complaint
+from zenturio.errors import Complaint, Place
 from zenturio.space import Continuous, Dependent, Parameter
 
 _TRIED = 10_000
+_BARE_WORD = re.compile(r"[-+.\w]+")
 
 
 def fits(application: Application) -> Iterator[Complaint]:
@@ -29,6 +31,33 @@ def _texts(parameter: Parameter) -> tuple[str, ...]:
     if domain is None or isinstance(domain, Continuous | Dependent) or domain.size > _TRIED:
         return default
     return (*domain.texts(), *default)
+
+
+def strings(application: Application) -> Iterator[Complaint]:
+    """Words that are replaced both in code and in strings: ``"n = %d"`` is a label, no variable.
+
+    A target that stands in strings only, as the mode in ``mode = "fast"``, is meant.
+    """
+    directives: dict[Place, list[Replacement]] = {}
+    for each in replacements(application.files):
+        hole = each.hole
+        if hole and hole.match == "word" and _BARE_WORD.fullmatch(each.target):
+            directives.setdefault(hole.place, []).append(each)
+    for each_of in directives.values():
+        inside = [each for each in each_of if each.context in {"a string", "a character"}]
+        if inside and any(each.context == "code" for each in each_of):
+            yield _in_strings(inside)
+
+
+def _in_strings(inside: list[Replacement]) -> Complaint:
+    first, others = inside[0], len(inside) - 1
+    more = f", and in {others:,} more string{'s' * (others > 1)}" if others else ""
+    message = f"{first.target} is replaced in {first.context}{more}, not only in code"
+    cure = (
+        "MATCH TEXT says that it is meant; ZEN$ OFF and ZEN$ ON around the line keep it; see all"
+        " with zen check --show"
+    )
+    return Complaint(message, first.place, cure, severity="warning")
 
 
 def overwritten(application: Application) -> Iterator[Complaint]:

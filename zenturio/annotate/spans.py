@@ -19,6 +19,11 @@ class Span:
     what: str
     comment: bool
 
+    @property
+    def is_string(self) -> bool:
+        """Whether it is a text of one line or few: heredocs often are programs themselves."""
+        return self.what in {"a string", "a character", "a regular expression"}
+
 
 class Spans:
     """The constructs of a text, asked by position; none if the dialect has no patterns."""

@@ -1,12 +1,13 @@
 """The verbs of the language: check, space, expand, init."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from zenturio.cli import output, spaces
+from zenturio.cli import output, replaced, spaces
 from zenturio.cli.options import Json, Limit, Overrides, Paths, Sample
 
 if TYPE_CHECKING:
@@ -31,12 +32,19 @@ def add_to(app: typer.Typer) -> None:
     app.command()(init)
 
 
-def check(paths: Paths, param: Overrides = None, json: Json = False) -> None:
+def check(
+    paths: Paths,
+    param: Overrides = None,
+    show: Annotated[
+        bool, typer.Option("--show", help="Show each place that values are put in.")
+    ] = False,
+    json: Json = False,
+) -> None:
     """Look for mistakes in the directives.
 
     Sure mistakes are errors, likely ones are warnings; all are told at once.
 
-    Examples: zen check matmul.c; zen check . --json
+    Examples: zen check matmul.c; zen check . --json; zen check matmul.c --show
     """
     from zenturio.annotate import lint, scan
     from zenturio.errors import InputError
@@ -52,8 +60,13 @@ def check(paths: Paths, param: Overrides = None, json: Json = False) -> None:
     except InputError as error:
         application, complaints = None, error.complaints
     if json:
-        output.facts({"ok": application is not None, "complaints": [_said(c) for c in complaints]})
+        facts = {"ok": application is not None, "complaints": [_said(c) for c in complaints]}
+        if show and application is not None:
+            facts["replacements"] = replaced.facts(application)
+        output.facts(facts)
     else:
+        if show and application is not None:
+            replaced.show(application, in_colour=sys.stdout.isatty())
         _tell(complaints)
     if application is None:
         raise typer.Exit(2)

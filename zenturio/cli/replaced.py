@@ -1,0 +1,59 @@
+"""What ``zen check --show`` prints: every place where the text of a parameter goes."""
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from zenturio.annotate import Application
+    from zenturio.annotate.replacements import Replacement
+
+SHOWN = 1000
+"""Occurrences that are printed at most; as JSON, all are."""
+
+
+def show(application: "Application", *, in_colour: bool) -> None:
+    """Print each occurrence, marked within its line."""
+    from zenturio.annotate.replacements import replacements
+
+    count = 0
+    for count, each in enumerate(replacements(application.files), 1):
+        if count <= SHOWN:
+            typer.echo(_excerpt(each, in_colour=in_colour))
+    if count > SHOWN:
+        typer.echo(f"... and {count - SHOWN:,} more: --json lists all")
+    places = "1 place is" if count == 1 else f"{count:,} places are"
+    typer.echo(f"{places} filled in by SUBSTITUTE and ASSIGN")
+
+
+def facts(application: "Application") -> list[dict[str, Any]]:
+    """The occurrences as plain values."""
+    from zenturio.annotate.replacements import replacements
+
+    return [
+        {
+            "parameter": each.parameter,
+            "target": each.target,
+            "file": each.place.file,
+            "line": each.place.line,
+            "column": each.place.column,
+            "width": each.place.width,
+            "context": each.context,
+        }
+        for each in replacements(application.files)
+    ]
+
+
+def _excerpt(replacement: "Replacement", *, in_colour: bool) -> str:
+    from zenturio.annotate.replacements import ASSIGNMENT
+    from zenturio.errors import Complaint
+
+    context = (
+        replacement.context if replacement.context == ASSIGNMENT else f"in {replacement.context}"
+    )
+    message = f"{replacement.parameter}, {context}"
+    head, line, carets = str(Complaint(message, replacement.place)).rsplit("\n", 2)
+    if not in_colour:
+        return f"{head}\n{line}\n{carets}"
+    start, end = carets.index("^"), carets.rindex("^") + 1
+    return f"{head}\n{line[:start]}{typer.style(line[start:end], reverse=True)}{line[end:]}"
