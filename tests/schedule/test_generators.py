@@ -12,7 +12,7 @@ from tests.schedule.test_formats import DATA, SHARED
 from zenturio.errors import InputError, NotFoundError
 from zenturio.schedule import Problem, Task, Workflow
 from zenturio.schedule.formats import read_workflow
-from zenturio.schedule.generators import describe, generate, instance_of, names
+from zenturio.schedule.generators import count_of, describe, generate, instance_of, names
 from zenturio.schedule.generators.kwave import simulation_curve
 from zenturio.schedule.generators.recipe import scale
 from zenturio.schedule.shape import shape
@@ -390,3 +390,34 @@ def test_levels_are_the_same_one_by_one_and_all_at_once(tasks, deep, seed):
             flow = generate("layered", {"tasks": tasks, "layers": deep}, seed).workflow
             orders.append((flow.order.tolist(), flow.level.tolist()))
     assert orders[0] == orders[1]
+
+
+SIZED = {
+    "ctg": ["", "pst=9,first=5"],
+    "ditg": ["pst=3,branches=2", "step=2"],
+    "dotg": ["pst=3", "branches=4,step=2"],
+    "itg": ["pst=4", "branches=3,pst=3,trees=2"],
+    "kwave-barrier": ["simulations=5,levels=3"],
+    "kwave-independent": ["simulations=3"],
+    "kwave-tree": ["simulations=9", "simulations=1"],
+    "layered": ["tasks=70"],
+    "otg": ["pst=5", "branches=3,pst=4,trees=2"],
+    "ptg": ["width=7,pst=3"],
+    "recipe": [f"trace={TRACE},tasks=60"],
+    "sweep": ["total=100,pst=4"],
+    "wien2k": ["kpoints=7", "kpoints=7,transfers=true", "kpoints=3,loop=true"],
+}
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_generator_knows_how_many_tasks_it_will_make(name):
+    for rest in SIZED.get(name, [""]):
+        text = f"{name}:{rest}" if rest else name
+        assert count_of(text) == len(instance_of(text).workflow), text
+
+
+def test_what_is_too_large_to_make_is_counted_all_the_same():
+    assert count_of("layered:tasks=1e7") == 10_000_000
+    assert count_of("kwave-barrier:simulations=1e6,levels=1000,seed=3") == 1_000_001_000
+    assert count_of("ptg:pst=1000,width=1e6") == 1_000_000_000
+    assert count_of(str(TRACE)) is None

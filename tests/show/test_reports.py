@@ -84,7 +84,7 @@ def test_a_picture_of_a_report_reads_no_other_files(repository, project):
         with pytest.raises(SafetyError, match="not in the project"):
             Picture("", target).drawn(repository, project)
     with pytest.raises(InputError, match="more than a page shows"):
-        Picture("", "/schedule?workflow=wien2k:kpoints=99999999").drawn(repository, project)
+        Picture("", "/schedule?workflow=wien2k:kpoints=999999").drawn(repository, project)
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,10 @@ OFFERED = ("static", "just-in-time", "moldable", "exact")
 """Kinds of algorithms that make a plan before anything runs."""
 LONG = ("anneal", "cp-sat", "ga", "ga-2005", "moldable-front")
 """Those that search: for who may run something."""
-GREATEST = 5_000
-"""What a generator may be asked for: more tasks than that nobody tells apart in a page."""
+MOST_TASKS = 5_000
+"""Of a workflow, and machines: more than that nobody tells apart in a page."""
+MOST_READ = 16_000_000
+"""Bytes of a file of tasks or machines."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +66,12 @@ def scene(view: PlanView, folder: Path, *, slow: bool = False) -> Scene:
     from zenturio.schedule.planning import Planning  # noqa: PLC0415
     from zenturio.show import gantt, graph  # noqa: PLC0415
 
-    for text in (view.workflow, view.on):
-        _check(folder, text)
+    check(view, folder)
     if view.show == "graph":
         path = folder / view.workflow
-        return graph(instance_of(str(path) if path.is_file() else view.workflow).workflow)
+        flow = instance_of(str(path) if path.is_file() else view.workflow).workflow
+        _few(view.workflow, len(flow))
+        return graph(flow)
     known = [each.name for each in offered(slow=slow)]
     if view.algorithm not in known:
         cure = did_you_mean(view.algorithm, known)
@@ -96,20 +99,47 @@ def offered(*, slow: bool = False) -> list[Description]:
     return found
 
 
-def _check(folder: Path, text: str) -> None:
-    """Refuse files outside of the project, and more than a page can show."""
+def check(view: PlanView, folder: Path) -> None:
+    """Refuse files outside of the project, and more than a page can show, before it is made."""
+    from zenturio.schedule.generators import count_of  # noqa: PLC0415 - numba loads slowly
+
+    for text in (view.workflow, view.on):
+        _check_paths(folder, text)
+    for setting in view.on.partition(":")[2].split(","):
+        _few(view.on, _number(setting.rpartition("=")[2]))
+    _few(view.workflow, count_of(view.workflow) or 0)
+
+
+def _few(text: str, count: float) -> None:
+    if count > MOST_TASKS:
+        raise InputError(
+            f"{text!r}: {count:,.0f} are more than a page shows",
+            cure=f"up to {MOST_TASKS:,}; zen schedule in a terminal has no such limit",
+        )
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+def _check_paths(folder: Path, text: str) -> None:
+    """Whatever in *text* may be the name of a file must be in the *folder*, and not too long."""
     pieces = [text, *(pair.partition("=")[2] for pair in text.partition(":")[2].split(","))]
     pieces.append(text.partition(":")[2])
     home = folder.resolve()
     for piece in filter(None, pieces):
-        if piece.isdecimal() and int(piece[:9]) > GREATEST:
-            raise InputError(
-                f"{piece} in {text!r} is more than a page shows",
-                cure=f"up to {GREATEST:,}; zen schedule in a terminal has no such limit",
-            )
         try:
-            inside = (home / piece).resolve().is_relative_to(home)
+            path = (home / piece).resolve()
+            inside, size = path.is_relative_to(home), path.stat().st_size if path.is_file() else 0
         except (OSError, ValueError):  # what no path can be
-            inside = False
+            inside, size = False, 0
         if not inside:
             raise SafetyError(f"{piece} is not in the project's folder", cure="copy it to there")
+        if size > MOST_READ:
+            raise InputError(
+                f"{piece} has {size:,} bytes: a page reads {MOST_READ:,}",
+                cure="zen schedule in a terminal has no such limit",
+            )

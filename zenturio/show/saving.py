@@ -24,15 +24,17 @@ def save(chart: Chart | Scene, path: str | Path, *, dpi: int = 200) -> Path:
             f"{target.name!r} does not end as a picture does",
             cure=did_you_mean(target.suffix, known),
         )
-    content = _page(chart) if kind == "html" else image(chart, kind, dpi=dpi)
     try:
-        write_whole(target, [content])
+        write_whole(target, [content(chart, kind, dpi=dpi)])
     except OSError as error:
         raise PlaceError(f"cannot write {target}: {error.strerror}") from error
     return target
 
 
-def _page(chart: Chart | Scene) -> bytes:
+def content(chart: Chart | Scene, kind: str, *, dpi: int = 200) -> bytes:
+    """*chart* as a file of a *kind*: ``html``, or one of images."""
+    if kind != "html":
+        return image(chart, kind, dpi=dpi)
     from zenturio.show.interactive import page  # noqa: PLC0415 - plotly loads slowly
 
     return page(chart).encode()

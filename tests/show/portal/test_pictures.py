@@ -74,6 +74,30 @@ def test_a_schedule_is_planned_anew_when_its_file_changes(tmp_path):
             assert "root:" not in json.dumps(told)
 
 
+@pytest.mark.parametrize(
+    "workflow",
+    ["layered:tasks=3e5", "layered:tasks=1e7", "ptg:pst=1000,width=1e6", "ptg:pst=100,width=100",
+     "kwave-barrier:simulations=4000,levels=900", "wien2k:kpoints=4000", "otg:branches=9,pst=12"],
+)  # fmt: skip
+@pytest.mark.parametrize("show", ["gantt", "graph"])
+def test_more_tasks_than_a_page_shows_are_not_made(portal, workflow, show):
+    given = {"workflow": workflow, "on": "identical:4", "show": show}
+    status, told = figure(portal, "/schedule/figure", **given)
+    assert status == 400
+    assert "more than a page shows" in told["said"]
+
+
+def test_more_machines_than_a_page_shows_are_not_made(portal):
+    for machines in ("identical:5001", "identical:1000000"):
+        status, told = figure(portal, "/schedule/figure", on=machines)
+        assert (status, "more than a page shows" in told["said"]) == (400, True)
+
+
+def test_a_seed_may_be_any_number(portal):
+    workflow = "layered:tasks=20,seed=123456"
+    assert figure(portal, "/schedule/figure", workflow=workflow, show="graph")[0] == 200
+
+
 def test_a_report_of_a_look_that_is_not_there_says_so(portal):
     assert portal.get("/report/of/nothing").status_code == 404
     assert portal.get("/report/of/..%2F..%2Fetc").status_code in (400, 404)

@@ -3,6 +3,7 @@
 from zenturio.schedule.generators.generator import (
     Description,
     Generator,
+    count_of,
     describe,
     generate,
     instance_of,
@@ -14,6 +15,7 @@ from zenturio.search.settings import pairs
 __all__ = [
     "Description",
     "Generator",
+    "count_of",
     "describe",
     "generate",
     "grid_2005",

@@ -40,6 +40,9 @@ class _Application:
 class MaxDo(_Application):
     """MAXDo: docking of two proteins in four parts, 6 tasks in a diamond, 80 s of work."""
 
+    def count(self) -> int:
+        return 6
+
     def instance(self, seed: int) -> Instance:
         docks = [f"dock{i}" for i in range(1, 5)]
         rows: list[Row] = [("prepare", 5, ())]
@@ -50,6 +53,9 @@ class MaxDo(_Application):
 @dataclass(frozen=True)
 class PipeAlign(_Application):
     """PipeAlign: alignment of proteins, 9 tasks nearly in a row, 125 s of work."""
+
+    def count(self) -> int:
+        return 9
 
     def instance(self, seed: int) -> Instance:
         rows: list[Row] = [
@@ -69,6 +75,9 @@ class PipeAlign(_Application):
 @dataclass(frozen=True)
 class Gee(_Application):
     """GEE: evolution of gene expression, 17 tasks in two forks and joins, 200 s of work."""
+
+    def count(self) -> int:
+        return 17
 
     def instance(self, seed: int) -> Instance:
         maps = tuple(f"map{i}" for i in range(1, 8))

@@ -18,6 +18,10 @@ from zenturio.search.settings import Setting, described, pairs, settings_of
 class Generator(Protocol):
     """A frozen dataclass of settings; of the same settings and seed it makes the same workflow."""
 
+    def count(self) -> int:
+        """How many tasks the workflow will have: known before any is made."""
+        ...
+
     def instance(self, seed: int) -> Instance: ...
 
 
@@ -65,6 +69,23 @@ def describe(name: str) -> Description:
 
 def generate(name: str, settings: Mapping[str, Any] | None = None, seed: int = 0) -> Instance:
     """What the generator *name* makes of *settings* and *seed*; of the same always the same."""
+    return _generator(name, settings).instance(seed)
+
+
+def count_of(text: str) -> int | None:
+    """How many tasks the generator ``NAME:key=value,...`` will make; none of a file.
+
+    It makes none of them, so that who answers strangers can refuse what is too much.
+    """
+    name, _, rest = text.partition(":")
+    if name not in _GENERATORS or there(Path(text)):
+        return None
+    given = pairs(rest.split(",") if rest else [])
+    given.pop("seed", None)
+    return _generator(name, given).count()
+
+
+def _generator(name: str, settings: Mapping[str, Any] | None) -> Generator:
     kind = _found(name)
     known = {each.name for each in described(kind)}
     given = dict(settings or {})
@@ -74,7 +95,7 @@ def generate(name: str, settings: Mapping[str, Any] | None = None, seed: int = 0
             f"generator {name} has no setting {wrong!r}", cure=did_you_mean(wrong, known)
         )
     generator: Generator = settings_of(kind, given)
-    return generator.instance(seed)
+    return generator
 
 
 def instance_of(text: str, settings: Mapping[str, Any] | None = None, seed: int = 0) -> Instance:

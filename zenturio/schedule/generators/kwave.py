@@ -84,6 +84,9 @@ class Barrier(Chances):
     simulations: int = setting(7, "simulations in each level", low=1, high=1_000_000)
     levels: int = setting(2, "levels", low=1, high=1000)
 
+    def count(self) -> int:
+        return self.levels * (self.simulations + 1)
+
     def instance(self, seed: int) -> Instance:
         chance = np.random.default_rng(seed)
         tasks: list[Task] = []
@@ -106,6 +109,9 @@ class Tree(Chances):
 
     simulations: int = setting(8, "simulations", low=1, high=1_000_000)
 
+    def count(self) -> int:
+        return 2 * self.simulations - 1
+
     def instance(self, seed: int) -> Instance:
         chance = np.random.default_rng(seed)
         ahead = [f"sim{i}" for i in range(1, self.simulations + 1)]
@@ -126,6 +132,9 @@ class Independent(Chances):
     """k-Wave without dependencies: simulations only."""
 
     simulations: int = setting(16, "simulations", low=1, high=1_000_000)
+
+    def count(self) -> int:
+        return self.simulations
 
     def instance(self, seed: int) -> Instance:
         chance = np.random.default_rng(seed)

@@ -34,6 +34,9 @@ class Layered:
     heterogeneity: float = setting(0.5, "by which part speeds differ", low=0, high=0.99)
     unrelated: bool = setting(False, "a task's times on the machines have nothing in common")
 
+    def count(self) -> int:
+        return self.tasks
+
     def instance(self, seed: int) -> Instance:
         chance = np.random.default_rng(seed)
         layer = self._layers(chance)
@@ -103,6 +106,9 @@ class Topcuoglu:
     Topcuoglu, Hariri and Wu, "Performance-effective and low-complexity task scheduling for
     heterogeneous computing" (2002), figure 2.
     """
+
+    def count(self) -> int:
+        return len(_TIMES)
 
     def instance(self, seed: int) -> Instance:  # noqa: ARG002 - there is no chance in it
         tasks = [

@@ -31,6 +31,9 @@ class Recipe:
     tasks: int = setting(1000, "tasks", low=1, high=MOST)
     noise: float = setting(0.05, "by which part work and data vary", low=0, high=0.9)
 
+    def count(self) -> int:
+        return self.tasks
+
     def instance(self, seed: int) -> Instance:
         if not self.trace:
             raise InputError("recipe needs a workflow to scale", cure="write trace=FILE")

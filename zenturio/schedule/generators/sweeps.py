@@ -79,6 +79,9 @@ class Sweep(Sizes):
     adps: float = setting(2.0, "ADPS: subtasks that one depends on, on average", low=1, high=1000)
     total: int = setting(512, "subtasks in all layers", low=1, high=MOST)
 
+    def count(self) -> int:
+        return self.total
+
     def instance(self, seed: int) -> Instance:
         chance = np.random.default_rng(seed)
         if self.total < self.pst:
@@ -124,6 +127,9 @@ class Ptg(Sizes):
     pst: int = setting(12, "#PST: layers", low=1, high=1000)
     width: int = setting(40, "subtasks in each layer", low=1, high=MOST)
 
+    def count(self) -> int:
+        return self.pst * self.width
+
     def instance(self, seed: int) -> Instance:
         each = np.arange(self.width, dtype=np.int32)
         counts = _few("ptg", [self.width] * self.pst, 0)
@@ -143,6 +149,9 @@ class Otg(Sizes):
     branches: int = setting(2, "lambda: subtasks that follow one", low=2, high=100)
     trees: int = setting(1, _TREES, low=1, high=1000)
 
+    def count(self) -> int:
+        return sum(_powers(self.trees, self.branches, self.pst))
+
     def instance(self, seed: int) -> Instance:
         counts = _few("otg", _powers(self.trees, self.branches, self.pst), 0)
         joins = [_out(count, self.branches) for count in counts[:-1]]
@@ -156,6 +165,9 @@ class Itg(Sizes):
     pst: int = setting(10, "#PST: layers", low=1, high=20)
     branches: int = setting(2, "lambda: subtasks that one follows", low=2, high=100)
     trees: int = setting(1, _TREES, low=1, high=1000)
+
+    def count(self) -> int:
+        return sum(_powers(self.trees, self.branches, self.pst))
 
     def instance(self, seed: int) -> Instance:
         counts = _few("itg", _powers(self.trees, self.branches, self.pst), 0)[::-1]
@@ -184,6 +196,9 @@ class Dotg(Sizes):
     branches: int = setting(3, "lambda: subtasks that follow one", low=1, high=1000)
     step: int = setting(1, "delta: subtasks by which the followers of neighbours differ", low=1)
     narrow: int = setting(30, "subtasks in the smallest layer", low=1, high=MOST)
+
+    def count(self) -> int:
+        return sum(_dense(self.narrow, self.branches, self.step, self.pst))
 
     def instance(self, seed: int) -> Instance:
         counts = self._counts("dotg")
@@ -230,15 +245,21 @@ class Ctg(Sizes):
     inner: int = setting(3, "lambda of the inner trees", low=1, high=100)
     outer: int = setting(2, "lambda of the outer trees", low=1, high=100)
 
+    def count(self) -> int:
+        return sum(self._counts())
+
     def instance(self, seed: int) -> Instance:
-        turns = (self.outer, self.inner, -self.inner, -self.outer)
-        counts = [self.first]
-        while len(counts) < self.pst and sum(counts) <= MOST:
-            turn = turns[(len(counts) - 1) % 4]
-            counts.append(counts[-1] * turn if turn > 0 else counts[-1] // -turn)
-        _few("ctg", counts, 0)
+        counts = _few("ctg", self._counts(), 0)
         joins = [
             _out(above, below // above) if below >= above else _out(below, above // below)[::-1]
             for above, below in itertools.pairwise(counts)
         ]
         return self.made("ctg", counts, joins, np.random.default_rng(seed))
+
+    def _counts(self) -> list[int]:
+        turns = (self.outer, self.inner, -self.inner, -self.outer)
+        counts = [self.first]
+        while len(counts) < self.pst and sum(counts) <= MOST:
+            turn = turns[(len(counts) - 1) % 4]
+            counts.append(counts[-1] * turn if turn > 0 else counts[-1] // -turn)
+        return counts

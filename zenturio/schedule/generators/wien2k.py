@@ -36,6 +36,9 @@ class Wien2k:
     transfers: bool = setting(False, "with file transfers between k-points as tasks of their own")
     shared: bool = setting(False, "LAPW1 and LAPW2 of a k-point on one machine, whichever it is")
 
+    def count(self) -> int:
+        return 5 + self.kpoints * (3 if self.transfers else 2)
+
     def instance(self, seed: int) -> Instance:
         flops = predict.lapw1(self.atoms, self.size)
         chance = np.random.default_rng(seed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -115,30 +115,27 @@ def status_of(error: ZenError) -> int:
 def picture(request: Request) -> Response:
     """One of the view's charts as a file."""
     portal, view = portal_of(request), View.of(request.query_params.multi_items())
-    kind = request.path_params["format"]
-    found = view.drawn(portal.repository)
-    number = request.query_params.get("number", "0")
-    chosen = found[min(int(number), len(found) - 1) if number.isdecimal() else 0].chart
-    return sent(kind, chosen, "-".join((*view.studies, view.kind)))
+    kind, number = request.path_params["format"], request.query_params.get("number", "0")
+
+    def draw() -> bytes:
+        from zenturio.show.saving import content  # noqa: PLC0415 - matplotlib loads slowly
+
+        found = view.drawn(portal.repository)
+        chosen = min(int(number), len(found) - 1) if number.isdecimal() else 0
+        return content(found[chosen].chart, kind)
+
+    return sent(kind, draw, "-".join((*view.studies, view.kind)))
 
 
-def sent(kind: str, what: Any, name: str) -> Response:
-    """A chart or a scene as a file to be kept."""
+def sent(kind: str, draw: Callable[[], bytes], name: str) -> Response:
+    """A chart or a scene, as *draw* draws it, as a file to be kept."""
     types = {"html": "text/html; charset=utf-8", "png": "image/png",
              "svg": "image/svg+xml", "pdf": "application/pdf"}  # fmt: skip
     if kind not in types:
         cure = did_you_mean(kind, types)
         raise NotFoundError(f"no format of pictures is called {kind!r}", cure=cure)
-    if kind == "html":
-        from zenturio.show.interactive import page  # noqa: PLC0415 - plotly loads slowly
-
-        content = page(what).encode()
-    else:
-        from zenturio.show.images import image  # noqa: PLC0415 - matplotlib loads slowly
-
-        content = image(what, kind)
-    return Response(content, headers={"Content-Disposition": attached(f"{name}.{kind}")},
-                    media_type=types[kind])  # fmt: skip
+    headers = {"Content-Disposition": attached(f"{name}.{kind}")}
+    return Response(draw(), headers=headers, media_type=types[kind])
 
 
 def attached(name: str) -> str:

@@ -11,10 +11,11 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from zenturio.errors import InputError, NotFoundError
+from zenturio.show.portal.limited_process import run_limited
 from zenturio.show.portal.pages.chart import attached
 from zenturio.show.portal.state import Portal, portal_of
 from zenturio.show.report import MOST, PICTURES, read
-from zenturio.show.reporting import FORMATS, Reports, exported, mark
+from zenturio.show.reporting import FORMATS, Reports, mark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,8 +88,9 @@ def download(request: Request) -> Response:
     """A report as one file."""
     portal, name = portal_of(request), request.path_params["name"]
     kind, settings = request.path_params["format"], portal.settings
-    found = read(_reports(portal).text(name), name)
-    content = exported(found, kind, portal.repository, settings.folder, slow=settings.allow_run)
+    facts = {"text": _reports(portal).text(name), "name": name, "format": kind, "db": settings.db,
+             "folder": str(settings.folder), "slow": settings.allow_run}  # fmt: skip
+    content = run_limited("report file", facts)
     headers = {"Content-Disposition": attached(f"{name}.{kind}")}
     return Response(content, headers=headers, media_type=TYPES[kind])
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from zenturio.errors import ZenError
-from zenturio.show.planned import SHOWS, PlanView, offered, scene
-from zenturio.show.portal.charting import figure_json
+from zenturio.show.planned import SHOWS, PlanView, check, offered
+from zenturio.show.portal.limited_process import run_limited
 from zenturio.show.portal.pages.chart import sent, status_of
 from zenturio.show.portal.state import Portal, portal_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-
-    from zenturio.show.scene import Scene
 
 ENDINGS = (".json", ".yaml", ".yml", ".stg", ".dot", ".dax", ".xml", ".toml")
 MOST_FILES = 200
@@ -40,30 +38,32 @@ def page(request: Request) -> Response:
 def figure(request: Request) -> Response:
     """The picture as plotly takes it."""
     portal = portal_of(request)
+    dark = request.query_params.get("dark") == "1"
     try:
         view = PlanView.of(request.query_params.multi_items())
-        found = _scene(portal, view)
+        content = _drawn(portal, view, "schedule figure", dark=dark)
     except ZenError as error:
         return JSONResponse({"said": str(error)}, status_of(error))
-    one = figure_json(found, dark=request.query_params.get("dark") == "1") | {"brush": None}
-    return JSONResponse({"figures": [one], "sql": "", "chosen": {}})
+    return Response(content, media_type="application/json")
 
 
 def picture(request: Request) -> Response:
     """The picture as a file."""
     portal, view = portal_of(request), PlanView.of(request.query_params.multi_items())
     name = "-".join((view.workflow.partition(":")[0], view.algorithm, view.show))
-    return sent(request.path_params["format"], _scene(portal, view), name)
+    kind = request.path_params["format"]
+    return sent(kind, lambda: _drawn(portal, view, "schedule file", format=kind), name)
 
 
-def _scene(portal: Portal, view: PlanView) -> Scene:
+def _drawn(portal: Portal, view: PlanView, task: str, **more: Any) -> bytes:
+    """What a process of its own draws of a *view*; an address may ask for any amount of work."""
     settings = portal.settings
+    check(view, settings.folder)  # what is refused needs no process
+    facts = {"view": dict(view.given), "folder": str(settings.folder),
+             "slow": settings.allow_run, **more}  # fmt: skip
     changed = tuple(_changed(settings.folder / text) for text in (view.workflow, view.on))
-    return portal.kept.get(
-        ("schedule", repr(view), changed),
-        0,
-        lambda: scene(view, settings.folder, slow=settings.allow_run),
-    ).value
+    key = (task, repr(view), changed, tuple(more.items()))
+    return portal.kept.get(key, 0, lambda: run_limited(task, facts)).value
 
 
 def _changed(path: Path) -> int:

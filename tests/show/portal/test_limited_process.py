@@ -1,0 +1,60 @@
+"""Work for a page ends when its time or memory is used up, and leaves no process behind."""
+
+import os
+
+import pytest
+
+from zenturio.errors import InputError, NotFoundError, PlaceError
+from zenturio.show.portal import limited_process
+from zenturio.show.portal.limited_process import Limits, run_limited
+
+
+@pytest.fixture
+def facts(tmp_path):
+    view = {"workflow": "layered:tasks=4", "on": "identical:2", "show": "graph"}
+    return {"view": view, "folder": str(tmp_path), "slow": True, "dark": False}
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """The numbers of the processes that were started."""
+    found, popen = [], limited_process.subprocess.Popen
+
+    def start(*args, **more):
+        process = popen(*args, **more)
+        found.append(process.pid)
+        return process
+
+    monkeypatch.setattr(limited_process.subprocess, "Popen", start)
+    return found
+
+
+def test_what_takes_too_long_is_killed_with_its_process(facts, started):
+    view = {"workflow": "layered:tasks=4000", "on": "identical:50", "algorithm": "ga"}
+    with pytest.raises(PlaceError, match="longer than"):
+        run_limited("schedule figure", {**facts, "view": view}, Limits(seconds=0.5))
+    (number,) = started
+    with pytest.raises(ProcessLookupError):
+        os.kill(number, 0)
+
+
+def test_what_needs_too_much_memory_ends_alone(facts):
+    with pytest.raises(PlaceError, match="needs more than"):
+        run_limited("schedule figure", facts, Limits(memory=2**26))
+
+
+def test_errors_are_those_of_the_work(facts):
+    view = {**facts["view"], "workflow": "layered:tasks=4,colour=red"}
+    with pytest.raises(InputError, match="no setting 'colour'"):
+        run_limited("schedule figure", {**facts, "view": view})
+    view = {**facts["view"], "show": "gantt", "algorithm": "hefty"}
+    with pytest.raises(NotFoundError, match="hefty"):
+        run_limited("schedule figure", {**facts, "view": view})
+
+
+def test_only_so_many_processes_work_at_a_time(facts, monkeypatch):
+    monkeypatch.setattr(limited_process, "TURN_SECONDS", 0.01)
+    monkeypatch.setattr(limited_process, "_turns", limited_process.BoundedSemaphore(1))
+    with limited_process._turn(), pytest.raises(limited_process.ConflictError, match="others"):
+        run_limited("schedule figure", facts)
+    assert run_limited("schedule figure", facts)
