@@ -314,10 +314,14 @@ class Memory(Line):
             outcome = replace(outcome, attempt=number)
         return self._record(lease.study, lease.number, outcome, final=True)
 
-    def remeasure(self, study: str, outcomes: Iterable[Outcome]) -> int:
+    def remeasure(
+        self, study: str, outcomes: Iterable[Outcome], definition: Definition | None = None
+    ) -> int:
         with self._lock:
             given = list(outcomes)
             self._require(study, (outcome.digest for outcome in given))
+            if definition is not None:
+                self.open(study, definition)
             return sum(self._remeasure(study, outcome) for outcome in given)
 
     def _remeasure(self, study: str, outcome: Outcome) -> bool:

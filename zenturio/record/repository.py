@@ -141,11 +141,16 @@ class Repository(Protocol):
         """
         ...
 
-    def remeasure(self, study: str, outcomes: Iterable[Outcome]) -> int:
+    def remeasure(
+        self, study: str, outcomes: Iterable[Outcome], definition: Definition | None = None
+    ) -> int:
         """Replaces status, cause and metrics of recorded experiments; how many there were.
 
         For metrics that were added or changed afterwards. Attempt, times, logs and artifacts
-        stay as they are; metrics that an outcome does not name are taken away.
+        stay as they are; metrics that an outcome does not name are taken away. In the same
+        transaction the study is brought up to *definition*, so that nobody sees the one without
+        the other. *outcomes* may be too many to be held at once: they are iterated over as they
+        are needed, and once more where the transaction is done again.
         """
         ...
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, TypeVar
 
 from sqlalchemy import Engine
@@ -42,6 +43,8 @@ from zenturio.record.layout import Layout
 from zenturio.record.rows import Desk
 
 Result = TypeVar("Result")
+_BATCH = 500
+"""Outcomes that are measured again are written so many at a time, in one transaction."""
 
 
 class Sql:
@@ -182,9 +185,20 @@ class Sql:
         given = list(results)
         return self._write(study, lambda desk: recording.enter(desk, driver, given))
 
-    def remeasure(self, study: str, outcomes: Iterable[Outcome]) -> int:
-        given = list(outcomes)
-        return self._write(study, lambda desk: recording.remeasure(desk, given))
+    def remeasure(
+        self, study: str, outcomes: Iterable[Outcome], definition: Definition | None = None
+    ) -> int:
+        again = list(outcomes) if isinstance(outcomes, Iterator) else outcomes
+
+        def work(desk: Desk) -> int:
+            if definition is not None:
+                studies.open_study(desk.transaction, study, definition)
+                desk.layout = studies.read_layout(desk.transaction, study)
+            given = iter(again)
+            batches = iter(lambda: list(islice(given, _BATCH)), [])
+            return sum(recording.remeasure(desk, batch) for batch in batches)
+
+        return self._write(study, work)
 
     def reopen(self, study: str, digests: Sequence[str]) -> int:
         return self._write(study, lambda desk: recording.reopen(desk, digests))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import Any, Self, cast
 
 from zenturio.annotate import MEASURED, Metric, scan
 from zenturio.errors import InputError
+from zenturio.execute.noted import noted_values, read_noted
 from zenturio.experiment import (
     Artifact,
     Evidence,
@@ -74,19 +78,49 @@ def extract(
     changes = changes_of(program, Generator(application).program) if program else ()
     if changes:  # its experiments ran with the files that it had then
         definition = replace(definition, sources=before.sources)
-    if really:
-        repository.open(study, definition)
     count: Counter[str] = Counter()
     records = repository.records(study, states=RECORDED)
-    while batch := list(islice(records, BATCH)):
-        outcomes = [outcome for record in batch for outcome in again.outcomes(repository, record)]
+    # Everything is measured before anything is changed: an error leaves the study as it was.
+    with Measured() as measured:
+        while batch := list(islice(records, BATCH)):
+            outcomes = [o for record in batch for o in again.outcomes(repository, record)]
+            measured.add(outcomes)
+            count["done"] += len(outcomes)
+            count.update(again.seen(batch, outcomes))
+            step(len(batch))
         if really:
-            repository.remeasure(study, outcomes)
-        count["done"] += len(outcomes)
-        count.update(again.seen(batch, outcomes))
-        step(len(batch))
+            repository.remeasure(study, measured, definition)
     seen = count["done"], again.names, again.gone, count["missing"], count["failed"], count["ok"]
     return Extraction(study, *seen, changes)
+
+
+class Measured(Iterable[Outcome]):
+    """Outcomes that wait in a temporary file for the one transaction that writes them.
+
+    Only what that transaction replaces is kept: status, cause and metrics.
+    """
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - closed by exit
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def add(self, outcomes: Iterable[Outcome]) -> None:
+        """Put *outcomes* behind the others."""
+        for o in outcomes:
+            row = [o.digest, o.status, o.cause, noted_values(o.metrics)]
+            self._file.write(json.dumps(row) + "\n")
+
+    def __iter__(self) -> Iterator[Outcome]:
+        """Every outcome; from the first one on again, each time."""
+        self._file.seek(0)
+        for line in self._file:
+            digest, status, cause, metrics = cast("list[Any]", json.loads(line))
+            yield Outcome(digest, status, cause, {n: read_noted(m) for n, m in metrics.items()})
 
 
 class _Again:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from zenturio.errors import NotFoundError
-from zenturio.experiment.experiment import Log, Measure
+from zenturio.experiment.experiment import Log, Measure, Outcome
 from zenturio.expression import Value
 from zenturio.record.driver import Driver
 from zenturio.record.facts import Definition, Field
@@ -254,6 +255,27 @@ class Outcomes:
         repository.record("s", one, [outcome(B, attempt=2, size=1)])
         assert [a.state for a in repository.attempts(B.digest)] == ["failed", "ok"]
         assert repository.find([B.digest])[B.digest].metrics == {"size": 1}
+
+    def test_what_is_measured_anew_and_its_definition_change_together_or_not_at_all(
+        self, repository: Repository
+    ) -> None:
+        (one,) = driven(repository)
+        run(repository, one, [A, B], time=1.0)
+        other = Definition((Field("n", "int"),), (Field("time", how="anew"), Field("more")))
+
+        def broken() -> Iterator[Outcome]:
+            yield outcome(A, time=2.0, more=1)
+            raise ArithmeticError
+
+        with pytest.raises(ArithmeticError):
+            repository.remeasure("s", broken(), other)
+        assert repository.definition("s") == DEFINITION
+        assert repository.find([A.digest])[A.digest].metrics == {"time": 1.0}
+        anew = [outcome(each, time=2.0, more=1) for each in (A, B)]
+        assert repository.remeasure("s", iter(anew), other) == 2
+        assert repository.definition("s") == other
+        for each in (A, B):
+            assert repository.find([each.digest])[each.digest].metrics == {"time": 2.0, "more": 1}
 
     def test_metrics_may_be_measured_anew(self, repository: Repository) -> None:
         (one,) = driven(repository)
