@@ -11,7 +11,7 @@ from record.old import make_old, stamp
 from record.worker import DEFINITION, STUDY, drive
 from zenturio.errors import ConflictError, InputError, NotFoundError, RecordError
 from zenturio.experiment.experiment import Artifact
-from zenturio.record import Driver, salvage, sqlite, upkeep
+from zenturio.record import Driver, backups, salvage, sqlite, upkeep
 from zenturio.record.database import Database
 from zenturio.record.open import flavour, open_repository
 from zenturio.testing.experiments import experiment, outcome
@@ -97,6 +97,28 @@ def test_a_copy_is_whole_while_a_driver_is_at_work(tmp_path):
         upkeep.backup(url, copy)
     assert sorted(path.name for path in tmp_path.glob("copy*")) == ["copy.db"]
     oracle.holds(url, 150)
+
+
+def test_the_newest_copies_are_kept_and_nothing_else_is_removed(tmp_path):
+    url = tmp_path / "a.db"
+    drive(str(url), 5, 5)
+    mine = tmp_path / "backups" / "zenturio-mine.db"
+    copies = [backups.rotate(url, None).copy for _ in range(3)]
+    mine.touch()
+    kept = backups.rotate(url, 2)
+    assert kept.removed == tuple(copies[:2])
+    assert sorted(mine.parent.iterdir()) == sorted([copies[2], kept.copy, mine])
+    oracle.holds(str(kept.copy), 5)
+    with pytest.raises(InputError, match="cannot keep 0 copies"):
+        backups.rotate(url, 0)
+
+
+def test_the_copy_of_an_interrupted_upgrade_does_not_stop_the_next_one(tmp_path):
+    url = str(tmp_path / "a.db")
+    make_old(url)
+    (tmp_path / "a.db.0001").write_text("of before")
+    assert upkeep.bring_up_to_date(url).copy == tmp_path / "a.db.0001-2"
+    assert (tmp_path / "a.db.0001").read_text() == "of before"
 
 
 def test_a_copy_of_a_server_is_made_by_its_own_program(postgres_url, tmp_path):

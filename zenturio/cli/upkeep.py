@@ -64,21 +64,39 @@ def upgrade(db: Database = None, json: Json = False) -> None:
 
 
 def backup(
-    target: Annotated[Path, typer.Argument(help="The file to write.")],
+    target: Annotated[
+        Path | None,
+        typer.Argument(help="The file to write; without, a new one in .zenturio/backups."),
+    ] = None,
+    keep: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Remove all but the N newest copies in .zenturio/backups."),
+    ] = None,
     db: Database = None,
     json: Json = False,
 ) -> None:
     """Copy the database as it is at one moment, while others may be at work in it.
 
-    Example: zen db backup before-the-move.db
+    Examples: zen db backup before-the-move.db; zen db backup --keep 5
     """
-    from zenturio.record import upkeep
+    from zenturio.errors import InputError
+    from zenturio.record import backups, upkeep
 
-    path = upkeep.backup(db, target)
-    if json:
-        output.facts({"copy": str(path), "bytes": path.stat().st_size})
+    if target is not None and keep is not None:
+        raise InputError("--keep is for the copies in .zenturio/backups", cure="leave out one")
+    removed: tuple[Path, ...] = ()
+    if target is not None:
+        path = upkeep.backup(db, target)
     else:
-        typer.echo(f"copied to {path} ({path.stat().st_size:,} bytes)")
+        done = backups.rotate(db, keep)
+        path, removed = done.copy, done.removed
+    if json:
+        size = path.stat().st_size
+        output.facts({"copy": str(path), "bytes": size, "removed": [str(p) for p in removed]})
+        return
+    typer.echo(f"copied to {path} ({path.stat().st_size:,} bytes)")
+    for old in removed:
+        typer.echo(f"removed {old}")
 
 
 def salvage(

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 
 from zenturio.errors import Complaint, InputError, PlaceError, RecordError
@@ -55,9 +56,15 @@ def bring_up_to_date(url: str | Path | None = None) -> Upgrade:
         database.close()
     copy = None
     if isinstance(kind, SQLite) and before in schema.REVISIONS[:-1]:
-        copy = backup(kind.path, kind.path.with_name(f"{kind.path.name}.{before}"))
+        copy = backup(kind.path, _unused(kind.path.with_name(f"{kind.path.name}.{before}")))
     upgrade.upgrade(kind, waiting())
     return Upgrade(before or newest, newest, copy)
+
+
+def _unused(path: Path) -> Path:
+    """*path*, or with a number where an upgrade that was interrupted left its copy there."""
+    numbered = (path.with_name(f"{path.name}-{number}") for number in count(2))
+    return next(each for each in chain([path], numbered) if not each.exists())
 
 
 def backup(url: str | Path | None, target: Path) -> Path:
