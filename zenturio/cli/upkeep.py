@@ -116,11 +116,13 @@ def salvage(
     if json:
         output.facts({**asdict(saved), "target": str(target)})
         return
-    lost = {name: f"{count:,} places" if count else "" for name, count in saved.faults.items()}
-    rows = [(name, f"{count:,}", lost[name]) for name, count in saved.rows.items()]
-    output.table(("table", "rows saved", "not readable"), rows, right="lrr")
-    if any(lost.values()):
-        typer.echo("\nplaces that are not readable need not have held a row")
+    output.table(
+        ("table", "rows saved"), [(n, f"{c:,}") for n, c in saved.rows.items()], right="lr"
+    )
+    if saved.pages or saved.unreadable:
+        typer.echo(
+            f"\n{saved.pages:,} pages are destroyed; {saved.unreadable:,} rows elsewhere, too"
+        )
     waits = "experiment waits" if saved.waiting == 1 else "experiments wait"
     typer.echo(f"\n{saved.waiting:,} {waits} for the next zen run; the new database: {target}")
 

@@ -1,0 +1,186 @@
+"""Which table a tree of pages is part of, known by the rows in it.
+
+The schema in the file is not believed: the tables that a repository has are known here. It is
+asked only where the rows of a tree would fit several tables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from types import NoneType
+from typing import Any
+
+from sqlalchemy import MetaData, Table
+
+from zenturio.record.pages import Pages, Row
+
+SAMPLE = 200
+"""So many rows of a tree are looked at to tell whose they are."""
+SCHEMA = "sqlite_master"
+_Kinds = frozenset[type]
+_KINDS: Mapping[str, _Kinds] = {
+    "TEXT": frozenset([str]),
+    "BLOB": frozenset([bytes]),
+    # A real without a fraction is stored as an integer.
+    "DOUBLE": frozenset([int, float]),
+}
+_INTEGER: _Kinds = frozenset([int])
+_EMPTY: _Kinds = frozenset([NoneType])
+_NO: _Kinds = frozenset()
+_ANY: _Kinds = frozenset([int, float, str, bytes, NoneType])
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What rows of a table look like."""
+
+    table: str
+    columns: tuple[str, ...]
+    kinds: tuple[frozenset[type], ...]
+    key: str | None = None
+    """The column that is the row's number, and is empty in the row itself."""
+    further: frozenset[type] = frozenset()
+    """What may stand in columns beyond these."""
+
+    def fits(self, row: Row) -> bool:
+        values, known = row.values, len(self.kinds)
+        if len(values) != known and not (self.further and len(values) > known):
+            return False
+        return all(
+            type(value) in (self.kinds[at] if at < known else self.further)
+            for at, value in enumerate(values)
+        )
+
+    def read(self, row: Row) -> list[Any]:
+        """The values of *row* in the order of the columns."""
+        values = list(row.values)
+        if self.key is not None:
+            values[self.columns.index(self.key)] = row.number
+        return values
+
+
+def shape_of(table: Table) -> Shape:
+    """What the rows of one of our tables look like."""
+    keys = list(table.primary_key.columns)
+    key = keys[0].name if len(keys) == 1 and _is_integer(keys[0].type) else None
+    kinds = [
+        _EMPTY if column.name == key else _kinds(column.type) | (_EMPTY if column.nullable else _NO)
+        for column in table.columns
+    ]
+    return Shape(table.name, tuple(column.name for column in table.columns), tuple(kinds), key)
+
+
+def _is_integer(kind: Any) -> bool:
+    return str(kind) in {"BIGINT", "INTEGER", "SMALLINT"}
+
+
+def _kinds(kind: Any) -> _Kinds:
+    if str(kind) == "NULL":  # a column without a type
+        return _ANY
+    return _INTEGER if _is_integer(kind) else _KINDS[str(kind)]
+
+
+def shapes(metadata: MetaData) -> list[Shape]:
+    """Those of all tables that every repository has."""
+    return [shape_of(table) for table in metadata.sorted_tables]
+
+
+_TEXT, _NUMBER = frozenset([str]), frozenset([int])
+_SCHEMA = Shape(
+    SCHEMA,
+    ("type", "name", "tbl_name", "rootpage", "sql"),
+    (_TEXT, _TEXT, _TEXT, _NUMBER, frozenset([str, NoneType])),
+)
+_TYPES = frozenset(("table", "index", "view", "trigger"))
+
+
+class Recognised:
+    """The trees of a file by the tables that they are parts of."""
+
+    def __init__(self, pages: Pages, known: Sequence[Shape]) -> None:
+        self.pages = pages
+        self._known = [*known, _SCHEMA]
+        self.unreadable = 0
+        """How many rows could not be read so far."""
+
+    @cached_property
+    def trees(self) -> dict[str, list[int]]:
+        """The topmost pages of what is left of each table; whole trees stand first."""
+        found: dict[str, list[int]] = {}
+        for top in self.pages.tops:
+            shape = self._recognise(top)
+            if shape is not None:
+                found.setdefault(shape.table, []).append(top)
+        return {name: sorted(tops, key=self.pages.is_broken) for name, tops in found.items()}
+
+    @cached_property
+    def destroyed(self) -> int:
+        """How many pages are named by others and are no pages any more."""
+        below = {child for children in self.pages.children.values() for child in children}
+        roots = {row[3] for row in self.schema if row[0] == "table"}
+        pages = self.pages.leaves | self.pages.children.keys()
+        return len((below | roots | {1}) - pages - self._of_indexes)
+
+    @cached_property
+    def _of_indexes(self) -> set[int]:
+        numbers = range(1, self.pages.count + 1)
+        kinds = ((number, self.pages.pointers(number)) for number in numbers)
+        return {number for number, found in kinds if found and found[0] in {2, 10}}
+
+    @cached_property
+    def schema(self) -> list[tuple[Any, ...]]:
+        """What is left of the schema's rows; nothing in them is to be believed."""
+        tops = [top for top in self.pages.tops if self._fitting(top) == [_SCHEMA]]
+        rows = (row for top in tops for row in self._rows(top))
+        return [row.values for row in rows if _SCHEMA.fits(row) and row.values[0] in _TYPES]
+
+    def rows(self, table: str) -> Iterator[Row]:
+        """The rows that are left of *table*; what does not look like one is left out."""
+        shape = next(each for each in self._known if each.table == table)
+        for top in self.trees.get(table, ()):
+            yield from (row for row in self._rows(top, counting=True) if shape.fits(row))
+
+    def tree_rows(self, top: int) -> Iterator[Row]:
+        """The rows of one tree."""
+        return self._rows(top, counting=True)
+
+    def columns_in_schema(self, table: str) -> tuple[str, ...] | None:
+        """The columns of a study's table in their order, if the schema still says them."""
+        for kind, name, _, _, sql in self.schema:
+            if (kind, name) == ("table", table) and sql:
+                inside = sql[sql.find("(") + 1 : sql.rfind(")")]
+                names = [part.split()[0] for part in inside.split(",") if part.split()]
+                if all(re.fullmatch(r"[a-z_]+|[ritb]\d{1,9}", name) for name in names):
+                    return tuple(names)
+        return None
+
+    def _recognise(self, top: int) -> Shape | None:
+        fitting = self._fitting(top)
+        if len(fitting) < 2:
+            return fitting[0] if fitting else None
+        roots = {row[1] for row in self.schema if row[0] == "table" and row[3] == top}
+        named = [shape for shape in fitting if shape.table in roots]
+        return named[0] if len(named) == 1 else None
+
+    def _fitting(self, top: int) -> list[Shape]:
+        """The shapes that all rows of a tree have, as far as they are looked at."""
+        sample = list(islice(self._rows(top), SAMPLE))
+        return [s for s in self._known if sample and all(map(s.fits, sample))]
+
+    def _rows(self, top: int, *, counting: bool = False) -> Iterator[Row]:
+        for number in self.pages.tree(top):
+            for row in self.pages.rows(number):
+                if row is not None:
+                    yield row
+                elif counting:
+                    self.unreadable += 1
+
+
+def in_chunks(rows: Iterable[list[Any]], size: int) -> Iterator[list[list[Any]]]:
+    """*rows* in lists of at most *size*."""
+    left = iter(rows)
+    return iter(lambda: list(islice(left, size)), [])
