@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import codecs
+import os
 import re
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -30,16 +31,19 @@ class Source:
     encoding: str = "utf-8"
     bom: bytes = b""
     mode: int = 0o644
+    mtime: int | None = None
+    """When it was last written, in nanoseconds since 1970; none if it is no file on a disk."""
 
     @staticmethod
     def read(path: Path) -> Source:
         """The file at *path*, with the mode bits that it has now."""
         with path.open("rb") as file:
-            mode = stat.S_IMODE(path.stat().st_mode)
+            status = os.fstat(file.fileno())
+            mode, mtime = stat.S_IMODE(status.st_mode), status.st_mtime_ns
             head = file.read(_HEAD)
             if _is_binary(head):
-                return Source(path, None, "binary", mode=mode)
-            return Source.of(head + file.read(), path, mode)
+                return Source(path, None, "binary", mode=mode, mtime=mtime)
+            return replace(Source.of(head + file.read(), path, mode), mtime=mtime)
 
     @staticmethod
     def of(content: bytes, path: Path = Path("<text>"), mode: int = 0o644) -> Source:

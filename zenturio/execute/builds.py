@@ -45,7 +45,8 @@ class Built:
 
     digest: str
     folder: Path
-    files: tuple[tuple[str, int, Shared | None], ...]
+    files: tuple[tuple[str, int, int, Shared | None], ...]
+    """Path, mode, and when it was last written, by which ``make`` in an experiment goes."""
     links: tuple[tuple[str, str], ...]
 
     @property
@@ -54,9 +55,9 @@ class Built:
 
     def put(self, folder: Folder) -> None:
         """Gives an experiment's folder all that the build left."""
-        for name, mode, shared in self.files:
+        for name, mode, mtime, shared in self.files:
             if shared is None:
-                folder.copy(self.folder / name, name, mode)
+                folder.copy(self.folder / name, name, mode, mtime)
             else:
                 folder.share(shared, name, mode)
         for name, text in self.links:
@@ -114,7 +115,7 @@ class Builds:
             return failure
         (path / REPORT).unlink(missing_ok=True)
         built = _listed(build.digest, path)
-        files = [(n, m, shared.look if shared else None) for n, m, shared in built.files]
+        files = [(n, m, t, shared.look if shared else None) for n, m, t, shared in built.files]
         draft = self._list(build.digest).with_suffix(f".{os.getpid()}")
         draft.write_text(json.dumps({"files": files, "links": built.links}), encoding="utf-8")
         draft.replace(self._list(build.digest))
@@ -126,13 +127,13 @@ class Builds:
         try:
             facts = json.loads(self._list(digest).read_bytes())
             files = tuple(
-                (name, mode, Shared(path / name, (look[0], look[1], look[2])) if look else None)
-                for name, mode, look in facts["files"]
+                (n, mode, mtime, Shared(path / n, (look[0], look[1], look[2])) if look else None)
+                for n, mode, mtime, look in facts["files"]
             )
             links = tuple((name, text) for name, text in facts["links"])
         except (OSError, ValueError, KeyError, TypeError, IndexError):
             return None
-        whole = all(not s.changed() if s else (path / name).is_file() for name, _, s in files)
+        whole = all(not s.changed() if s else (path / name).is_file() for name, _, _, s in files)
         return Built(digest, path, files, links) if whole else None
 
     def _list(self, digest: str) -> Path:
@@ -189,7 +190,7 @@ class Builds:
 
 def _listed(digest: str, path: Path) -> Built:
     """What stands in a folder behind a build; large files are made read-only, to be shared."""
-    files: list[tuple[str, int, Shared | None]] = []
+    files: list[tuple[str, int, int, Shared | None]] = []
     links: list[tuple[str, str]] = []
     for folder, names, others in os.walk(path):
         for name in sorted([*names, *others]):
@@ -202,10 +203,10 @@ def _listed(digest: str, path: Path) -> Built:
     return Built(digest, path, tuple(files), tuple(links))
 
 
-def _seen(path: Path) -> tuple[int, Shared | None]:
+def _seen(path: Path) -> tuple[int, int, Shared | None]:
     status = path.stat()
     mode = status.st_mode & 0o777
     if status.st_size <= SMALL:
-        return mode, None
+        return mode, status.st_mtime_ns, None
     path.chmod(mode & 0o555)
-    return mode, Shared.of(path)
+    return mode, status.st_mtime_ns, Shared.of(path)

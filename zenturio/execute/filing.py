@@ -5,6 +5,9 @@ A folder gets files of its own, so that what an experiment writes harms no other
 are copied; large ones are cloned where the file system can (FICLONE), which costs neither time nor
 room. Where it cannot, the folder gets a symbolic link to one copy that may only be read; root may
 write all the same, so the copy is looked at after each run (``Shared.changed``).
+
+Files that are copied keep their times, and those that are filled in are newer than all of them: a
+``make`` in the folder builds what depends on a value, and nothing else.
 """
 
 from __future__ import annotations
@@ -14,11 +17,12 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
+from time import time_ns
 
 from zenturio.errors import PlaceError, SafetyError
 from zenturio.experiment import Filed
@@ -26,6 +30,9 @@ from zenturio.experiment.identity import content_digest
 
 SMALL = 2**20
 """Files up to so many bytes are copied."""
+TICK = 10_000_000
+"""Nanoseconds by which a filled file is newer than a copied one that was written just now: more
+than a tick of any file system's clock, less than a program takes to look."""
 _FICLONE = 0x40049409
 _USER = os.geteuid()
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -42,18 +49,20 @@ def disk(folder: str | Path) -> Iterator[None]:
         raise PlaceError(f"{error.filename or folder}: {reason}", cure=cure) from error
 
 
-def write(path: str, content: bytes, mode: int) -> None:
-    """A new file; nothing that is there already is written through."""
+def write(path: str, content: bytes, mode: int, mtime: int | None = None) -> None:
+    """A new file, of this *mtime* if one is given; nothing that is there is written through."""
     descriptor = os.open(path, _NEW, mode & 0o777)
     try:
         if mode & 0o022:  # bits that the umask commonly takes away
             os.fchmod(descriptor, mode & 0o777)
         _write_all(descriptor, content)
+        if mtime is not None:
+            os.utime(descriptor, ns=(mtime, mtime))
     finally:
         os.close(descriptor)
 
 
-def overwrite(path: str, content: bytes, mode: int) -> bool:
+def overwrite(path: str, content: bytes, mode: int, mtime: int) -> bool:
     """Writes into a file that is there, which costs much less; false where that is not safe.
 
     It must be a plain file of ours that has no other name.
@@ -71,6 +80,7 @@ def overwrite(path: str, content: bytes, mode: int) -> bool:
         if found.st_size > len(content):
             os.ftruncate(descriptor, len(content))
         _write_all(descriptor, content)
+        os.utime(descriptor, ns=(mtime, mtime))
     finally:
         os.close(descriptor)
     return True
@@ -100,6 +110,10 @@ class Shared:
     def of(path: Path) -> Shared:
         return Shared(path, _look(path))
 
+    @property
+    def mtime(self) -> int:
+        return self.look[2]
+
     def changed(self) -> bool:
         """Whether somebody wrote to it, or took it away."""
         try:
@@ -114,23 +128,31 @@ def _look(path: Path) -> tuple[int, int, int]:
 
 
 class Inputs:
-    """Read-only copies of large files, by their content: ``inputs/DIGEST``."""
+    """Read-only copies of large files, by their content: ``inputs/DIGEST``.
+
+    Where an original of the same content has another time, that is a copy of its own: others use
+    the first one, and what is built goes by times.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._known: dict[str, Shared] = {}
+        self._known: dict[tuple[str, int | None], Shared] = {}
         self._turn = Lock()
 
     def shared(self, filed: Filed) -> Shared:
         """The copy of the file's original, made where there is none."""
+        assert filed.original is not None, "who has the content needs no copy"
+        name = filed.digest + ("x" if filed.mode & 0o111 else "")
+        time = filed.mtime if filed.mtime is not None and filed.mtime < time_ns() else None
         with self._turn:
-            known = self._known.get(filed.digest)
+            known = self._known.get((name, time))
             if known is None:
-                assert filed.original is not None
-                path = self._folder / (filed.digest + ("x" if filed.mode & 0o111 else ""))
+                path = self._folder / name
+                if path.exists() and time is not None and path.stat().st_mtime_ns != time:
+                    path = self._folder / f"{name}-{time:x}"
                 if not path.exists():
-                    self._copy(filed, filed.original, path)
-                known = self._known[filed.digest] = Shared.of(path)
+                    self._copy(filed, filed.original, path, time)
+                known = self._known[name, time] = Shared.of(path)
             return known
 
     def forget(self, shared: Shared) -> None:
@@ -139,7 +161,7 @@ class Inputs:
             shared.path.unlink(missing_ok=True)
             self._known = {k: known for k, known in self._known.items() if known != shared}
 
-    def _copy(self, filed: Filed, original: Path, path: Path) -> None:
+    def _copy(self, filed: Filed, original: Path, path: Path, time: int | None) -> None:
         content = original.read_bytes()
         if filed.digest and content_digest(content).hex() != filed.digest:
             raise PlaceError(
@@ -151,6 +173,8 @@ class Inputs:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
         os.chmod(draft, 0o555 if filed.mode & 0o111 else 0o444)  # noqa: PTH101
+        if time is not None:
+            os.utime(draft, ns=(time, time))
         _keep_first(draft, path)
 
 
@@ -177,12 +201,16 @@ class Folder:
         self._left = set(left)
         self._made: set[str] = set()
 
-    def put(self, files: Iterable[Filed], inputs: Inputs) -> None:
+    def put(self, files: Sequence[Filed], inputs: Inputs) -> None:
         """Writes *files*, or copies, clones or links their originals."""
+        now = time_ns()
+        newest = max([min(filed.mtime, now) for filed in files if filed.mtime is not None], default=0)
+        filled = max(now, newest + TICK)
         for filed in files:
             name = checked(filed.path)
             if filed.content is not None:
-                self._write(name, filed.content, filed.mode)
+                mtime = filled if filed.mtime is None else min(filed.mtime, now)
+                self._write(name, filed.content, filed.mode, mtime)
             elif filed.original is not None and not filed.digest:
                 shutil.copy(filed.original, self._target(name))
             elif filed.original is not None:
@@ -191,13 +219,15 @@ class Folder:
     def share(self, shared: Shared, name: str, mode: int) -> None:
         """A large file: a clone if the file system makes one, else a link to what is shared."""
         target = self._target(name)
-        if not _clone(shared.path, target, mode):
+        if _clone(shared.path, target, mode):
+            os.utime(target, ns=(shared.mtime, shared.mtime))
+        else:
             Path(target).symlink_to(shared.path)
             self.shared.append(shared)
 
-    def copy(self, source: Path, name: str, mode: int) -> None:
+    def copy(self, source: Path, name: str, mode: int, mtime: int) -> None:
         """A small file of a build."""
-        self._write(name, source.read_bytes(), mode)
+        self._write(name, source.read_bytes(), mode, mtime)
 
     def link(self, text: str, name: str) -> None:
         """A symbolic link as it stood in a build."""
@@ -208,12 +238,12 @@ class Folder:
         for name in self._left:
             os.unlink(f"{self.path}/{name}")  # noqa: PTH108
 
-    def _write(self, name: str, content: bytes, mode: int) -> None:
+    def _write(self, name: str, content: bytes, mode: int, mtime: int) -> None:
         self.own.add(name)
-        if name in self._left and overwrite(f"{self.path}/{name}", content, mode):
+        if name in self._left and overwrite(f"{self.path}/{name}", content, mode, mtime):
             self._left.discard(name)
         else:
-            write(self._target(name), content, mode)
+            write(self._target(name), content, mode, mtime)
 
     def _target(self, name: str) -> str:
         """Where *name* goes, which is free; the folders above it are there."""

@@ -28,7 +28,7 @@ __all__ = [
     "unpack_outcome",
 ]
 
-_MAGIC = b"zen-parcel 1\n"
+_MAGIC = b"zen-parcel 2\n"
 
 
 def pack(experiment: Experiment, *, shared: bool = False) -> bytes:
@@ -133,6 +133,7 @@ class _Writer:
             None if content is None else self._blob(content),
             None if original is None else str(original.absolute()),
             filed.digest,
+            filed.mtime,
         ]
 
     def _blob(self, content: bytes) -> int:
@@ -154,8 +155,9 @@ def _files(told: list[list[Any]], blobs: list[bytes]) -> tuple[Filed, ...]:
             None if blob is None else blobs[blob],
             None if original is None else Path(original),
             digest,
+            mtime,
         )
-        for path, mode, blob, original, digest in told
+        for path, mode, blob, original, digest, mtime in told
     )
 
 

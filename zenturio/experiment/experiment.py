@@ -27,6 +27,9 @@ class Filed:
     digest: str = ""
     """As identity counts it: of the original, or of the content without the comments that say
     what directives chose; empty where all of the *content* counts."""
+    mtime: int | None = None
+    """When its original was last written, in nanoseconds since 1970; none if it is filled in, and
+    so newer than all that is copied, for `make` goes by it."""
 
 
 @dataclass(frozen=True, slots=True)

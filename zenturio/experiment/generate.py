@@ -174,9 +174,9 @@ class _Writer:
 def _filed(file: Annotated) -> Filed:
     source = file.source
     if len(source.content) <= LARGE:
-        return Filed(file.path, source.mode, source.content)
+        return Filed(file.path, source.mode, source.content, mtime=source.mtime)
     known = content_digest(source.content).hex()
-    return Filed(file.path, source.mode, None, source.path.absolute(), known)
+    return Filed(file.path, source.mode, None, source.path.absolute(), known, source.mtime)
 
 
 def _record(path: str, mode: int, content: bytes) -> bytes:

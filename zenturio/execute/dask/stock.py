@@ -53,5 +53,7 @@ class Stock:
                 with os.fdopen(descriptor, "wb") as file:
                     file.write(content)
                 Path(draft).chmod(0o555 if filed.mode & 0o111 else 0o444)
+                if filed.mtime is not None:
+                    os.utime(draft, ns=(filed.mtime, filed.mtime))
                 Path(draft).replace(path)
         return replace(filed, content=None, original=path)

@@ -82,7 +82,9 @@ def _ship(host: Host, name: str, filed: Filed, content: bytes | None) -> None:
     for offset in range(0, max(len(content), 1), _PIECE):
         piece = content[offset : offset + _PIECE]
         last = offset + _PIECE >= len(content)
-        host.ask("put", piece, digest=name, offset=offset, mode=filed.mode, last=last)
+        host.ask(
+            "put", piece, digest=name, offset=offset, mode=filed.mode, mtime=filed.mtime, last=last
+        )
 
 
 def fetch(site: Site, path: str, size: int = _MOST) -> bytes:

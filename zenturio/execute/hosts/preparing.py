@@ -18,7 +18,7 @@ LARGE = 2**20
 
 def prepare(site: Site, files: Iterable[Filed], build: str | None) -> None:
     """Fills the attempt's folder with *files*, those of a build, and those to go on from."""
-    small: dict[str, tuple[int, bytes]] = {}
+    small: dict[str, tuple[int, int | None, bytes]] = {}
     shared: list[list[Any]] = []
     for filed in files:
         path = checked(filed.path)
@@ -26,17 +26,18 @@ def prepare(site: Site, files: Iterable[Filed], build: str | None) -> None:
         if content is None and original is not None and not filed.digest:
             content = original.read_bytes()
         if content is not None and len(content) <= LARGE:
-            small[path] = (filed.mode, content)
+            small[path] = (filed.mode, filed.mtime, content)
         else:
-            shared.append([path, filed.mode, stage(site.host, filed, content, site.stopped)])
+            name = stage(site.host, filed, content, site.stopped)
+            shared.append([path, filed.mode, filed.mtime, name])
     again = _files(site.restart)
     for path in again:
         source = site.restart / path
-        small[path] = (source.stat().st_mode & 0o777, source.read_bytes())
+        small[path] = (source.stat().st_mode & 0o777, None, source.read_bytes())
     site.ask(
         "prepare",
-        *[content for _, content in small.values()],
-        files=[[path, mode] for path, (mode, _) in small.items()],
+        *[content for _, _, content in small.values()],
+        files=[[path, mode, mtime] for path, (mode, mtime, _) in small.items()],
         shared=[each for each in shared if each[0] not in small],
         build=build,
         over=again,

@@ -141,7 +141,8 @@ class Serve:
 
     def _put(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
         digest, offset, mode = request["digest"], request["offset"], request["mode"]
-        self._store.put(digest, offset, blobs[0], mode, last=request["last"])
+        mtime, last = request["mtime"], request["last"]
+        self._store.put(digest, offset, blobs[0], mode, mtime=mtime, last=last)
         return {}, []
 
     def _prepare(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:

@@ -10,7 +10,9 @@ Where things are on a host::
 
 A file is copied into a folder, or cloned where the file system can; a large one that cannot be
 cloned is linked, and looked at behind the run, for root may write to what is read-only. Machines
-may share the folder (a home on a file server): jobs and builds are those of one.
+may share the folder (a home on a file server): jobs and builds are those of one. Files that are
+copied keep their times, those that are filled in are newer, and a build's have those of the build,
+for ``make`` goes by them.
 """
 
 from __future__ import annotations
@@ -25,10 +27,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from glob import escape
 from pathlib import Path
+from time import time_ns
 from typing import Any
 
 SMALL = 2**20
 """Files up to so many bytes are copied."""
+TICK = 10_000_000
+"""Nanoseconds by which a filled file is newer than one that was written just now."""
 _FICLONE = 0x40049409
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 Look = tuple[str, int, int, int]
@@ -112,7 +117,16 @@ class Store:
     def staged(self, digest: str) -> Path:
         return self._files / _name(digest)
 
-    def put(self, digest: str, offset: int, content: bytes, mode: int, *, last: bool) -> None:
+    def put(
+        self,
+        digest: str,
+        offset: int,
+        content: bytes,
+        mode: int,
+        *,
+        mtime: int | None,
+        last: bool,
+    ) -> None:
         """A piece of a shared file, which is there when its *last* piece is."""
         draft = self._files / f".{_name(digest)}.{self._draft}"
         try:
@@ -124,6 +138,8 @@ class Store:
             raise
         if last:
             draft.chmod(0o555 if mode & 0o111 else 0o444)
+            if mtime is not None:
+                os.utime(draft, ns=(mtime, mtime))
             draft.replace(self.staged(digest))
 
     def is_built(self, digest: str) -> bool:
@@ -143,18 +159,40 @@ class Store:
         remove(job.path)
         job.folder.mkdir(parents=True)
         looks: list[Look] = []
-        given = {path for path, _ in message["files"]} | {path for path, *_ in message["shared"]}
+        placed = (*message["files"], *message["shared"])
+        given = {path for path, *_ in placed}
+        now = time_ns()
+        newest = max([min(mtime, now) for _, _, mtime, *_ in placed if mtime is not None], default=0)
+        filled = max(now, newest + TICK)
         if message["build"]:
             made = self._builds / _name(message["build"])
             given -= set(self._put_build(made, job.folder, looks)) - set(message["over"])
-        for (path, mode), content in zip(message["files"], blobs):  # noqa: B905 - Python 3.9
+        for (path, mode, mtime), content in zip(message["files"], blobs):  # noqa: B905 - Python 3.9
             if path in given:
-                _write(_target(job.folder, path), content, mode)
-        for path, mode, digest in message["shared"]:
+                own = filled if mtime is None else min(mtime, now)
+                _write(_target(job.folder, path), content, mode, own)
+        for path, mode, mtime, digest in message["shared"]:
             if path in given:
-                _share(self.staged(digest), _target(job.folder, path), mode, looks)
+                own = filled if mtime is None else min(mtime, now)
+                self._put_shared(digest, _target(job.folder, path), mode, own, looks)
         if looks:
             job.shared.write_text(json.dumps(looks))
+
+    def _put_shared(
+        self, digest: str, target: Path, mode: int, mtime: int, looks: list[Look]
+    ) -> None:
+        """A staged file; where a link is all there is, what it leads to has the time."""
+        staged = dated = self.staged(digest)
+        if _own(staged, target, mode, mtime):
+            return
+        if staged.stat().st_mtime_ns != mtime:
+            dated = self.staged(f"{digest}-{mtime:x}")
+        if not dated.exists():
+            draft = self._files / f".{dated.name}.{self._draft}"
+            shutil.copy(staged, draft)
+            os.utime(draft, ns=(mtime, mtime))
+            draft.replace(dated)
+        _link(dated, target, looks)
 
     def _put_build(self, made: Path, folder: Path, looks: list[Look]) -> Iterator[str]:
         """The files of a build; their names, which are the build's from now on."""
@@ -166,7 +204,9 @@ class Store:
                 if source.is_symlink():
                     target.symlink_to(os.readlink(source))  # noqa: PTH115 - the text itself
                 else:
-                    _share(source, target, source.stat().st_mode | 0o200, looks)
+                    found = source.stat()
+                    if not _own(source, target, found.st_mode | 0o200, found.st_mtime_ns):
+                        _link(source, target, looks)
                 yield path
 
 
@@ -199,20 +239,30 @@ def _target(folder: Path, path: str) -> Path:
     return target
 
 
-def _write(target: Path, content: bytes, mode: int) -> None:
+def _write(target: Path, content: bytes, mode: int, mtime: int) -> None:
     with suppress(FileNotFoundError):
         target.unlink()
     with os.fdopen(os.open(target, _NEW, mode & 0o777), "wb") as file:
         file.write(content)
+        file.flush()
         os.fchmod(file.fileno(), mode & 0o777)
+        os.utime(file.fileno(), ns=(mtime, mtime))
 
 
-def _share(source: Path, target: Path, mode: int, looks: list[Look]) -> None:
+def _own(source: Path, target: Path, mode: int, mtime: int) -> bool:
+    """A file that may be written to: copied, or cloned if it is large; false if it cannot be."""
     if source.stat().st_size <= SMALL:
-        _write(target, source.read_bytes(), mode)
-    elif not _clone(source, target, mode):
-        target.symlink_to(source)
-        looks.append((str(source), *_look(source)))
+        _write(target, source.read_bytes(), mode, mtime)
+    elif _clone(source, target, mode):
+        os.utime(target, ns=(mtime, mtime))
+    else:
+        return False
+    return True
+
+
+def _link(source: Path, target: Path, looks: list[Look]) -> None:
+    target.symlink_to(source)
+    looks.append((str(source), *_look(source)))
 
 
 def _clone(source: Path, target: Path, mode: int) -> bool:
