@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 
 from zenturio.annotate.holes import occurrences
+from zenturio.annotate.lint_files import environments, future, ignored
 from zenturio.annotate.lint_fill import fits, overwritten, strings
 from zenturio.annotate.lint_space import constraints, elements, size, unused
 from zenturio.annotate.model import Application, Command
@@ -154,4 +155,7 @@ RULES: tuple[Rule, ...] = (
     fits,
     strings,
     overwritten,
+    ignored,
+    environments,
+    future,
 )

@@ -6,7 +6,7 @@ import codecs
 import os
 import re
 import stat
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -31,7 +31,7 @@ class Source:
     encoding: str = "utf-8"
     bom: bytes = b""
     mode: int = 0o644
-    mtime: int | None = None
+    mtime: int | None = field(default=None, compare=False)
     """When it was last written, in nanoseconds since 1970; none if it is no file on a disk."""
 
     @staticmethod

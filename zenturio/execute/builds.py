@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
 
@@ -48,6 +48,8 @@ class Built:
     files: tuple[tuple[str, int, int, Shared | None], ...]
     """Path, mode, and when it was last written, by which ``make`` in an experiment goes."""
     links: tuple[tuple[str, str], ...]
+    idle: bool = False
+    """Whether its commands left every file as it was."""
 
     @property
     def paths(self) -> frozenset[str]:
@@ -98,6 +100,11 @@ class Builds:
         """Whether ``get`` answers at once."""
         return digest in self._known
 
+    def is_idle(self, digest: str) -> bool:
+        """Whether the commands of this build left every file as it was."""
+        known = self._known.get(digest)
+        return isinstance(known, Built) and known.idle
+
     def forget(self, digest: str) -> None:
         """A build that was changed is no build: the next experiment makes it again."""
         self._known.pop(digest, None)
@@ -108,16 +115,18 @@ class Builds:
         remove(str(path))
         path.mkdir()
         Folder(str(path)).put(build.files, self._inputs)
+        before = _looks(path)
         failure = run(build.steps, str(path))
         if failure is not None:
             remove(str(path))
             self._remember(build.digest, failure)
             return failure
         (path / REPORT).unlink(missing_ok=True)
-        built = _listed(build.digest, path)
+        built = replace(_listed(build.digest, path), idle=_looks(path) == before)
         files = [(n, m, t, shared.look if shared else None) for n, m, t, shared in built.files]
         draft = self._list(build.digest).with_suffix(f".{os.getpid()}")
-        draft.write_text(json.dumps({"files": files, "links": built.links}), encoding="utf-8")
+        facts = {"files": files, "links": built.links, "idle": built.idle}
+        draft.write_text(json.dumps(facts), encoding="utf-8")
         draft.replace(self._list(build.digest))
         return built
 
@@ -134,7 +143,7 @@ class Builds:
         except (OSError, ValueError, KeyError, TypeError, IndexError):
             return None
         whole = all(not s.changed() if s else (path / name).is_file() for name, _, _, s in files)
-        return Built(digest, path, files, links) if whole else None
+        return Built(digest, path, files, links, bool(facts.get("idle"))) if whole else None
 
     def _list(self, digest: str) -> Path:
         return self._folder / f"{digest}.json"
@@ -201,6 +210,16 @@ def _listed(digest: str, path: Path) -> Built:
             elif found.is_file():
                 files.append((relative, *_seen(found)))
     return Built(digest, path, tuple(files), tuple(links))
+
+
+def _looks(path: Path) -> dict[str, tuple[int, int, int]]:
+    """What tells that a file was made or written to, for all files below *path*."""
+    looks = {}
+    for folder, _, names in os.walk(path):
+        for name in names:
+            found = os.lstat(f"{folder}/{name}")
+            looks[f"{folder}/{name}"] = (found.st_ino, found.st_size, found.st_mtime_ns)
+    return looks
 
 
 def _seen(path: Path) -> tuple[int, int, Shared | None]:

@@ -34,6 +34,7 @@ def pack_outcome(outcome: Outcome, *, shared: bool = False) -> bytes:
         "started": outcome.started,
         "ended": outcome.ended,
         "exit": outcome.exit,
+        "remark": outcome.remark,
         "logs": [log.size for log in logs],
         "artifacts": kept,
     }
@@ -72,6 +73,7 @@ def unpack_outcome(data: bytes, outputs: Path | None = None) -> Outcome:
         stdout,
         stderr,
         artifacts,
+        remark=told["remark"],
     )
 
 

@@ -41,6 +41,10 @@ READ = 2**22
 """Of each stream, so many bytes at its beginning and at its end are searched for metrics."""
 _STREAMS = ("stdout", "stderr", "")
 _CALL = " ".join(WORDS) + " "
+_IDLE = (
+    "BUILD left every file as it was: check that it makes something of the files that hold values, "
+    "and leave what it made before out of the application (.zenignore)"
+)
 _LOSSES = 3
 """How often an experiment is begun whose launcher is lost each time."""
 
@@ -256,7 +260,12 @@ class Runner:
             reply.stdout.trimmed(self._settings.log),
             reply.stderr.trimmed(self._settings.log),
             self._artifacts(experiment.digest, folder.path, patterns) if patterns else (),
+            remark=self._remark(experiment),
         )
+
+    def _remark(self, experiment: Experiment) -> str:
+        build = experiment.build
+        return _IDLE if build is not None and self._builds.is_idle(build.digest) else ""
 
     def _artifacts(self, digest: str, path: str, patterns: Sequence[str]) -> tuple[Any, ...]:
         move = self._settings.keep == "never"

@@ -161,3 +161,5 @@ class Outcome:
     """The host beyond its name."""
     conditions: Conditions | None = None
     """What varied on the host meanwhile."""
+    remark: str = ""
+    """What is likely not meant, though nothing failed; the same for the same fault."""

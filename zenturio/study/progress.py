@@ -99,6 +99,8 @@ class Summary:
     """Asked for more CPUs than the place has slots, and ran alone with all of them."""
     blocked: int = 0
     """Waited for experiments of another stage that did not succeed."""
+    remarks: tuple[str, ...] = ()
+    """What is likely not meant, though nothing failed."""
     before: tuple[Summary, ...] = ()
     """Of the stages that it waited for."""
 

@@ -237,7 +237,7 @@ class Run:
             # What waits for a slot does not run yet.
             running, skipped = min(len(self._flight), self._slots), self._supply.skipped
             progress = self._tally.progress(self._source.total, running, skipped)
-            remarks = self._flight.remarks()
+            remarks = (*self._flight.remarks(), *self._tally.news())
             self._listener(replace(progress, remarks=remarks) if remarks else progress)
         except OSError:
             # Who looked on has gone, with their terminal or their pipe; the study goes on.

@@ -25,6 +25,8 @@ class Tally:
         self.ok = 0
         self.failed = 0
         self._alone = 0
+        self._remarks: dict[str, None] = {}
+        self._news: list[str] = []
 
     @property
     def rate(self) -> float:
@@ -40,6 +42,8 @@ class Tally:
         """One that this run ran was recorded."""
         self._meter.add(1)
         self._alone += experiment.cpus > self._slots
+        if outcome.remark:
+            self._remark(outcome.remark)
         if outcome.status == "ok":
             self.ok += 1
         else:
@@ -77,7 +81,18 @@ class Tally:
             failures=tuple(sorted(self._failures.values(), key=lambda f: -f.count)),
             best=self._best.found,
             alone=self._alone,
+            remarks=tuple(self._remarks),
         )
+
+    def news(self) -> tuple[str, ...]:
+        """The remarks of outcomes that nobody was told yet."""
+        news, self._news = self._news, []
+        return tuple(news)
+
+    def _remark(self, remark: str) -> None:
+        if remark not in self._remarks:
+            self._news.append(remark)
+        self._remarks[remark] = None
 
     def _learn(self, experiment: Experiment, outcome: Outcome) -> None:
         if outcome.status == "ok":

@@ -354,6 +354,36 @@ class CommandContract(ExecutorContract):
             content
         )
 
+    def test_copied_files_keep_their_times_and_filled_ones_are_newer(
+        self, place: Executor, tmp_path: Path
+    ) -> None:
+        content = os.urandom(2 * 2**20)
+        original = tmp_path / "original"
+        original.write_bytes(content)
+        named = content_digest(content).hex()
+        files = (
+            Filed("filled", 0o644, b"1"),
+            Filed("old", 0o644, b"2", mtime=1_000_000_000 * 10**9),
+            Filed("young", 0o644, b"3", mtime=time.time_ns()),
+            Filed("future", 0o644, b"4", mtime=time.time_ns() + 3600 * 10**9),
+        )
+        newer = "test filled -nt young && test filled -nt future && stat -L -c %Y old big"
+        for seconds in (b"1100000000", b"1200000000"):  # the same content, touched
+            big = Filed("big", 0o644, None, original, named, int(seconds) * 10**9)
+            found = outcome(place, replace(experiment(newer), files=(*files, big)))
+            assert found.stdout.head.split() == [b"1000000000", seconds]
+
+    def test_an_experiment_has_the_times_of_its_build(self, place: Executor) -> None:
+        make = "sleep 0.05; cp filled made; head -c 2000000 made filled > big; sleep 0.05"
+        dates = "stat -L -c %y filled made big"
+        what = experiment(
+            f"{dates} | diff - dates && test made -nt filled && echo same",
+            files={"filled": b"1"},
+            builds=(f"{make}; {dates} > dates",),
+        )
+        for each in (what, replace(what, digest=what.digest[::-1])):
+            assert outcome(place, each).stdout.head == b"same\n"
+
     def test_what_a_failed_experiment_left_is_kept_too(self, place: Executor) -> None:
         recipe = Recipe(outputs=("deep/**/*.bin",))
         make = "mkdir -p deep/er; head -c 2000000 /dev/zero > 'deep/er/odd ü.bin'; exit 3"

@@ -497,7 +497,13 @@ def test_files_that_lead_elsewhere_are_refused(connection, path):
     found, _ = connection
     with pytest.raises(RefusedError):
         found.ask(
-            "prepare", b"x", token="abc-3", files=[[path, 0o644, None]], shared=[], build=None, over=[]
+            "prepare",
+            b"x",
+            token="abc-3",
+            files=[[path, 0o644, None]],
+            shared=[],
+            build=None,
+            over=[],
         )
     begin(found.ask, "abc-4", "true")
     with pytest.raises(RefusedError):
