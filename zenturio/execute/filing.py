@@ -204,8 +204,8 @@ class Folder:
     def put(self, files: Sequence[Filed], inputs: Inputs) -> None:
         """Writes *files*, or copies, clones or links their originals."""
         now = time_ns()
-        newest = max([min(filed.mtime, now) for filed in files if filed.mtime is not None], default=0)
-        filled = max(now, newest + TICK)
+        times = [min(filed.mtime, now) for filed in files if filed.mtime is not None]
+        filled = max(now, max(times, default=0) + TICK)
         for filed in files:
             name = checked(filed.path)
             if filed.content is not None:

@@ -162,8 +162,8 @@ class Store:
         placed = (*message["files"], *message["shared"])
         given = {path for path, *_ in placed}
         now = time_ns()
-        newest = max([min(mtime, now) for _, _, mtime, *_ in placed if mtime is not None], default=0)
-        filled = max(now, newest + TICK)
+        times = [min(mtime, now) for _, _, mtime, *_ in placed if mtime is not None]
+        filled = max(now, max(times, default=0) + TICK)
         if message["build"]:
             made = self._builds / _name(message["build"])
             given -= set(self._put_build(made, job.folder, looks)) - set(message["over"])
