@@ -1,6 +1,8 @@
 """What is packed is what comes out: experiments, outcomes, and why there is none."""
 
+import json
 import math
+from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 
 from zenturio.annotate import scan
 from zenturio.annotate.model import Metric
-from zenturio.errors import ConflictError, PlaceError, SafetyError
+from zenturio.errors import ConflictError, PlaceError, SafetyError, ZenError
 from zenturio.execute.parcel import (
     pack,
     pack_all,
@@ -35,10 +37,11 @@ from zenturio.experiment import (
     Series,
     Step,
 )
-from zenturio.experiment.identity import content_digest
+from zenturio.experiment.identity import checked_digest, content_digest
 from zenturio.expression import parse
 from zenturio.testing.executor import experiment
 
+DIGEST = "ab" * 16
 TEXT = st.text(st.characters(codec=None), max_size=12)
 VALUE = st.none() | st.booleans() | st.integers() | st.floats() | TEXT
 MEASURE = (
@@ -50,7 +53,7 @@ MEASURE = (
     | st.builds(Series, st.lists(VALUE, max_size=4).map(tuple))
 )
 FILED = st.builds(
-    Filed, TEXT, st.integers(0, 0o777), st.binary(max_size=30), digest=st.sampled_from(["", "ab"])
+    Filed, TEXT, st.integers(0, 0o777), st.binary(max_size=30), digest=st.sampled_from(["", DIGEST])
 )
 STEP = st.builds(
     Step,
@@ -77,6 +80,10 @@ EXPERIMENT = st.builds(
     st.integers(-1, 300**100),
     st.integers(1, 100),
 )
+
+
+def back(data, outputs=Path("outputs"), digest=DIGEST):
+    return unpack_outcome(data, digest, outputs)
 
 
 def same(one, other):
@@ -108,9 +115,9 @@ def test_several_that_travel_together_come_out_in_their_order(several):
 def test_an_outcome_comes_out_as_it_went_in(metrics, said, status):
     log = Log(said, said[::-1], 10**12)
     gone = Outcome(
-        "ab", status, "exit 3", metrics, 2, "node", 1.5, 2.5, None, log, Log(said, b"", 3)
+        DIGEST, status, "exit 3", metrics, 2, "node", 1.5, 2.5, None, log, Log(said, b"", 3)
     )
-    assert same(unpack_outcome(pack_outcome(gone)), gone)
+    assert same(back(pack_outcome(gone)), gone)
 
 
 def test_what_several_share_travels_once():
@@ -181,52 +188,118 @@ def test_a_large_file_travels_or_is_named(tmp_path):
     assert unpack(named).files == (big,)
 
 
-def kept(folder: Path, content: bytes = b"1\n") -> Outcome:
-    folder.mkdir(parents=True)
-    (folder / "a").write_bytes(content)
-    artifact = Artifact("sub/a", 2, sha256(content).hexdigest(), folder / "a")
-    return Outcome("ab", "ok", artifacts=(artifact,))
+def kept(outputs: Path, content: bytes = b"1\n") -> Outcome:
+    path = outputs / DIGEST / "sub" / "a"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    artifact = Artifact("sub/a", 2, sha256(content).hexdigest(), path)
+    return Outcome(DIGEST, "ok", artifacts=(artifact,))
 
 
 def test_artifacts_come_back_with_the_outcome(tmp_path):
     gone = kept(tmp_path / "there")
-    (tmp_path / "here" / "ab").mkdir(parents=True)
-    (tmp_path / "here" / "ab" / "old").touch()
-    (found,) = unpack_outcome(pack_outcome(gone), tmp_path / "here").artifacts
-    assert found.kept == tmp_path / "here" / "ab" / "sub" / "a"
+    (tmp_path / "here" / DIGEST).mkdir(parents=True)
+    (tmp_path / "here" / DIGEST / "old").touch()
+    (found,) = back(pack_outcome(gone), tmp_path / "here").artifacts
+    assert found.kept == tmp_path / "here" / DIGEST / "sub" / "a"
     assert found.kept.read_bytes() == b"1\n"
-    assert not (tmp_path / "here" / "ab" / "old").exists()
+    assert not (tmp_path / "here" / DIGEST / "old").exists()
 
 
 def test_artifacts_on_a_shared_disk_stay_where_they_are(tmp_path):
     gone = kept(tmp_path / "there")
-    assert unpack_outcome(pack_outcome(gone, shared=True), tmp_path / "here") == gone
-    assert not (tmp_path / "here").exists()
+    assert back(pack_outcome(gone, shared=True), tmp_path / "there") == gone
+
+
+def test_artifacts_that_are_said_to_lie_elsewhere_are_refused(tmp_path):
+    gone = kept(tmp_path / "there")
+    with pytest.raises(PlaceError, match="names artifacts that are not in"):
+        back(pack_outcome(gone, shared=True), tmp_path / "here")
+
+
+def test_an_outcome_that_is_not_of_the_experiment_is_refused_and_touches_nothing(tmp_path):
+    victim = tmp_path / "outputs" / ("cd" * 16)
+    gone = kept(tmp_path / "there")
+    victim.mkdir(parents=True)
+    with pytest.raises(PlaceError, match="came for experiment"):
+        back(pack_outcome(replace(gone, digest=victim.name)), tmp_path / "outputs")
+    for digest in ("../victim", "", "AB" * 16, f"{DIGEST}/..", DIGEST + "\n"):
+        with pytest.raises(PlaceError, match="not a digest"):
+            back(pack_outcome(replace(gone, digest=digest)), tmp_path / "outputs")
+        with pytest.raises(SafetyError, match="is no digest"):
+            checked_digest(digest)
+    assert victim.is_dir()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+)
+GOOD = pack_outcome(
+    Outcome(
+        DIGEST, "ok", "", {"m": 1, "s": Series((1, 2.5)), "n": Missing("x")}, 1, "node", 1.0, 2.0, 0
+    )
+)
+
+
+@given(st.data())
+def test_whatever_is_changed_in_an_outcome_it_is_read_or_refused(data):
+    head = len(b"zen-outcome 1\n") + 4
+    manifest = json.loads(GOOD[head : head + int.from_bytes(GOOD[head - 4 : head], "big")])
+    name = data.draw(st.sampled_from(sorted(manifest)) | st.text(max_size=5))
+    manifest[name] = data.draw(JSON)
+    text = json.dumps(manifest).encode()
+    with suppress(ZenError):
+        back(b"zen-outcome 1\n" + len(text).to_bytes(4, "big") + text)
+
+
+@given(st.data())
+def test_whatever_is_changed_in_a_parcel_it_is_read_or_refused(data):
+    parcel = pack(experiment("true", files={"a": b"1"}, builds=("true",)))
+    head = len(b"zen-parcel 2\n") + 4
+    manifest = json.loads(parcel[head : head + int.from_bytes(parcel[head - 4 : head], "big")])
+    target = data.draw(
+        st.sampled_from([manifest, manifest["experiments"][0], manifest["builds"][0]])
+    )
+    at = data.draw(st.sampled_from(sorted(target) if target is manifest else range(len(target))))
+    target[at] = data.draw(JSON)
+    text = json.dumps(manifest).encode()
+    with suppress(ZenError):
+        unpack(b"zen-parcel 2\n" + len(text).to_bytes(4, "big") + text)
+
+
+@given(st.binary(max_size=200), st.integers(0, 2**32 - 1))
+def test_any_bytes_behind_the_head_are_read_or_refused(noise, length):
+    for magic, read in ((b"zen-outcome 1\n", back), (b"zen-parcel 2\n", unpack)):
+        with suppress(ZenError):
+            read(magic + length.to_bytes(4, "big") + noise)
 
 
 def test_an_artifact_that_would_leave_its_folder_is_refused(tmp_path):
     (one,) = kept(tmp_path / "there").artifacts
-    evil = Outcome("ab", "ok", artifacts=(replace(one, path="../../evil"),))
-    with pytest.raises(SafetyError, match="leads out"):
-        unpack_outcome(pack_outcome(evil), tmp_path / "here")
+    evil = Outcome(DIGEST, "ok", artifacts=(replace(one, path="../../evil"),))
+    with pytest.raises(PlaceError, match="not a path inside a folder"):
+        back(pack_outcome(evil), tmp_path / "here")
 
 
 def test_an_artifact_that_changed_on_the_way_is_refused(tmp_path):
     (one,) = kept(tmp_path / "there").artifacts
-    torn = Outcome("ab", "ok", artifacts=(replace(one, sha256="0" * 64),))
+    torn = Outcome(DIGEST, "ok", artifacts=(replace(one, sha256="0" * 64),))
     with pytest.raises(PlaceError, match="other bytes"):
-        unpack_outcome(pack_outcome(torn), tmp_path / "here")
+        back(pack_outcome(torn), tmp_path / "here")
 
 
 def test_what_a_place_could_not_do_is_raised_where_it_is_read():
     cause = parse("host.memory > 1TB").passage.place(5)
     gone = ConflictError("no room", place=cause, cure="make some")
     with pytest.raises(ConflictError) as caught:
-        unpack_outcome(pack_failure(gone))
+        back(pack_failure(gone))
     assert caught.value.complaints == gone.complaints
 
 
-@pytest.mark.parametrize("read", [unpack, unpack_outcome])
+@pytest.mark.parametrize("read", [unpack, back])
 @pytest.mark.parametrize(
     "torn",
     [b"", b"zen", b"\x80\x04pickle", pack(experiment("true"))[:-40], pack(experiment("x")) + b"1"],
@@ -240,8 +313,8 @@ def test_no_number_is_too_long():
     huge = 7**20_000
     gone = replace(experiment("true"), values={"n": huge}, index=huge)
     assert unpack(pack(gone)).values["n"] == unpack(pack(gone)).index == huge
-    metrics = unpack_outcome(pack_outcome(Outcome("a", "ok", metrics={"m": -huge}))).metrics
+    metrics = back(pack_outcome(Outcome(DIGEST, "ok", metrics={"m": -huge}))).metrics
     assert metrics["m"] == -huge
     assert math.isnan(
-        unpack_outcome(pack_outcome(Outcome("a", "ok", metrics={"m": math.nan}))).metrics["m"]
+        back(pack_outcome(Outcome(DIGEST, "ok", metrics={"m": math.nan}))).metrics["m"]
     )

@@ -195,6 +195,7 @@ def test_reasons_that_waiting_does_not_end_are_known():
 
 # What becomes of an experiment
 
+D1, D2, D3 = (f"{number:032x}" for number in (1, 2, 3))
 OK = Outcome("d", "ok")
 KILLED = Outcome("d", "failed", "killed by SIGTERM", exit=-15)
 CANCELLED = Outcome("d", "cancelled", "cancelled")
@@ -244,7 +245,7 @@ def test_an_array_is_begun_or_given_up_but_never_both(tmp_path_factory, order):
     """Tasks of two jobs, a and b, and two drivers, c and d, come in any order."""
     session = Session.begin(tmp_path_factory.mktemp("place"))
     try:
-        session.write("x", "", ["d1"])
+        session.write("x", "", [D1])
         began, gave_up = set(), []
         for who in order:
             if who in "ab":
@@ -264,9 +265,9 @@ def test_an_array_is_begun_or_given_up_but_never_both(tmp_path_factory, order):
 
 def test_a_session_is_one_drivers_until_that_is_gone(tmp_path):
     mine = Session.begin(tmp_path)
-    mine.put("d1", b"parcel")
+    mine.put(D1, b"parcel")
     (other,) = Session.all(tmp_path)
-    assert other.holds("d1")
+    assert other.holds(D1)
     assert not other.take()
     mine.leave()
     assert other.take()
@@ -277,7 +278,7 @@ def test_a_session_is_one_drivers_until_that_is_gone(tmp_path):
 
 def test_what_dead_drivers_left_empty_is_swept_away(tmp_path):
     dead, full, alive = (Session.begin(tmp_path) for _ in range(3))
-    full.put("d1", b"parcel")
+    full.put(D1, b"parcel")
     dead.leave()
     full.leave()
     Session.sweep(tmp_path)
@@ -287,22 +288,22 @@ def test_what_dead_drivers_left_empty_is_swept_away(tmp_path):
 
 def test_tasks_are_those_of_the_newest_array_that_was_not_given_up(tmp_path):
     session = Session.begin(tmp_path)
-    session.write("zen-1-000000", "", ["d1", "d2"])
-    session.write("zen-1-000001", "", ["d2", "d3"])
-    session.write("zen-1-000002", "", ["d1"])
+    session.write("zen-1-000000", "", [D1, D2])
+    session.write("zen-1-000001", "", [D2, D3])
+    session.write("zen-1-000002", "", [D1])
     assert session.give_up("zen-1-000002")
     assert session.tasks() == {
-        "d1": ("zen-1-000000", 0), "d2": ("zen-1-000001", 0), "d3": ("zen-1-000001", 1),
+        D1: ("zen-1-000000", 0), D2: ("zen-1-000001", 0), D3: ("zen-1-000001", 1),
     }  # fmt: skip
     session.remove()
 
 
 def test_a_parcel_that_is_put_anew_has_no_outcome(tmp_path):
     session = Session.begin(tmp_path)
-    session.put("d1", b"one")
-    session.outcome("d1").write_bytes(b"outcome")
-    assert session.ended() == ["d1"]
-    session.put("d1", b"two")
+    session.put(D1, b"one")
+    session.outcome(D1).write_bytes(b"outcome")
+    assert session.ended() == [D1]
+    session.put(D1, b"two")
     assert session.ended() == []
-    assert session.parcel("d1").read_bytes() == b"two"
+    assert session.parcel(D1).read_bytes() == b"two"
     session.remove()

@@ -9,7 +9,7 @@ import pytest
 
 from zenturio.errors import PlaceError
 from zenturio.execute import worker
-from zenturio.execute.parcel import pack, unpack_outcome
+from zenturio.execute.parcel import pack, unpack_all, unpack_outcome
 from zenturio.execute.running import Settings
 from zenturio.experiment import Recipe, Step
 from zenturio.testing.executor import experiment, gflops, long, running, until
@@ -18,7 +18,9 @@ SOON = Settings(grace=0.3)
 
 
 def run(what, folder, **ways):
-    return unpack_outcome(worker.run(pack(what), folder, settings=SOON, **ways))
+    return unpack_outcome(
+        worker.run(pack(what), folder, settings=SOON, **ways), what.digest, folder / "outputs"
+    )
 
 
 def started(what, folder: Path, *words: str, parent: str = "") -> subprocess.Popen:
@@ -30,7 +32,8 @@ def started(what, folder: Path, *words: str, parent: str = "") -> subprocess.Pop
 
 
 def result(folder: Path):
-    return unpack_outcome((folder / "outcome").read_bytes())
+    (experiment,) = unpack_all((folder / "parcel").read_bytes())
+    return unpack_outcome((folder / "outcome").read_bytes(), experiment.digest, folder / "outputs")
 
 
 def test_a_parcel_is_run_and_measured(tmp_path):
@@ -67,9 +70,9 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path):
 def test_artifacts_are_named_or_sent(tmp_path, shared):
     what = experiment("echo 1 > a", recipe=Recipe(outputs=("a",)))
     data = worker.run(pack(what), tmp_path, shared=shared)
-    (one,) = unpack_outcome(data, tmp_path / "back").artifacts
-    home = tmp_path if shared else tmp_path / "back"
-    assert one.kept.is_relative_to(home / "outputs" if shared else home)
+    home = tmp_path / ("outputs" if shared else "back")
+    (one,) = unpack_outcome(data, what.digest, home).artifacts
+    assert one.kept.is_relative_to(home)
     assert one.kept.read_bytes() == b"1\n"
 
 

@@ -20,12 +20,18 @@ from threading import Event
 
 from zenturio.errors import PlaceError
 from zenturio.execute.filing import SMALL, Folder, Inputs, Shared, disk, remove
+from zenturio.execute.schema import loose_text, nullable, record, row, whole
 from zenturio.execute.seal import opened, sealed
 from zenturio.execute.workspace import REPORT
 from zenturio.experiment import Build, Log, Status, Step
+from zenturio.experiment.identity import checked_digest
 
 _PAUSE = 0.02
 _MAGIC = b"zen-failure 1\n"
+_check_failure = record({
+    "session": loose_text(4096), "cause": loose_text(2**16), "exit": nullable(whole(-(2**31))),
+    "logs": row(whole(), whole()),
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +117,7 @@ class Builds:
         self._list(digest).unlink(missing_ok=True)
 
     def _make(self, build: Build, run: RunSteps) -> Built | Failure:
-        path = self._folder / build.digest
+        path = self._folder / checked_digest(build.digest)
         remove(str(path))
         path.mkdir()
         Folder(str(path)).put(build.files, self._inputs)
@@ -132,7 +138,7 @@ class Builds:
 
     def _found(self, digest: str) -> Built | None:
         """A build that is on disk, whole and unchanged."""
-        path = self._folder / digest
+        path = self._folder / checked_digest(digest)
         try:
             facts = json.loads(self._list(digest).read_bytes())
             files = tuple(
@@ -146,7 +152,7 @@ class Builds:
         return Built(digest, path, files, links, bool(facts.get("idle"))) if whole else None
 
     def _list(self, digest: str) -> Path:
-        return self._folder / f"{digest}.json"
+        return self._folder / f"{checked_digest(digest)}.json"
 
     def _remember(self, digest: str, failure: Failure) -> None:
         """Tells the other workers of this session, who wait for the lock."""
@@ -157,7 +163,7 @@ class Builds:
             "session": self._session,
             "cause": failure.cause,
             "exit": failure.exit,
-            "sizes": [out.size, err.size],
+            "logs": [out.size, err.size],
         }
         content = sealed(_MAGIC, facts, (out.head, out.tail, err.head, err.tail))
         self._failed(digest).write_bytes(content)
@@ -167,22 +173,26 @@ class Builds:
         if not self._session:
             return None
         try:
-            facts, (head, tail, *err) = opened(_MAGIC, self._failed(digest).read_bytes())
-        except (OSError, PlaceError):
+            facts, blobs = opened(_MAGIC, self._failed(digest).read_bytes(), _check_failure)
+            out_head, out_tail, err_head, err_tail = blobs
+        except (OSError, ValueError, PlaceError):
             return None
         if facts["session"] != self._session:
             return None
-        out, errors = Log(head, tail, facts["sizes"][0]), Log(err[0], err[1], facts["sizes"][1])
-        return Failure("failed", facts["cause"], facts["exit"], out, errors)
+        out_size, err_size = facts["logs"]
+        out, err = Log(out_head, out_tail, out_size), Log(err_head, err_tail, err_size)
+        return Failure("failed", facts["cause"], facts["exit"], out, err)
 
     def _failed(self, digest: str) -> Path:
-        return self._folder / f"{digest}.failed"
+        return self._folder / f"{checked_digest(digest)}.failed"
 
     @contextmanager
     def _held(self, digest: str) -> Iterator[bool]:
         """Holds the lock on *digest*; false if this place is closed before it is free."""
         lock = os.open(
-            self._folder / f"{digest}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+            self._folder / f"{checked_digest(digest)}.lock",
+            os.O_RDWR | os.O_CREAT | os.O_CLOEXEC,
+            0o600,
         )
         try:
             while not self._closed.is_set():

@@ -26,7 +26,7 @@ from time import time_ns
 
 from zenturio.errors import PlaceError, SafetyError
 from zenturio.experiment import Filed
-from zenturio.experiment.identity import content_digest
+from zenturio.experiment.identity import checked_digest, content_digest
 
 SMALL = 2**20
 """Files up to so many bytes are copied."""
@@ -142,7 +142,7 @@ class Inputs:
     def shared(self, filed: Filed) -> Shared:
         """The copy of the file's original, made where there is none."""
         assert filed.original is not None, "who has the content needs no copy"
-        name = filed.digest + ("x" if filed.mode & 0o111 else "")
+        name = checked_digest(filed.digest) + ("x" if filed.mode & 0o111 else "")
         time = filed.mtime if filed.mtime is not None and filed.mtime < time_ns() else None
         with self._turn:
             known = self._known.get((name, time))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from zenturio.execute.schema import Check, first_of, items, loose_text, matching, record, wrong
 from zenturio.experiment import Missing, Series
 
 _EXACT = 2**63
@@ -21,6 +22,37 @@ def noted(value: Any) -> Any:
     if kind is Series:
         return {"series": [noted(each) for each in value.values]}
     return value
+
+
+def _plain(value: Any, where: str) -> None:
+    if isinstance(value, list | dict):
+        raise wrong(value, where, "a number, a text, true, false or null")
+
+
+_HEX = matching("-?0x[0-9a-f]+", "a number in hexadecimal")
+_BIG = record({"int": _HEX})
+_VALUE: Check = first_of(_plain, _BIG)
+_MISSING = record({"missing": loose_text(2**16)})
+_SERIES = record({"series": items(_VALUE, 2**24)})
+_MEASURE: Mapping[str, Check] = {"int": _BIG, "missing": _MISSING, "series": _SERIES}
+
+
+def check_value(told: Any, where: str) -> None:
+    """MalformedError where *told* was not made by ``noted`` of a value."""
+    if type(told) is dict:
+        _BIG(told, where)
+    else:
+        _plain(told, where)
+
+
+def check_noted(told: Any, where: str) -> None:
+    """MalformedError where *told* was not made by ``noted``."""
+    if type(told) is not dict:
+        _plain(told, where)
+    elif len(told) == 1 and (kind := next(iter(told))) in _MEASURE:
+        _MEASURE[kind](told, where)
+    else:
+        raise wrong(told, where, "a measure")
 
 
 def noted_values(values: Mapping[str, Any]) -> dict[str, Any]:

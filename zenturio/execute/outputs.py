@@ -14,6 +14,7 @@ from pathlib import Path
 from zenturio.execute.filing import disk, remove
 from zenturio.execute.matching import found
 from zenturio.experiment import Artifact
+from zenturio.experiment.identity import checked_digest
 
 
 def collect(
@@ -21,7 +22,7 @@ def collect(
 ) -> tuple[Artifact, ...]:
     """Keeps the files that match, moved or copied; those of an earlier attempt give way."""
     paths = found(folder, patterns)
-    target = outputs / digest
+    target = outputs / checked_digest(digest)
     artifacts = []
     with disk(outputs):
         if target.exists():

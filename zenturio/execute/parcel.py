@@ -11,9 +11,24 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from zenturio.execute.noted import noted, noted_values, read_noted
+from zenturio.errors import PlaceError
+from zenturio.execute.noted import check_value, noted, noted_values, read_noted
 from zenturio.execute.notes import read_recipe, recipe_text
 from zenturio.execute.returns import pack_failure, pack_outcome, unpack_outcome
+from zenturio.execute.schema import (
+    digest,
+    first_of,
+    items,
+    loose_text,
+    nullable,
+    one_of,
+    real,
+    record,
+    row,
+    table,
+    text,
+    whole,
+)
 from zenturio.execute.seal import opened, sealed
 from zenturio.experiment import Build, Experiment, Filed, Step
 from zenturio.experiment.points import Values, positions_of
@@ -29,6 +44,20 @@ __all__ = [
 ]
 
 _MAGIC = b"zen-parcel 2\n"
+_TEXT = loose_text(2**24)
+_CONTENT = first_of(one_of(""), digest)
+"""How a file is counted: empty where its content is."""
+_TIME = nullable(whole(-(2**63)))
+_FILES = items(row(_TEXT, whole(0, 0o7777), nullable(whole()), nullable(text()), _CONTENT, _TIME))
+_STEPS = items(row(_TEXT, nullable(real(0)), whole(), whole(1), nullable(whole())))
+_EXPERIMENT = row(
+    digest, check_value, whole(), table(_TEXT, check_value), table(_TEXT, whole()), _FILES, _STEPS,
+    table(_TEXT, _TEXT), nullable(whole()), whole(),
+)  # fmt: skip
+_check = record({
+    "recipes": items(_TEXT), "builds": items(row(digest, _FILES, _STEPS)),
+    "experiments": items(_EXPERIMENT),
+})  # fmt: skip
 
 
 def pack(experiment: Experiment, *, shared: bool = False) -> bytes:
@@ -38,8 +67,10 @@ def pack(experiment: Experiment, *, shared: bool = False) -> bytes:
 
 def unpack(parcel: bytes) -> Experiment:
     """The experiment that was packed."""
-    (experiment,) = unpack_all(parcel)
-    return experiment
+    experiments = unpack_all(parcel)
+    if len(experiments) != 1:
+        raise PlaceError(f"a parcel holds {len(experiments)} experiments, not one")
+    return experiments[0]
 
 
 def pack_all(experiments: Iterable[Experiment], *, shared: bool = False) -> bytes:
@@ -52,15 +83,22 @@ def pack_all(experiments: Iterable[Experiment], *, shared: bool = False) -> byte
 
 def unpack_all(parcel: bytes) -> list[Experiment]:
     """The experiments that were packed together, in their order."""
-    manifest, blobs = opened(_MAGIC, parcel)
+    manifest, blobs = opened(_MAGIC, parcel, _check)
+    try:
+        return _experiments(manifest, blobs)
+    except (IndexError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise PlaceError(f"a parcel is not as it was sent: {error!r}") from error
+
+
+def _experiments(manifest: dict[str, Any], blobs: list[bytes]) -> list[Experiment]:
     recipes = [read_recipe(text) for text in manifest["recipes"]]
     builds = [
-        Build(digest, _files(files, blobs), _steps(steps))
-        for digest, files, steps in manifest["builds"]
+        Build(named, _files(files, blobs), _steps(steps))
+        for named, files, steps in manifest["builds"]
     ]
     return [
         Experiment(
-            digest,
+            named,
             read_noted(index),
             repeat,
             Values({name: read_noted(each) for name, each in values.items()}, positions),
@@ -71,7 +109,7 @@ def unpack_all(parcel: bytes) -> list[Experiment]:
             recipes[recipe],
         )
         for (
-            digest,
+            named,
             index,
             repeat,
             values,

@@ -4,17 +4,48 @@ from __future__ import annotations
 
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from zenturio import errors
 from zenturio.errors import Complaint, PlaceError, ZenError
 from zenturio.execute.filing import checked, disk, remove, write
-from zenturio.execute.noted import noted_values, read_noted
+from zenturio.execute.noted import check_noted, noted_values, read_noted
 from zenturio.execute.notes import noted_place, read_place
+from zenturio.execute.schema import (
+    digest,
+    items,
+    loose_text,
+    matching,
+    nullable,
+    one_of,
+    path,
+    real,
+    record,
+    row,
+    table,
+    text,
+    whole,
+)
 from zenturio.execute.seal import opened, sealed
-from zenturio.experiment import Artifact, Log, Outcome
+from zenturio.experiment import Artifact, Log, Outcome, Status
+from zenturio.experiment.identity import checked_digest
 
 _MAGIC = b"zen-outcome 1\n"
+_LONG, _COMPLAINTS = 2**16, 10_000
+_TEXT = loose_text(_LONG)
+_MOMENT = real(-1e12, 1e12)
+"""Seconds since 1970."""
+_SHA256 = matching("[0-9a-f]{64}", "a SHA-256")
+_ARTIFACT = row(path, whole(), _SHA256, text())
+_PLACE = nullable(row(_TEXT, whole(), whole(), _TEXT, whole()))
+_COMPLAINT = row(_TEXT, _PLACE, _TEXT, one_of("error", "warning"))
+_FAILURE = record({"failure": text(64), "complaints": items(_COMPLAINT, _COMPLAINTS, 1)})
+_OUTCOME = record({
+    "digest": digest, "status": one_of(*get_args(Status)), "cause": _TEXT,
+    "metrics": table(loose_text(4096), check_noted), "attempt": whole(), "host": _TEXT,
+    "started": _MOMENT, "ended": _MOMENT, "exit": nullable(whole(-(2**31), 2**32)),
+    "remark": _TEXT, "logs": row(whole(), whole()), "artifacts": items(_ARTIFACT),
+})  # fmt: skip
 
 
 def pack_outcome(outcome: Outcome, *, shared: bool = False) -> bytes:
@@ -43,23 +74,34 @@ def pack_outcome(outcome: Outcome, *, shared: bool = False) -> bytes:
 
 def pack_failure(error: ZenError) -> bytes:
     """Why the place itself could not run an experiment: *error*, as it is to be raised again."""
-    told = [[c.message, noted_place(c.place), c.cure, c.severity] for c in error.complaints]
+    told = [
+        [c.message[:_LONG], noted_place(c.place), c.cure[:_LONG], c.severity]
+        for c in error.complaints[:_COMPLAINTS]
+    ]
     return sealed(_MAGIC, {"failure": type(error).__name__, "complaints": told}, ())
 
 
-def unpack_outcome(data: bytes, outputs: Path | None = None) -> Outcome:
-    """The outcome; artifacts that came with it are kept below *outputs*.
+def unpack_outcome(data: bytes, digest: str, outputs: Path) -> Outcome:
+    """The outcome of the experiment *digest*; its artifacts are below *outputs*.
 
-    Raises what the place could not do.
+    Those that came with it are written there. PlaceError where it is the outcome of another
+    experiment, or none at all; raises what the place could not do.
     """
-    told, blobs = opened(_MAGIC, data)
+    told, blobs = opened(_MAGIC, data, _check)
     if "failure" in told:
         raise _failure(told)
+    artifacts = tuple(Artifact(p, s, c, Path(kept)) for p, s, c, kept in told["artifacts"])
+    if told["digest"] != digest:
+        raise PlaceError(f"an outcome of {told['digest'][:12]} came for experiment {digest[:12]}")
+    if len(blobs) not in (4, 4 + len(artifacts)):
+        raise PlaceError(f"an outcome came with {len(blobs)} pieces for {len(artifacts)} artifacts")
+    folder = outputs.absolute() / checked_digest(digest)
+    if len(blobs) > 4:
+        artifacts = _kept(artifacts, blobs[4:], folder)
+    elif any(each.kept != folder / each.path for each in artifacts):
+        raise PlaceError(f"an outcome names artifacts that are not in {folder}")
     heads = ((blobs[0], blobs[1]), (blobs[2], blobs[3]))
     stdout, stderr = (Log(*parts, size) for parts, size in zip(heads, told["logs"], strict=True))
-    artifacts = tuple(Artifact(p, s, c, Path(kept)) for p, s, c, kept in told["artifacts"])
-    if len(blobs) > 4 and outputs is not None:
-        artifacts = _kept(artifacts, blobs[4:], outputs / told["digest"])
     return Outcome(
         told["digest"],
         told["status"],
@@ -75,6 +117,10 @@ def unpack_outcome(data: bytes, outputs: Path | None = None) -> Outcome:
         artifacts,
         remark=told["remark"],
     )
+
+
+def _check(manifest: Any, where: str) -> None:
+    (_FAILURE if "failure" in manifest else _OUTCOME)(manifest, where)
 
 
 def _kept(artifacts: tuple[Artifact, ...], blobs: list[bytes], folder: Path) -> Any:

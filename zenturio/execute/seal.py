@@ -8,8 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from zenturio.errors import PlaceError
+from zenturio.execute.schema import Check, MalformedError, items, read_json, whole
 
 _LENGTH = struct.Struct("!I")
+_ELEMENTS = 2**24
+"""Values in a manifest: a series of measures may be long."""
+_sizes = items(whole())
 
 
 def sealed(magic: bytes, manifest: Mapping[str, Any], blobs: Sequence[bytes]) -> bytes:
@@ -19,8 +23,8 @@ def sealed(magic: bytes, manifest: Mapping[str, Any], blobs: Sequence[bytes]) ->
     return b"".join((magic, _LENGTH.pack(len(text)), text, *blobs))
 
 
-def opened(magic: bytes, data: bytes) -> tuple[dict[str, Any], list[bytes]]:
-    """What was sealed; PlaceError where it is not that, or not all of it."""
+def opened(magic: bytes, data: bytes, check: Check) -> tuple[dict[str, Any], list[bytes]]:
+    """What was sealed; PlaceError where it is not that, or not all of it, or fails *check*."""
     head = len(magic) + _LENGTH.size
     if not data.startswith(magic) or len(data) < head:
         kind = magic.decode().split()[0]
@@ -30,11 +34,15 @@ def opened(magic: bytes, data: bytes) -> tuple[dict[str, Any], list[bytes]]:
         )
     (length,) = _LENGTH.unpack_from(data, len(magic))
     try:
-        manifest: dict[str, Any] = json.loads(data[head : head + length])
-    except ValueError as error:
-        raise PlaceError(f"what came is not whole: {error}") from error
+        manifest = read_json(data[head : head + length], _ELEMENTS)
+        sizes = manifest.pop("sizes", None) if isinstance(manifest, dict) else None
+        _sizes(sizes, "sizes")
+        assert sizes is not None
+        check(manifest, "the manifest")
+    except MalformedError as error:
+        raise PlaceError(f"what came is not as it was sent: {error}") from error
     at, blobs = head + length, []
-    for size in manifest["sizes"]:
+    for size in sizes:
         blobs.append(data[at : at + size])
         at += size
     if at != len(data):

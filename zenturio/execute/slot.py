@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ from typing import Any
 
 from zenturio.errors import PlaceError
 from zenturio.execute import tree, wire
+from zenturio.execute.run_facts import check_run_facts
+from zenturio.execute.schema import MalformedError
 from zenturio.execute.task import Task
 from zenturio.execute.workspace import mark
 from zenturio.experiment import Log
@@ -46,6 +49,7 @@ class Slot:
         self._runs = 0
         self._task: Task | None = None
         self._mark = b""
+        self._request: Mapping[str, Any] = {}
 
     def run(self, task: Task, request: dict[str, Any]) -> Reply:
         """Runs *request* of *task*, and waits for its end."""
@@ -57,6 +61,7 @@ class Slot:
         process = self._process or self._start()
         assert process.stdin is not None
         self._mark = mark(request["folder"] + "/")
+        self._request = request
         try:
             with self._writing:
                 self._runs += 1
@@ -72,8 +77,8 @@ class Slot:
     def receive(self) -> Reply:
         """What came out of what was sent."""
         try:
-            return _reply(self.fileno())
-        except EOFError:
+            return _reply(self.fileno(), self._request)
+        except (EOFError, MalformedError):  # what is no reply was written by the experiment
             raise self._lost() from None
         finally:
             if self._task is not None:
@@ -129,14 +134,16 @@ class Slot:
         return self._process
 
 
-def _reply(descriptor: int) -> Reply:
+def _reply(descriptor: int, request: Mapping[str, Any]) -> Reply:
+    """The reply to *request*; EOFError where none will come, MalformedError where it is none."""
     facts = wire.receive(descriptor)
     if facts is None:
         raise EOFError
-    blobs = [wire.read_exactly(descriptor, length) for length in facts["lengths"]]
-    if None in blobs:
+    check_run_facts(facts, len(request["steps"]))
+    blobs = wire.receive_blobs(descriptor, facts, most=max(request["head"], request["tail"]))
+    if blobs is None:
         raise EOFError
-    out_head, out_tail, err_head, err_tail = (blob or b"" for blob in blobs)
+    out_head, out_tail, err_head, err_tail = blobs
     out_size, err_size = facts["sizes"]
     return Reply(facts, _log(out_head, out_tail, out_size), _log(err_head, err_tail, err_size))
 

@@ -1,6 +1,7 @@
 """What the driver and a launcher say to each other: a length, JSON, and bytes behind it.
 
 Only the standard library is used here, in streams and in tree: launchers start with few imports.
+Nothing is reserved because a length says so: memory is taken as bytes arrive, up to a limit.
 """
 
 from __future__ import annotations
@@ -10,7 +11,13 @@ import os
 import struct
 from typing import Any
 
+from zenturio.execute.schema import MalformedError, items, read_json, whole
+
 _LENGTH = struct.Struct("!I")
+LARGEST = 2**25
+"""Bytes of the JSON of one message."""
+_PIECE = 2**20
+_MOST_BLOBS = 2**17
 
 
 def send(descriptor: int, message: dict[str, Any], *blobs: bytes) -> None:
@@ -21,26 +28,51 @@ def send(descriptor: int, message: dict[str, Any], *blobs: bytes) -> None:
         data = data[os.write(descriptor, data) :]
 
 
-def receive(descriptor: int) -> dict[str, Any] | None:
-    """The next message; nothing where the other side has gone."""
+def receive(descriptor: int, most: int = LARGEST) -> dict[str, Any] | None:
+    """The next message; nothing where the other side has gone. MalformedError if it is none."""
     head = read_exactly(descriptor, _LENGTH.size)
     if head is None:
         return None
-    text = read_exactly(descriptor, _LENGTH.unpack(head)[0])
+    (size,) = _LENGTH.unpack(head)
+    if size > most:
+        raise MalformedError(f"a message has {size} bytes; at most {most} are taken")
+    text = read_exactly(descriptor, size)
     if text is None:
         return None
-    message: dict[str, Any] = json.loads(text)
+    message = read_json(text)
+    if not isinstance(message, dict):
+        raise MalformedError("a message is no object")
     return message
+
+
+def receive_blobs(
+    descriptor: int,
+    message: dict[str, Any],
+    *,
+    most: int = 2**62,
+    least_count: int = 0,
+    most_count: int = _MOST_BLOBS,
+) -> list[bytes] | None:
+    """The bytes behind *message*, at most *most* in each piece; nothing where the side has gone."""
+    lengths = message.get("lengths", [])
+    items(whole(0, most), most_count, least_count)(lengths, "lengths")
+    blobs = []
+    for length in lengths:
+        blob = read_exactly(descriptor, length)
+        if blob is None:
+            return None
+        blobs.append(blob)
+    return blobs
 
 
 def read_exactly(descriptor: int, size: int) -> bytes | None:
     """*size* bytes; nothing where the other side goes before."""
-    data = os.read(descriptor, size) if size else b""
+    data = os.read(descriptor, min(size, _PIECE)) if size else b""
     if len(data) == size:
         return data
     parts = [data]
     missing = size - len(data)
     while missing and parts[-1]:
-        parts.append(os.read(descriptor, min(missing, 1 << 20)))
+        parts.append(os.read(descriptor, min(missing, _PIECE)))
         missing -= len(parts[-1])
     return None if missing else b"".join(parts)

@@ -19,6 +19,7 @@ from typing import Literal
 from zenturio.execute import tree
 from zenturio.execute.filing import Folder, disk, emptied, remove
 from zenturio.experiment import METRICS
+from zenturio.experiment.identity import checked_digest
 
 Keep = Literal["always", "failed", "never"]
 
@@ -45,7 +46,7 @@ class Workspace:
 
     def make(self, digest: str) -> Folder:
         """A folder for an experiment: a cleared one under a new name, which costs less."""
-        path = f"{self._path}/{digest}"
+        path = f"{self._path}/{checked_digest(digest)}"
         with self._turn:
             if path in self._used:  # the same experiment runs twice at a time
                 path = f"{path}-{secrets.token_hex(4)}"
@@ -111,7 +112,7 @@ class Workspace:
 
 def where(folder: Path, digest: str) -> Path | None:
     """The folder below *folder* in which the experiment runs at this moment."""
-    found = (folder / "work").glob(f"{_SESSION}*/{digest}")
+    found = (folder / "work").glob(f"{_SESSION}*/{checked_digest(digest)}")
     return next(found, None)
 
 

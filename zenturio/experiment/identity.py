@@ -9,13 +9,16 @@ experiments can be read from the same bytes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from hashlib import blake2b
 
+from zenturio.errors import SafetyError
 from zenturio.experiment.experiment import Filed, Step
 
 _SIZE = 16
+_DIGEST = re.compile(r"[0-9a-f]{32}")
 _VERSION = b"zenturio experiment 1"
 
 
@@ -25,6 +28,13 @@ def digest(
     """32 hexadecimal digits; *files* in any order."""
     records = sorted(record(filed) for filed in files)
     return combined(files_digest(records), steps, environment, repeat)
+
+
+def checked_digest(text: str) -> str:
+    """*text* if it is written as a digest: nothing else ever becomes a part of a path."""
+    if _DIGEST.fullmatch(text) is None:
+        raise SafetyError(f"{text!r} is no digest, and so no name of a folder or file")
+    return text
 
 
 def content_digest(content: bytes) -> bytes:

@@ -8,7 +8,7 @@ project's folder; elsewhere in a scratch folder of the worker, and files travel.
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,6 +60,15 @@ class Report:
     """Nothing was run: these files are not here."""
     worker: str = ""
     """Who reports."""
+
+    def is_about(self, tickets: Collection[int]) -> bool:
+        """Whether it tells of *tickets* alone, each once, and of each what is to be told."""
+        told = [*self.done, *self.back, *self.running]
+        return (
+            len(set(told)) == len(told)
+            and set(told) <= set(tickets)
+            and all(isinstance(data, bytes) for data in self.done.values())
+        )
 
 
 class Station:

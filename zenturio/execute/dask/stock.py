@@ -10,6 +10,7 @@ from pathlib import Path
 
 from zenturio.execute.filing import SMALL, disk
 from zenturio.experiment import Experiment, Filed
+from zenturio.experiment.identity import checked_digest
 
 
 class Stock:
@@ -39,7 +40,7 @@ class Stock:
                 yield filed.digest
 
     def _path(self, filed: Filed) -> Path:
-        return self._folder / (filed.digest + ("x" if filed.mode & 0o111 else ""))
+        return self._folder / (checked_digest(filed.digest) + ("x" if filed.mode & 0o111 else ""))
 
     def _stored(self, filed: Filed) -> Filed:
         content = filed.content

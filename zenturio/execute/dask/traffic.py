@@ -248,6 +248,10 @@ class Traffic:
 
     def _told(self, parcel: Parcel, report: Report) -> None:
         by_number = {ticket.number: ticket for ticket in parcel.tickets}
+        if not report.is_about(by_number):
+            reason = f"a worker of {self._cluster.where} reports what nobody gave it"
+            self._give_up(parcel, PlaceError(reason, cure="is somebody else's worker there?"))
+            return
         if report.lacks:
             self._first(Parcel(parcel.tickets, whole=True, worker=report.worker))
         if report.running:
@@ -259,7 +263,7 @@ class Traffic:
 
     def _ended(self, ticket: Ticket, data: bytes) -> None:
         try:
-            outcome = unpack_outcome(data, self._outputs)
+            outcome = unpack_outcome(data, ticket.experiment.digest, self._outputs)
         except ZenError as error:
             ticket.fails(error)
         else:

@@ -8,7 +8,6 @@ the program (how far it is, what it needs) and to the user, and moves the job wh
 from __future__ import annotations
 
 import time
-from queue import SimpleQueue
 from typing import Any
 
 from zenturio.errors import InputError
@@ -108,7 +107,7 @@ class Agent:
         job.kill = job.stop
         job.runs = False
         job.profile = Profile(max(self._ways.breaches, 1))
-        job.news = SimpleQueue()  # what was said of an attempt before does not count
+        job.forget_news()
         known = journal.attempt(job.digest)
         if known is not None and known.host == self._host.name:
             return journal.take_over(job.digest, known), True

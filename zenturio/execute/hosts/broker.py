@@ -53,7 +53,10 @@ class Broker:
 
     def refusal(self, job: Job) -> PlaceError | ExpressionError | None:
         """Why no host will ever do for *job*; none as long as one may."""
-        hosts = [host for host in self.hosts if not host.leaving]
+        hosts = [host for host in self.hosts if not host.leaving and not host.distrusted]
+        if not hosts and self.hosts:
+            why = "\n".join(f"{host.name}: {host.why}" for host in self.hosts)
+            return PlaceError("no host is left that can be used", cure=why)
         if not all(host.slots for host in hosts):
             return None  # one that nobody has seen yet may do
         memory = max((h.facts.get("memory") or float("inf") for h in hosts), default=0.0)
@@ -95,7 +98,7 @@ class Broker:
         with self._turn:
             if self._running or not self._waiting or self._closed:
                 return ""
-            job, up = self._waiting[0], [host for host in self.hosts if host.up]
+            job, up = self._waiting[0], [host for host in self.hosts if host.is_usable]
             with suppress(ExpressionError):
                 why = explain(job.wants, {h.name: h.values() for h in up}, self._names())
                 count = len(self._waiting)
@@ -145,6 +148,19 @@ class Broker:
             self._start(job, host)
         for job, fault in refused:
             job.set_exception(fault)
+
+    def refuse_hopeless(self) -> None:
+        """Ends the waiting of those for which no host will ever do."""
+        refused = []
+        with self._turn:
+            for job in list(self._waiting):
+                refusal = self.refusal(job)
+                if refusal is not None:
+                    self._waiting.remove(job)
+                    refused.append((job, refusal))
+        for job, fault in refused:
+            if job.running() or job.set_running_or_notify_cancel():
+                job.set_exception(fault)
 
     def better(self, job: Job, host: Host) -> Host | None:
         """Where *job*, which breaks its contract, is better off now."""
@@ -197,7 +213,7 @@ class Broker:
             host
             for host in hosts
             if not job.avoids(host.name)
-            and (host.fits(self._cpus(job, host), job.memory) if room else host.up)
+            and (host.fits(self._cpus(job, host), job.memory) if room else host.is_usable)
         )
         candidates = list(fit)
         try:

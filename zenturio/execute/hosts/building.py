@@ -11,6 +11,7 @@ from zenturio.execute.hosts.logs import logs_of
 from zenturio.execute.hosts.moving import once
 from zenturio.execute.hosts.preparing import prepare
 from zenturio.execute.hosts.site import Site
+from zenturio.execute.run_facts import check_run_facts
 from zenturio.execute.verdict import verdict
 from zenturio.execute.words import words
 from zenturio.experiment import Build, Log, Step
@@ -83,6 +84,7 @@ def _wait(site: Site, heard: SimpleQueue[tuple[str, dict[str, Any]]]) -> None:
 def _judged(place: Site, steps: tuple[Step, ...]) -> Broken | None:
     told, blobs = place.ask("reply")
     facts = told["reply"]
+    check_run_facts(facts, len(steps))
     step = steps[facts["step"]] if steps else Step("")
     status, cause = verdict(facts, step, shell=words(step.command) is None)
     if status == "ok":

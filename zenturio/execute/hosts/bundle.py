@@ -17,6 +17,8 @@ from importlib.resources import files
 _PARTS = (
     "execute/launcher.py",
     "execute/matching.py",
+    "execute/run_facts.py",
+    "execute/schema.py",
     "execute/spawn.py",
     "execute/streams.py",
     "execute/tree.py",

@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 import select
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as Late
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import count
 from threading import Lock, Thread
 from typing import Any
@@ -23,6 +23,8 @@ from typing import Any
 from zenturio.errors import PlaceError
 from zenturio.execute import wire
 from zenturio.execute.hosts.bundle import WANTED, boot, packed
+from zenturio.execute.hosts.protocol import ANSWERS, check_answer, check_event
+from zenturio.execute.schema import MalformedError, whole
 
 GREETING = b"zenturio agent\n"
 ASKED = 60.0
@@ -73,6 +75,16 @@ class RefusedError(Exception):
     """The host could not do what was asked, and says why."""
 
 
+@dataclass
+class _Question:
+    """What was asked, and who waits for the answer."""
+
+    do: str
+    future: Future[Answer]
+    abandoned: bool = False
+    """Nobody waits any more: the connection ends."""
+
+
 def ssh(
     address: str, *, port: int | None, user: str, options: Sequence[str], patience: float
 ) -> list[str]:
@@ -106,21 +118,25 @@ class Connection:
 
         Nobody waits for a greeting that is not *wanted* any more.
         """
+        self.violation = ""
+        """What the host said that no host may say: then the connection has ended for good."""
         self._numbers = count(1)
-        self._waiting: dict[int, Future[Answer]] = {}
+        self._waiting: dict[int, _Question] = {}
         self._writing = Lock()
         self._hear = hear
         self._dropped = dropped
         self._wanted = wanted
         self._open = True
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the connection
+        self._said = bytearray()
+        self._heard = 0
+        """Bytes that came before the greeting."""
         try:
             self._process = subprocess.Popen(
                 [*words, boot(python, folder, owner)],
                 bufsize=0,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=self._said,
+                stderr=subprocess.PIPE,
                 start_new_session=True,
             )
         except OSError as error:
@@ -128,6 +144,8 @@ class Connection:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
+        self._complaining = Thread(target=self._hear_complaints, daemon=True)
+        self._complaining.start()
         try:
             self._greet(patience)
         except BaseException:
@@ -140,25 +158,34 @@ class Connection:
     def ask(self, do: str, *blobs: bytes, seconds: float = ASKED, **what: Any) -> Answer:
         """The host's answer: a message, and bytes with it."""
         number = next(self._numbers)
-        future: Future[Answer] = Future()
-        self._waiting[number] = future
+        question = self._waiting[number] = _Question(do, Future())
         try:
             with self._writing:
                 if not self._open:
-                    raise DroppedError
+                    raise BrokenPipeError
                 message = {**what, "do": do, "id": number, "lengths": list(map(len, blobs))}
                 wire.send(self._to, message, *blobs)
-            answer, parts = future.result(seconds)
+            answer, parts = question.future.result(seconds)
         except Late:
+            question.abandoned = True
             self._process.kill()  # it hangs: who listens will see the end
             raise DroppedError from None
         except OSError:
-            raise DroppedError from None
-        finally:
             self._waiting.pop(number, None)
+            raise DroppedError from None
         if "error" in answer:
             raise RefusedError(answer["error"])
         return answer, parts
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can still be asked."""
+        return self._open
+
+    def refuse(self, violation: str) -> None:
+        """Ends it, for the host said what no host may say."""
+        self.violation = self.violation or violation
+        self._process.kill()
 
     def close(self) -> None:
         """Lets go; what runs there runs on."""
@@ -170,19 +197,22 @@ class Connection:
         """Until the agent greets; ships it if it is wanted."""
         end = time.monotonic() + 2 * patience
         heard = b""
+        shipped = False
         while True:
             heard += self._line(end)
             if heard.endswith(GREETING):
                 return
-            if heard.endswith(WANTED):
+            if heard.endswith(WANTED) and not shipped:
                 self._ship()
-            elif len(heard) > _NOISE:
-                raise PlaceError("its login prints without end", cure="look at its .bashrc")
+                shipped = True
 
     def _line(self, end: float) -> bytes:
         """What is said next, up to a line's end; PlaceError where nothing more will be."""
         line = b""
         while not line.endswith(b"\n"):
+            self._heard += 1
+            if self._heard > _NOISE:
+                raise PlaceError("its login prints without end", cure="look at its .bashrc")
             left = end - time.monotonic() if self._wanted() else 0.0
             ready, _, _ = select.select([self._from], [], [], max(min(left, _LOOK), 0))
             piece = os.read(self._from, 1) if ready else b""
@@ -207,8 +237,9 @@ class Connection:
         """What ssh, or the login, said last."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(1.0)
-        self._said.seek(0)
-        told = [*self._said.read(_NOISE).decode("utf-8", "replace").splitlines(), line.decode()]
+        self._complaining.join(1.0)
+        said = bytes(self._said) + b"\n" + line
+        told = said.decode("utf-8", "replace").splitlines()
         lines = [each.strip() for each in told if each.strip()]
         last = lines[-1] if lines else ""
         words = next((each for each in lines if CHANGED in each), last)
@@ -216,29 +247,68 @@ class Connection:
         known = (cure for word, cure in _CURES if word in why.lower())
         return PlaceError(why, cure=next(known, ""))
 
+    def _hear_complaints(self) -> None:
+        """Keeps the beginning of what ssh says, and reads the rest, however much it is."""
+        stream = self._process.stderr
+        assert stream is not None
+        with suppress(OSError, ValueError), stream:
+            while piece := os.read(stream.fileno(), 65536):
+                self._said += piece[: max(_NOISE - len(self._said), 0)]
+
     def _listen(self) -> None:
         try:
             while (message := wire.receive(self._from)) is not None:
-                parts = [wire.read_exactly(self._from, n) for n in message.get("lengths", ())]
-                if None in parts:
+                if not self._take(message):
                     break
-                if "id" not in message:
-                    self._hear(message)
-                    continue
-                future = self._waiting.pop(message["id"], None)
-                if future is not None:
-                    future.set_result((message, [part or b"" for part in parts]))
-        except (OSError, ValueError):
+        except MalformedError as error:
+            self.violation = self.violation or str(error)
+        except OSError:
             pass  # it is over, however it ended
         self._end()
         assert self._process.stdout is not None
         self._process.stdout.close()
         self._dropped(self)
 
+    def _take(self, message: dict[str, Any]) -> bool:
+        """An answer, or an event; false where the connection ended in the middle of it."""
+        if "id" not in message:
+            check_event(message)
+            self._hear(message)
+            return True
+        number = message.pop("id")
+        whole()(number, "id")
+        question = self._waiting.pop(number, None)
+        if question is None:
+            raise MalformedError("an answer came to what nobody has asked")
+        if question.abandoned:
+            return False
+        try:
+            parts = self._parts(question.do, message)
+            message.pop("lengths", None)
+            check_answer(question.do, message)
+        except MalformedError:
+            question.future.set_exception(DroppedError())
+            raise
+        if parts is None:
+            question.future.set_exception(DroppedError())
+            return False
+        question.future.set_result((message, parts))
+        return True
+
+    def _parts(self, do: str, message: dict[str, Any]) -> list[bytes] | None:
+        """What follows an answer: as many pieces as belong to it, none with an error."""
+        expected = ANSWERS[do]
+        count = 0 if "error" in message else expected.pieces
+        return wire.receive_blobs(
+            self._from, message, most=expected.most, least_count=count, most_count=count
+        )
+
     def _end(self) -> None:
         """Ends the client; whoever waits hears that the connection is gone."""
         self._open = False
         process = self._process
+        if self.violation:
+            process.kill()
         with self._writing, suppress(OSError):
             if process.stdin is not None:
                 process.stdin.close()
@@ -247,8 +317,7 @@ class Connection:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        for future in list(self._waiting.values()):
-            if not future.done():
-                future.set_exception(DroppedError())
-        with suppress(OSError):
-            self._said.close()
+        for question in list(self._waiting.values()):
+            if not question.future.done():
+                question.future.set_exception(DroppedError())
+        self._complaining.join(1.0)

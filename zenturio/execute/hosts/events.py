@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 from zenturio.errors import NotFoundError
 
@@ -65,11 +65,14 @@ class Events:
         told = {n: v for n, v in _told(event).items() if v not in ("", None)}
         with self._turn:
             self.seen.append(event)
-            with suppress(OSError), self._path.open("a", encoding="utf-8") as file:
+            with suppress(OSError), self._open() as file:
                 file.write(json.dumps(told, ensure_ascii=False) + "\n")
             self._count += 1
             if self._count % _OFTEN == 0:
                 self._make_way()
+
+    def _open(self) -> TextIO:
+        return self._path.open("a", encoding="utf-8", errors="backslashreplace")
 
     def _make_way(self) -> None:
         with suppress(OSError):

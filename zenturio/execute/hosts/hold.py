@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from queue import Empty
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from zenturio.errors import PlaceError, PluginError, ZenError
 from zenturio.execute.hosts.broker import Broker
@@ -20,6 +19,7 @@ from zenturio.execute.hosts.judging import Judge
 from zenturio.execute.hosts.machine import Ways
 from zenturio.execute.hosts.site import Site
 from zenturio.execute.hosts.stages import Stages
+from zenturio.execute.schema import MalformedError
 
 _PAUSE = 0.2
 T = TypeVar("T")
@@ -89,6 +89,9 @@ class Hold:
                 if tries > self.ways.retries:
                     self._give_up(name, error)
                 time.sleep(_PAUSE * tries)
+            except MalformedError as error:
+                self.host.distrust(str(error))
+                self._leave(self.host.drained)
             except (ZenError, UnbuiltError, StoppedError, ElsewhereError):
                 raise
             except Exception as error:  # of a module that is not ours, or of a disk here
@@ -100,9 +103,14 @@ class Hold:
         if self.ways.then == "stop":
             raise PlaceError(f"{host}: the {name} failed: {error}", cure="resume it: zen run ...")
         self.job.avoid(host, self.ways.exists)
+        self._leave(f"the {name} failed: {error}")
+
+    def _leave(self, why: str) -> NoReturn:
+        """Gives up the host; PlaceError where no other one would do."""
         if not self.desk.broker.others(self.job, self.host):
-            raise PlaceError(f"{host}: the {name} failed: {error}", cure="no other host will do")
-        raise ElsewhereError(f"the {name} failed: {error}")
+            raise PlaceError(f"{self.host.name}: {why}", cure="no other host will do")
+        self.forget_staged()
+        raise ElsewhereError(why)
 
     def check(self) -> None:
         if self.job.stopped:
@@ -128,6 +136,8 @@ class Hold:
             kind, event = self.next(max(min(end - time.monotonic(), 1.0), 0.05))
             if kind == "cancel":
                 raise StoppedError
+            if self.host.distrusted:
+                self._leave(self.host.drained)
             if kind == "back" or (kind == "" and self.host.up):
                 state = event.get("state") or self._state(site)
                 if state:
@@ -154,10 +164,7 @@ class Hold:
             self.stage(site, "watch", lambda: site.ask("watch", told=told))
 
     def next(self, seconds: float) -> tuple[str, dict[str, Any]]:
-        try:
-            return self.job.news.get(timeout=seconds)
-        except Empty:
-            return "", {}
+        return self.job.next_news(seconds)
 
     def note(self, kind: Any, why: str = "", iteration: int | None = None) -> None:
         self.desk.events.note(kind, self.job.digest, self.host.name, why, iteration)

@@ -14,6 +14,8 @@ from zenturio.errors import PlaceError
 from zenturio.execute.hosts.configuration import values_of
 from zenturio.execute.hosts.connection import Answer, Connection, DroppedError, RefusedError
 from zenturio.execute.hosts.machine import Machine, Ways
+from zenturio.execute.hosts.protocol import sound_facts
+from zenturio.execute.schema import is_token
 from zenturio.expression import Value
 
 _LEAST, _MOST = 0.5, 30.0
@@ -41,11 +43,15 @@ class Host:
         """
         self.machine = machine
         self.name = machine.name
-        self.facts: dict[str, Any] = {**known, **machine.facts}
+        self.facts: dict[str, Any] = {**sound_facts(known)[0], **machine.facts}
         self.up = False
         self.why = "not reached yet"
         self.leaving = False
         """Whether it is no longer among the hosts: it gets nothing new."""
+        self.drained = ""
+        """Why it gets nothing new, if it is drained."""
+        self.distrusted = False
+        """Whether it said what no host may say: this driver does not speak to it again."""
         self.announced: bool | None = None
         """What was last said of whether it is up."""
         self.first = Event()
@@ -95,7 +101,12 @@ class Host:
         """Whether there is room now."""
         limit = self.facts.get("memory")
         enough = limit is None or memory + self.memory <= limit
-        return self.up and not self.leaving and cpus <= self.free and enough
+        return self.is_usable and not self.leaving and cpus <= self.free and enough
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it is connected, and not drained."""
+        return self.up and not self.drained
 
     def take(self, cpus: int, memory: int) -> None:
         self.cpus += cpus
@@ -107,6 +118,15 @@ class Host:
         if connection is None:
             raise DroppedError
         return connection.ask(do, *blobs, **what)
+
+    def distrust(self, violation: str) -> None:
+        """Drains it for good: it said what no host may say."""
+        self.distrusted = True
+        self.drained = f"not trusted any more: {violation}"
+        self.why = self.drained
+        connection = self._connection
+        if connection is not None:
+            connection.refuse(violation)
 
     def listen(self, token: str, hear: Hear) -> None:
         """*hear* is told what happens to the job *token*, and to the connection."""
@@ -143,7 +163,7 @@ class Host:
 
     def _keep(self) -> None:
         pause = _LEAST
-        while not self._closed:
+        while not self._closed and not self.distrusted:
             if self._connection is None and not self._connect():
                 self.first.set()
                 self._rest(pause)
@@ -179,6 +199,9 @@ class Host:
             self._tell_why(error)
             return False
         self._connection = connection
+        if not connection.is_open:  # it ended before anybody could hear of that
+            self._lost(connection)
+            return False
         if self._closed:
             connection.close()
             return True
@@ -202,7 +225,7 @@ class Host:
         for token, hear in list(self._ears.items()):
             hear("back", {"state": jobs.get(token, "unknown")})
         with self._stir:
-            for token in jobs:
+            for token in filter(is_token, jobs):  # of others are no jobs of ours
                 if token not in self._ears and not self._wanted(token):
                     self._leftovers.add(token)
 
@@ -221,8 +244,9 @@ class Host:
                 told, _ = self.ask("facts", whole=whole, calibrate=calibrate, probe="")
         except DroppedError:
             return
-        self.why = why
-        self.facts = {**self.facts, **told.get("facts", {}), **self.machine.facts}
+        sound, fault = sound_facts(told.get("facts", {}))
+        self.why = why or fault
+        self.facts = {**self.facts, **sound, **self.machine.facts}
         if self.up:
             self._changed(self)
 
@@ -252,6 +276,8 @@ class Host:
         self._connection = None
         self.up = False
         self.why = "the connection was lost"
+        if connection.violation:
+            self.distrust(connection.violation)
         for hear in list(self._ears.values()):
             hear("dropped", {})
         self._changed(self)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import time
 from itertools import count
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from zenturio.execute.hosts.choosing import Wants
 from zenturio.execute.hosts.profile import Profile
+from zenturio.execute.schema import MalformedError
 from zenturio.execute.task import Task
 from zenturio.experiment import Experiment
 
 _NUMBERS = count()
+_UNREAD = 32 * 2**20
+"""Characters of texts that may wait to be read."""
+_EVENTS = 20_000
+"""Events that may: at most ten a second are sent for a job, and files may be on their way long."""
 
 
 class Job(Task):
@@ -23,7 +28,9 @@ class Job(Task):
         self.wants = wants
         self.profile = Profile()
         """Of the attempt that runs."""
-        self.news: SimpleQueue[tuple[str, dict[str, Any]]] = SimpleQueue()
+        self._news: SimpleQueue[tuple[str, dict[str, Any]]] = SimpleQueue()
+        self._unread = 0
+        """Characters of texts in the news."""
         self.moves = 0
         """How often it moved because that was better."""
         self.began = time.time()
@@ -48,7 +55,7 @@ class Job(Task):
 
     def stop(self) -> None:
         """Tells whoever sees to it that it is to end."""
-        self.news.put(("cancel", {}))
+        self._news.put(("cancel", {}))
 
     def cancel_waiting(self) -> bool:
         """Cancels it if it was never begun."""
@@ -58,8 +65,28 @@ class Job(Task):
         return self.set_running_or_notify_cancel() is False
 
     def hear(self, kind: str, event: dict[str, Any]) -> None:
-        """From any thread: something happened to it, or to its host."""
-        self.news.put((kind, event))
+        """From any thread: something happened to it, or to its host.
+
+        MalformedError where its host says more than anybody reads.
+        """
+        self._unread += len(event.get("text", ""))
+        if self._unread > _UNREAD or self._news.qsize() > _EVENTS:
+            raise MalformedError("it sends more events than can be read")
+        self._news.put((kind, event))
+
+    def next_news(self, seconds: float) -> tuple[str, dict[str, Any]]:
+        """What happened next, within so many *seconds*; an empty text, if nothing did."""
+        try:
+            kind, event = self._news.get(timeout=seconds)
+        except Empty:
+            return "", {}
+        self._unread -= len(event.get("text", ""))
+        return kind, event
+
+    def forget_news(self) -> None:
+        """What was said of an attempt before does not count."""
+        self._news = SimpleQueue()
+        self._unread = 0
 
     def avoid(self, host: str, seconds: float) -> None:
         """It is not to go back to *host* for a while."""

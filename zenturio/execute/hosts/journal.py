@@ -24,10 +24,27 @@ from zenturio.errors import ConflictError, PlaceError
 from zenturio.execute.filing import disk, remove
 from zenturio.execute.hosts.held import Held
 from zenturio.execute.returns import pack_outcome, unpack_outcome
+from zenturio.execute.schema import (
+    MalformedError,
+    is_digest,
+    is_token,
+    matching,
+    read_json,
+    real,
+    record,
+    text,
+)
 from zenturio.experiment import Outcome
+from zenturio.experiment.identity import checked_digest
 
-_DIGITS = 32
-"""Of an experiment's digest."""
+_check_attempt = record(
+    {
+        "token": matching("[0-9a-f]{32}-[0-9a-z]{1,64}", "the name of an attempt"),
+        "host": text(),
+        "begun": real(),
+        "driver": matching("[0-9a-z-]*", "the name of a driver"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +64,7 @@ class Journal:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute() / "places" / "hosts"
+        self._outputs = folder.absolute() / "outputs"
         with disk(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         text = f"{node()}\n{self.folder}".encode("utf-8", "surrogateescape")
@@ -55,15 +73,17 @@ class Journal:
         self._driver = Held(self.folder / "drivers")
 
     def entry(self, digest: str) -> Path:
-        return self.folder / digest
+        return self.folder / checked_digest(digest)
 
     def attempt(self, digest: str) -> Attempt | None:
         """The attempt that counts, if one was begun."""
         try:
-            told = json.loads((self.entry(digest) / "attempt.json").read_bytes())
-            return Attempt(**told)
-        except (OSError, ValueError, TypeError):
+            told = read_json((self.entry(digest) / "attempt.json").read_bytes())
+            _check_attempt(told, "attempt.json")
+        except (OSError, MalformedError):
             return None
+        attempt = Attempt(**told)
+        return attempt if attempt.token.partition("-")[0] == digest else None
 
     def begin(self, digest: str, host: str) -> Attempt:
         """From now on a new attempt counts, at *host*."""
@@ -80,7 +100,7 @@ class Journal:
 
     def digests(self) -> list[str]:
         """All experiments of which something is known here."""
-        return [each.name for each in self.folder.iterdir() if len(each.name) == _DIGITS]
+        return [each.name for each in self.folder.iterdir() if is_digest(each.name)]
 
     def has_ended(self, digest: str) -> bool:
         """Whether an outcome is here that is not recorded."""
@@ -116,7 +136,8 @@ class Journal:
     def outcome(self, digest: str) -> Outcome | None:
         """What came out and was not forgotten; all of it must still be there."""
         with suppress(OSError, ValueError, PlaceError):
-            found = unpack_outcome((self.entry(digest) / "outcome").read_bytes())
+            data = (self.entry(digest) / "outcome").read_bytes()
+            found = unpack_outcome(data, digest, self._outputs)
             if all(each.kept.exists() for each in found.artifacts):
                 return found
         return None
@@ -127,6 +148,8 @@ class Journal:
 
     def counts(self, token: str) -> bool:
         """Whether the attempt *token* is still wanted by any driver of this project."""
+        if not is_token(token):
+            return False
         if Held(self.folder / "builds", token, hold=False).is_held(token):
             return True
         digest = token.partition("-")[0]

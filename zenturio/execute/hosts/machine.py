@@ -79,6 +79,8 @@ class Ways:
     """Files that go with a job when it moves: without them it begins again."""
     checkpoint: float = 0.0
     """Seconds between two copies of restart files to here, for hosts that fail; 0: none."""
+    returns: float = 2.0**31
+    """Bytes that the files of one attempt may have which come back."""
     variants: tuple[str, ...] = ()
     """Files for one sort of hosts alone, such as ``bin/solver.{host.arch}``."""
     require: Expression | None = None

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from zenturio.errors import PlaceError
-from zenturio.execute.filing import checked, remove
+from zenturio.execute.filing import remove
 from zenturio.execute.hosts.connection import DroppedError, RefusedError
 from zenturio.execute.hosts.host import Host
+from zenturio.execute.hosts.protocol import PIECE
 from zenturio.execute.hosts.site import Site
+from zenturio.execute.schema import MalformedError, shown
 from zenturio.experiment import Filed
 from zenturio.experiment.identity import content_digest
 
-_PIECE = 2**20
-"""Bytes that go at a time: others use the connection between two pieces."""
 _MOST = 64 * 2**20
 """Bytes of a file that is wanted whole in memory."""
 _LOOK = 0.2
@@ -79,9 +79,9 @@ def _ship(host: Host, name: str, filed: Filed, content: bytes | None) -> None:
                 f"{filed.original} is not what it was when the study began",
                 cure="run the study again: it is another experiment now",
             )
-    for offset in range(0, max(len(content), 1), _PIECE):
-        piece = content[offset : offset + _PIECE]
-        last = offset + _PIECE >= len(content)
+    for offset in range(0, max(len(content), 1), PIECE):
+        piece = content[offset : offset + PIECE]
+        last = offset + PIECE >= len(content)
         host.ask(
             "put", piece, digest=name, offset=offset, mode=filed.mode, mtime=filed.mtime, last=last
         )
@@ -93,9 +93,7 @@ def fetch(site: Site, path: str, size: int = _MOST) -> bytes:
     offset = 0
     with suppress(RefusedError):
         while offset < size:
-            _, (piece,) = site.ask(
-                "read", path=path, offset=offset, length=min(_PIECE, size - offset)
-            )
+            piece = _read(site, path, offset, min(PIECE, size - offset))
             if not piece:
                 break
             parts.append(piece)
@@ -109,18 +107,47 @@ def fetch_all(site: Site, patterns: Iterable[str], target: Path) -> list[str]:
     if not wanted:
         return []
     told, _ = site.ask("found", patterns=wanted)
-    for path, size, mode in told["files"]:
-        place = target / checked(path)
+    files: list[tuple[str, int, int]] = [(path, size, mode) for path, size, mode in told["files"]]
+    _check_files(files, site)
+    draft = target.with_name(f"{target.name}.piece")
+    for path, size, mode in files:
+        place = target / path
         place.parent.mkdir(parents=True, exist_ok=True)
-        draft = place.with_name(f".{place.name}.draft")
-        with draft.open("wb") as file:
-            for offset in range(0, size, _PIECE):
-                length = min(_PIECE, size - offset)
-                _, (piece,) = site.ask("read", path=path, offset=offset, length=length)
-                file.write(piece)
-        draft.chmod(mode | 0o600)
+        _fetch(site, path, size, draft)
+        draft.chmod(mode & 0o755 | 0o600)  # what others could write to is not believed for long
         os.replace(draft, place)  # noqa: PTH105
-    return [path for path, _, _ in told["files"]]
+    return [path for path, _, _ in files]
+
+
+def _check_files(files: Sequence[tuple[str, int, int]], site: Site) -> None:
+    """Refuses files of which one stands in another's place, or that are too large together."""
+    paths = {path for path, _, _ in files}
+    folders = {str(above) for path in paths for above in PurePosixPath(path).parents}
+    if len(paths) < len(files) or paths & folders:
+        raise MalformedError(f"the same path stands for two files: {shown(min(paths))}, ...")
+    size, most = sum(size for _, size, _ in files), site.ways.returns
+    if size > most:
+        raise RefusedError(
+            f"the files that come back have {size} B; at most {most:.0f} B may: "
+            'allow more in [options] of the file of hosts, such as returns = "20GB"'
+        )
+
+
+def _fetch(site: Site, path: str, size: int, draft: Path) -> None:
+    with draft.open("wb") as file:
+        for offset in range(0, size, PIECE):
+            length = min(PIECE, size - offset)
+            piece = _read(site, path, offset, length)
+            file.write(piece)
+            if len(piece) < length:  # it is shorter by now: a program that runs writes to it
+                break
+
+
+def _read(site: Site, path: str, offset: int, length: int) -> bytes:
+    _, (piece,) = site.ask("read", path=path, offset=offset, length=length)
+    if len(piece) > length:
+        raise MalformedError(f"{len(piece)} bytes came instead of {length}")
+    return piece
 
 
 def carry(site: Site) -> None:

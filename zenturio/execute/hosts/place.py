@@ -255,6 +255,8 @@ class Hosts(Closing):
                 self.remarks.append(f"{host.name}: {'it is back' if host.up else host.why}")
             host.announced = host.up
             self.events.note("up" if host.up else "down", host=host.name, why=host.why)
+        if host.distrusted:
+            self._broker.refuse_hopeless()
         self._broker.changed()
         stuck = self._broker.stuck() if host.up else ""
         if stuck and not self._stuck:

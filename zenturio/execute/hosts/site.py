@@ -13,6 +13,7 @@ from zenturio.execute.hosts.connection import Answer
 from zenturio.execute.hosts.host import Host
 from zenturio.execute.hosts.journal import Journal
 from zenturio.execute.hosts.machine import Ways
+from zenturio.execute.hosts.protocol import STREAM
 from zenturio.execute.running import IDENTITY
 from zenturio.execute.words import told
 from zenturio.experiment import Experiment, Step
@@ -21,8 +22,6 @@ from zenturio.expression import Value, text_of
 _ASKED = re.compile(r"\{host\.([A-Za-z_]\w*)\}")
 _GRACE = 2.0
 _PROCESSES = 4096
-_READ = 2**22
-"""Of each stream, so many bytes at its beginning and at its end come back."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,8 @@ class Site:
                 **environment,
                 IDENTITY: self.experiment.digest,
             },
-            "head": _READ,
-            "tail": _READ,
+            "head": STREAM,
+            "tail": STREAM,
             "grace": _GRACE,
             "processes": _PROCESSES,
             "exact": True,

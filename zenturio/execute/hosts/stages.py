@@ -29,6 +29,7 @@ from zenturio.execute.hosts.modules import (
 from zenturio.execute.hosts.moving import fetch, fetch_all
 from zenturio.execute.hosts.preparing import prepare, suits
 from zenturio.execute.hosts.site import Site
+from zenturio.execute.run_facts import check_run_facts
 from zenturio.execute.workspace import REPORT
 from zenturio.experiment import Log
 
@@ -107,6 +108,7 @@ class Returning:
 
     def __call__(self, site: Site) -> Finished:
         told, blobs = site.ask("reply")
+        check_run_facts(told["reply"], len(site.experiment.steps))
         remove(str(site.scratch))
         site.scratch.mkdir(parents=True)
         fetch_all(site, site.experiment.recipe.outputs, site.scratch)

@@ -7,13 +7,15 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 
-from zenturio.errors import ZenError
+from zenturio.errors import PlaceError, ZenError
 from zenturio.execute.parcel import unpack_outcome
 from zenturio.execute.slurm.desk import Desk
 from zenturio.execute.slurm.fates import doubtful, stopped
 from zenturio.execute.slurm.session import Session
 from zenturio.experiment import Outcome
 
+_LARGEST = 2**32
+"""Bytes of one outcome with all of its artifacts: it is read as a whole."""
 MOST = 1.0
 """Seconds between two looks at the folder, at the most."""
 
@@ -58,7 +60,10 @@ class Reader:
     def outcome(self, session: Session, digest: str) -> Outcome | None:
         """What can be read of that experiment; raises what its worker could not do."""
         with suppress(OSError):  # a shared disk may show it a moment later
-            return unpack_outcome(session.outcome(digest).read_bytes(), self._outputs)
+            path = session.outcome(digest)
+            if path.stat().st_size > _LARGEST:
+                raise PlaceError(f"{path} has more than {_LARGEST} B", cure="what wrote it?")
+            return unpack_outcome(path.read_bytes(), digest, self._outputs)
         return None
 
     def _take(self, session: Session, digest: str) -> None:

@@ -22,8 +22,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from zenturio.execute.filing import disk, remove
+from zenturio.execute.schema import is_digest
 from zenturio.execute.slurm.queue import Task
 from zenturio.execute.worker import write_whole
+from zenturio.experiment.identity import checked_digest
 
 _PREFIX = "session-"
 _FOLDERS = ("parcels", "outcomes", "batches", "logs")
@@ -98,23 +100,23 @@ class Session:
         return self.parcel(digest).exists()
 
     def parcel(self, digest: str) -> Path:
-        return self.path / "parcels" / digest
+        return self.path / "parcels" / checked_digest(digest)
 
     def outcome(self, digest: str) -> Path:
-        return self.path / "outcomes" / digest
+        return self.path / "outcomes" / checked_digest(digest)
 
     def ended(self) -> list[str]:
         """The digests that have an outcome."""
         with suppress(OSError):
             names = os.listdir(self.path / "outcomes")  # noqa: PTH208 - often, and many
-            return [name for name in names if not name.startswith(".")]
+            return [name for name in names if is_digest(name)]
         return []
 
     def digests(self) -> list[str]:
         """All that are not settled."""
         with suppress(OSError):
             names = os.listdir(self.path / "parcels")  # noqa: PTH208
-            return sorted(name for name in names if not name.startswith("."))
+            return sorted(filter(is_digest, names))
         return []
 
     # Job arrays
@@ -132,7 +134,7 @@ class Session:
         """Each array that may have been submitted, and the digests of its tasks."""
         for path in sorted((self.path / "batches").glob("*.list")):
             with suppress(OSError):
-                yield path.stem, path.read_text("utf-8").split()
+                yield path.stem, list(filter(is_digest, path.read_text("utf-8").split()))
 
     def tasks(self) -> dict[str, Task]:
         """Which task each digest is; the newest, where it was submitted again."""

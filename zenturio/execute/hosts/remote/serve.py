@@ -23,11 +23,14 @@ from zenturio.execute.hosts.remote import facts, keeper
 from zenturio.execute.hosts.remote.store import Store, remove
 from zenturio.execute.hosts.remote.watching import Watched
 from zenturio.execute.matching import found
+from zenturio.execute.run_facts import check_run_facts
 from zenturio.experiment.inside import OutsideError, open_inside
 
 GREETING = b"zenturio agent\n"
 _TICK = 0.1
 """Seconds between two looks at what jobs write, while any runs."""
+_SAID, _STREAM, _FILES = 2**20, 2**22, 10**5
+"""The same limits as in hosts/protocol.py, beyond which the driver believes nothing."""
 _PATIENCE = 10.0
 """Seconds that a command may take which is run for its answer."""
 Answer = tuple[dict[str, Any], list[bytes]]
@@ -81,8 +84,7 @@ class Serve:
                 wire.send(self._replies, {"event": "over", "token": watched.token, "state": state})
 
     def _do(self, request: dict[str, Any]) -> None:
-        lengths = request.get("lengths", [])
-        blobs = [wire.read_exactly(self._requests, length) or b"" for length in lengths]
+        blobs = wire.receive_blobs(self._requests, request) or []
         try:
             answer, parts = self._ways[request["do"]](request, blobs)
         except (OSError, ValueError, OutsideError, subprocess.SubprocessError) as error:
@@ -132,7 +134,7 @@ class Serve:
 
     def _command(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
         done = self._said(request["command"])
-        return {"status": done.returncode}, [done.stdout, done.stderr]
+        return {"status": done.returncode}, [done.stdout[:_SAID], done.stderr[:_SAID]]
 
     def _missing(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
         """Which of the shared files are not here."""
@@ -200,8 +202,10 @@ class Serve:
         job = self._store.job(request["token"])
         with job.reply.open("rb") as file:
             told = wire.receive(file.fileno())
-            lengths = told["lengths"] if told else []
-            blobs = [wire.read_exactly(file.fileno(), length) or b"" for length in lengths]
+            blobs = None if told is None else wire.receive_blobs(file.fileno(), told, most=_STREAM)
+        if blobs is None:
+            raise ValueError("its reply is not whole")
+        check_run_facts(told, 2**16)  # the job could write to it: that is no fault of this host
         return {"reply": told, "spoilt": bool(job.spoilt())}, blobs
 
     def _found(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
@@ -212,6 +216,8 @@ class Serve:
             with suppress(OSError):
                 look = (folder / path).lstat()
                 files.append([path, look.st_size, look.st_mode & 0o777])
+        if len(files) > _FILES:
+            raise ValueError(f"{len(files)} files match; at most {_FILES} come back")
         return {"files": files}, []
 
     def _read(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:

@@ -1,0 +1,73 @@
+"""Hosts that lie: what they say is checked, and what they were to run runs elsewhere."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from zenturio.errors import PlaceError
+from zenturio.execute.hosts.place import Hosts, HostsSettings
+from zenturio.experiment import Recipe
+from zenturio.testing.executor import experiment, outcome
+
+HOSTILE = Path(__file__).with_name("hostile.py")
+VALUES = {
+    "setuid", "outside", "absolute", "nul", "twice", "types", "names", "words", "jobs", "list", "deep", "many",
+    "digits", "length", "negative", "frame", "no-json", "event", "unasked", "token",
+}  # fmt: skip
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A place of a host that tells one lie, and of an honest one that is slower."""
+    opened = []
+
+    def make(lie, *, honest=True):
+        script = tmp_path / "python"
+        script.write_text(f"#!/bin/sh\nexec {sys.executable} {HOSTILE} {lie} {tmp_path}/liar\n")
+        script.chmod(0o755)
+        lines = [
+            "[options]\nconnect = 20\n",
+            '[hosts.liar]\naddress = "liar"\nvia = "sh"\nslots = 1\nspeed = 9.0\n',
+            f"python = {json.dumps(str(script))}\n",
+        ]
+        if honest:
+            lines += [
+                '[hosts.honest]\naddress = "honest"\nvia = "sh"\nslots = 1\nspeed = 1.0\n',
+                f"python = {json.dumps(sys.executable)}\nfolder = {json.dumps(str(tmp_path / 'honest'))}\n",
+            ]
+        (tmp_path / "hosts.toml").write_text("".join(lines))
+        found = Hosts(tmp_path / "zen", options=HostsSettings(str(tmp_path / "hosts.toml")))
+        opened.append(found)
+        return found
+
+    yield make
+    for each in opened:
+        each.close()
+
+
+def left():
+    return experiment("echo said; echo yes > left.txt", recipe=Recipe(outputs=("left.txt",)))
+
+
+@pytest.mark.parametrize("lie", sorted(VALUES))
+def test_what_a_host_says_that_lies_is_not_believed_and_the_study_goes_on_elsewhere(place, lie):
+    there = place(lie)
+    found = outcome(there, left())
+    assert (found.host, found.status, found.stdout.head) == ("honest", "ok", b"said\n")
+    (artifact,) = found.artifacts
+    assert artifact.kept.read_bytes() == b"yes\n"
+    assert artifact.kept.stat().st_mode & 0o7022 == 0
+    liar = there.host("liar")
+    assert liar.distrusted
+    assert liar.why.startswith("not trusted any more: ")
+    assert [line for line in there.check() if line.startswith("liar: not trusted")]
+
+
+def test_where_every_host_lies_the_study_ends_with_the_reason(place):
+    there = place("list", honest=False)
+    with pytest.raises(PlaceError, match="liar: not trusted any more: a message is no object"):
+        outcome(there, left())
+    with pytest.raises(PlaceError, match="no host is left"):
+        outcome(there, left())
