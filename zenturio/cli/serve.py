@@ -42,6 +42,9 @@ def serve(
     hashed: Annotated[
         bool, typer.Option("--hash", help="Hash a password for [serve.users], and stop.")
     ] = False,
+    proxy_secret: Annotated[
+        bool, typer.Option("--proxy-secret", help="Make a secret to share with a proxy, and stop.")
+    ] = False,
     db: options.Database = None,
 ) -> None:
     """Run what people submit, and share the slots among their studies.
@@ -53,6 +56,9 @@ def serve(
     """
     if hashed:
         _hash()
+        return
+    if proxy_secret:
+        _make_secret()
         return
     from zenturio.cli.portal import missing
 
@@ -155,6 +161,17 @@ def _hash() -> None:
     if not text:
         raise InputError("a password is not empty")
     typer.echo(Password.of(text).text)
+
+
+def _make_secret() -> None:
+    """Print a new secret, as a proxy takes it and as zenturio.toml does."""
+    import secrets
+
+    from zenturio.show.portal.people import PROXY_HEADER, hashed
+
+    secret = secrets.token_urlsafe(32)
+    typer.echo(f'nginx:          proxy_set_header {PROXY_HEADER} "{secret}";')
+    typer.echo(f'zenturio.toml:  proxy_secret = "{hashed(secret)}"')
 
 
 def _turns(found: "Submission") -> str:

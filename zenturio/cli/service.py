@@ -43,7 +43,7 @@ def serve_here(
         slots = ", ".join(f"{each.slots} on {name}" for name, each in places.items())
         _tell(f"serving {project}: slots {slots}; policy {house.policy}")
         settings = Settings(db, project, serves=True)
-        people = People(house.users, house.header, house.proxies)
+        people = People(house.users, house.header, house.proxy_secret, house.proxies)
         pages = Service(settings, house.host, house.port, "", _used, people, house.names)
         _tell(f"its pages: {pages.link()}")
         _serve(serving, pages)

@@ -7,7 +7,8 @@ What zenturio.toml says of a service:
     host = "0.0.0.0"               # where its pages are; this machine alone, if it is not said
     port = 8600
     header = "X-Remote-User"       # how a proxy before it tells who asks
-    proxies = ["10.0.0.7"]         # and where that proxy is; this machine, if it is not said
+    proxy_secret = "sha256:..."    # by what the proxy is known: zen serve --proxy-secret makes it
+    proxies = ["10.0.0.7"]         # from where alone the proxy may come
     names = ["lab.example.org"]    # by which the proxy, or a browser, calls this machine
 
     [serve.users]
@@ -51,7 +52,8 @@ class House:
     host: str = "127.0.0.1"
     port: int = 8600
     header: str = ""
-    proxies: tuple[str, ...] = ("127.0.0.1", "::1")
+    proxy_secret: str = ""
+    proxies: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     users: Mapping[str, User] = field(default_factory=dict)
 
@@ -72,7 +74,7 @@ class _Reader:
         reads = {
             "policy": self._policy, "places": self._texts, "host": self._text, "port": self._port,
             "header": self._header, "proxies": self._addresses, "names": self._texts,
-            "users": self._users,
+            "users": self._users, "proxy_secret": self._secret,
         }  # fmt: skip
         found = {}
         for name, entry in table.entries.items():
@@ -80,6 +82,12 @@ class _Reader:
                 found[name] = reads[name](name, entry)
             else:
                 self._wrong(entry, f"[serve] has no setting {name!r}", did_you_mean(name, reads))
+        if "header" in table.entries and "proxy_secret" not in table.entries:
+            self._wrong(
+                table.entries["header"],
+                "anybody on this machine could send that header",
+                "share a secret with the proxy: zen serve --proxy-secret makes one",
+            )
         if self._complaints:
             raise InputError.all(self._complaints)
         return found
@@ -130,6 +138,15 @@ class _Reader:
         text = self._text(name, entry)
         if not text.replace("-", "").isalnum() or not text.isascii():
             self._wrong(entry, f"{text!r} is no name of a header", 'such as "X-Remote-User"')
+        return text
+
+    def _secret(self, name: str, entry: Entry) -> str:
+        text = str(entry.value)
+        kind, _, digits = text.partition(":")
+        if kind != "sha256" or len(digits) != 64 or set(digits) - set("0123456789abcdef"):
+            place = replace(entry.place, text="") if entry.place else None
+            hint = "zen serve --proxy-secret makes one, and what belongs here"
+            self._wrong(Entry("", place), f"{name} is not the hash of a secret", hint)
         return text
 
     def _users(self, _name: str, entry: Entry) -> dict[str, User]:

@@ -8,8 +8,8 @@ import requests
 from show.portal.served import served
 from zenturio.errors import InputError, SafetyError
 from zenturio.record.open import open_repository
-from zenturio.show.portal.keys import Password
-from zenturio.show.portal.people import People
+from zenturio.show.portal.keys import IDLE_SECONDS, SESSION_SECONDS, Keys, Password
+from zenturio.show.portal.people import PROXY_HEADER, People, hashed
 from zenturio.show.portal.serve import Service
 from zenturio.show.portal.state import Settings
 from zenturio.study.house import House, User
@@ -86,8 +86,7 @@ def test_users_come_by_their_passwords_and_may_do_what_their_roles_say(lab):
     ("name", "password"),
     [("alice", "builder"), ("alice", ""), ("carol", ""), ("mallory", "wonder land"), ("", "")],
 )
-def test_who_does_not_know_a_password_stays_outside(lab, monkeypatch, name, password):
-    monkeypatch.setattr("zenturio.show.portal.pages.login.PENALTY", 0.0)
+def test_who_does_not_know_a_password_stays_outside(lab, name, password):
     with opened(lab, People(USERS)) as portal:
         browser = entered(portal, name, password)
         answer = browser.get(f"{portal.address}/queue", timeout=20, allow_redirects=False)
@@ -96,11 +95,12 @@ def test_who_does_not_know_a_password_stays_outside(lab, monkeypatch, name, pass
 
 
 def test_a_proxy_tells_who_asks(lab):
-    people = People(USERS, "X-Remote-User", ("127.0.0.1",))
+    people = People(USERS, "X-Remote-User", hashed("what they share"))
     with opened(lab, people, names=["lab.example.org"]) as portal:
 
         def ask(name, method="GET", where="/queue", **form):
             headers = {"X-Remote-User": name, "Host": "lab.example.org"}
+            headers |= {PROXY_HEADER: "what they share"}
             headers |= {"Origin": "https://lab.example.org"} if method == "POST" else {}
             return requests.request(
                 method, portal.address + where, headers=headers, data=form, timeout=20
@@ -120,23 +120,26 @@ def test_a_proxy_tells_who_asks(lab):
 
 
 def test_who_is_no_proxy_is_not_believed(lab):
-    people = People(USERS, "X-Remote-User", ("10.1.2.3",))
+    """Any user of this machine can send a header from 127.0.0.1."""
+    people = People(USERS, "X-Remote-User", hashed("what they share"))
     with opened(lab, people) as portal:
-        headers = {"X-Remote-User": "alice"}
-        answer = requests.get(f"{portal.address}/queue", headers=headers, timeout=20)
-        assert answer.status_code == 403
-        assert "told by the proxy alone" in answer.text
+        for secret in ({}, {PROXY_HEADER: "guess"}, {PROXY_HEADER: people.proxy_secret}):
+            headers = {"X-Remote-User": "alice", **secret}
+            answer = requests.get(f"{portal.address}/queue", headers=headers, timeout=20)
+            assert answer.status_code == 403
+            assert "told by the proxy alone" in answer.text
         assert portal.known.get(f"{portal.address}/queue", timeout=20).status_code == 200
         twice = requests.get(f"{portal.address}/queue", timeout=20, allow_redirects=False)
         assert twice.status_code == 303
 
 
 def test_two_names_of_a_proxy_are_none():
-    people = People(USERS, "X-Remote-User", ("127.0.0.1", "::1"))
+    people = People(USERS, "X-Remote-User", hashed("s"), ("127.0.0.1", "::1"))
     from starlette.datastructures import Headers
 
-    def told(*names, client="127.0.0.1"):
+    def told(*names, client="127.0.0.1", secrets=(b"s",)):
         raw = [(b"x-remote-user", name.encode()) for name in names]
+        raw += [(b"x-zenturio-proxy", secret) for secret in secrets]
         return people.told({"client": (client, 1)}, Headers(raw=raw))
 
     assert told("alice").name == "alice"
@@ -144,6 +147,8 @@ def test_two_names_of_a_proxy_are_none():
     assert isinstance(told("alice", "bob"), str)
     assert isinstance(told("alice", client="::2"), str)
     assert isinstance(told("alice", client="unix"), str)
+    for secrets in ((), (b"t",), (b"s", b"s"), (b"s", b"t")):
+        assert isinstance(told("alice", secrets=secrets), str)
     assert told() is None
     assert People(USERS).told({"client": ("127.0.0.1", 1)}, Headers()) is None
 
@@ -155,7 +160,7 @@ def test_beyond_this_machine_a_service_wants_to_know_who_comes(lab):
     with pytest.raises(SafetyError):
         Service(settings, "0.0.0.0", people=People({"carol": USERS["carol"]}))
     with pytest.raises(SafetyError):
-        Service(settings, "0.0.0.0", people=People({}, "X-Remote-User"))
+        Service(settings, "0.0.0.0", people=People({}, "X-Remote-User", hashed("s")))
     with opened(lab, People(USERS), host="0.0.0.0") as portal:
         assert portal.known is not None
 
@@ -196,6 +201,75 @@ def test_a_portal_without_a_service_has_no_queue(lab):
         assert "/queue" not in portal.page("/")
 
 
+# Sessions.
+
+
+def test_who_logs_out_has_to_come_in_again(lab):
+    with opened(lab, People(USERS)) as portal:
+        alice, other = (entered(portal, "alice", "wonder land") for _ in range(2))
+        queue = f"{portal.address}/queue"
+        assert "log out alice" in alice.get(queue, timeout=20).text
+        kept = dict(alice.cookies)
+        assert post(alice, portal, "/logout").url.endswith("/login")
+        assert not alice.cookies
+        for browser, known in ((alice, {}), (requests, {"cookies": kept}), (other, {})):
+            answer = browser.get(queue, timeout=20, allow_redirects=False, **known)
+            assert answer.status_code == (200 if browser is other else 303)
+        alice.close()
+        other.close()
+
+
+def test_only_a_page_of_ours_logs_somebody_out(lab):
+    with opened(lab, People(USERS)) as portal:
+        bob = entered(portal, "bob", "builder")
+        origin = {"Origin": "https://evil.example"}
+        assert bob.post(f"{portal.address}/logout", headers=origin, timeout=20).status_code == 403
+        assert bob.get(f"{portal.address}/logout", timeout=20).status_code == 405
+        assert bob.get(f"{portal.address}/queue", timeout=20).status_code == 200
+        bob.close()
+
+
+def test_the_owner_logs_out_and_comes_again_by_another_link(lab):
+    with opened(lab) as portal:
+        assert "link that opens it again" in post(portal.known, portal, "/logout").text
+        assert portal.get("/").status_code == 401
+        assert portal.known.get(portal.link(), timeout=20).status_code == 200
+
+
+def test_a_session_ends_when_it_is_old_or_was_not_used_for_long():
+    now = [0.0]
+    keys = Keys(clock=lambda: now[0])
+    idle, busy = (f"{keys.cookie}={keys.session()}" for _ in range(2))
+    while now[0] < SESSION_SECONDS - IDLE_SECONDS:
+        now[0] += IDLE_SECONDS - 1
+        assert keys.guest(busy) is not None
+    assert keys.guest(idle) is None
+    now[0] = SESSION_SECONDS + 1
+    assert keys.guest(busy) is None
+    assert not keys._sessions
+
+
+def test_the_cookie_is_kept_from_plain_connections_where_browsers_come_by_tls(lab):
+    form = {"name": "alice", "password": "wonder land"}
+    with opened(lab, People(USERS), names=["lab.example.org"]) as portal:
+
+        def cookie(**headers):
+            answer = requests.post(
+                f"{portal.address}/login", form, timeout=20, allow_redirects=False,
+                headers={"Host": "lab.example.org"} | headers,
+            )  # fmt: skip
+            return answer.headers["Set-Cookie"]
+
+        plain, tls = ({"Origin": f"{kind}://lab.example.org"} for kind in ("http", "https"))
+        assert "; Secure" in cookie(**tls)
+        assert "; Secure" in cookie(**plain, **{"X-Forwarded-Proto": "https"})
+        assert "Secure" not in cookie(**plain)
+        link = requests.get(
+            portal.link(), headers={"X-Forwarded-Proto": "https"}, timeout=20, allow_redirects=False
+        )
+        assert "; Secure" in link.headers["Set-Cookie"]
+
+
 # Passwords as the file keeps them.
 
 
@@ -234,6 +308,7 @@ places = ["local", "cluster"]
 host = "0.0.0.0"
 port = 8700
 header = "X-Remote-User"
+proxy_secret = "{hashed("s")}"
 proxies = ["10.0.0.7"]
 names = ["lab.example.org"]
 [serve.users]
@@ -242,9 +317,16 @@ bob = {{}}
 """,
     )
     assert found == House(
-        "srpt", ("local", "cluster"), "0.0.0.0", 8700, "X-Remote-User", ("10.0.0.7",),
-        ("lab.example.org",), {"alice": USERS["alice"], "bob": User("bob")},
+        "srpt", ("local", "cluster"), "0.0.0.0", 8700, "X-Remote-User", hashed("s"),
+        ("10.0.0.7",), ("lab.example.org",), {"alice": USERS["alice"], "bob": User("bob")},
     )  # fmt: skip
+
+
+def test_a_header_without_a_secret_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"anybody on this machine(.|\n)*--proxy-secret"):
+        written(tmp_path, '[serve]\nheader = "X-Remote-User"\n')
+    with pytest.raises(InputError, match="anybody on this machine"):
+        People(USERS, "X-Remote-User")
 
 
 def test_without_a_file_or_a_table_it_is_as_usual(tmp_path):
@@ -261,12 +343,14 @@ policy = "srtp"
 places = []
 port = 99999
 hots = "x"
+proxy_secret = "what they share"
 proxies = ["here"]
 users = { a = { role = "king" }, b = { password = "plain" }, c = 1 }
 """,
         )
     told = [(each.place.line, each.message) for each in raised.value.complaints]
-    assert [line for line, _ in told] == [2, 3, 4, 5, 6, 7, 7, 7]
+    assert [line for line, _ in told] == [2, 3, 4, 5, 6, 7, 8, 8, 8]
+    assert "what they share" not in str(raised.value)
     assert "no setting 'hots'" in told[3][1]
     assert "plain" not in str(raised.value)
 

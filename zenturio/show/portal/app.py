@@ -24,6 +24,7 @@ from zenturio.errors import (
 )
 from zenturio.show.portal import thrift
 from zenturio.show.portal.keys import Keys
+from zenturio.show.portal.login_attempts import LoginAttempts
 from zenturio.show.portal.pages import (
     asking,
     chart,
@@ -70,6 +71,7 @@ ROUTES = (
     Route("/queue/cancel", queue.cancel, methods=["POST"]),
     Route("/login", login.show),
     Route("/login", login.enter, methods=["POST"]),
+    Route("/logout", login.leave, methods=["POST"]),
     Route("/study", study.study),
     Route("/study/found", study.found),
     Route("/study/failures", failing.failures),
@@ -103,6 +105,7 @@ def create_app(
     app.state.portal = portal
     app.state.keys = keys
     app.state.people = people or People()
+    app.state.attempts = LoginAttempts()
     return Gate(app, keys, names, partial(_refusal, portal), used, people)
 
 

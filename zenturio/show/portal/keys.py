@@ -6,6 +6,9 @@ import base64
 import hashlib
 import hmac
 import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 
@@ -62,41 +65,88 @@ def _hash(text: str, salt: bytes) -> bytes:
 OWNER = Guest()
 
 
+SESSION_SECONDS = 7 * 86400.0
+"""After which somebody has to come in again."""
+IDLE_SECONDS = 12 * 3600.0
+"""The same for who asked for nothing meanwhile."""
+MOST_SESSIONS = 10_000
+MOST_LINKS = 1000
+
+
+@dataclass
+class Session:
+    """Somebody's cookie."""
+
+    guest: Guest
+    began: float
+    used: float
+
+    def is_over(self, now: float) -> bool:
+        return now - self.began > SESSION_SECONDS or now - self.used > IDLE_SECONDS
+
+
 @dataclass
 class Keys:
     """Links that were not used yet, and the cookies of those who came by one."""
 
     cookie: str = "zenturio"
     password: Password | None = None
-    _links: set[str] = field(default_factory=set)
-    _sessions: dict[str, Guest] = field(default_factory=dict)
+    clock: Callable[[], float] = time.monotonic
+    _links: dict[str, None] = field(default_factory=dict)
+    _sessions: OrderedDict[str, Session] = field(default_factory=OrderedDict)
 
     def link(self) -> str:
         """A token that is good once."""
         token = secrets.token_urlsafe(24)
-        self._links.add(token)
+        self._links[token] = None
+        while len(self._links) > MOST_LINKS:
+            del self._links[next(iter(self._links))]
         return token
 
     def redeem(self, token: str) -> str | None:
         """A session for a token, which is used up."""
         if token not in self._links:  # random, and looked up by its hash
             return None
-        self._links.discard(token)
+        del self._links[token]
         return self.session()
 
     def session(self, guest: Guest = OWNER) -> str:
-        """A new session."""
-        session = secrets.token_urlsafe(24)
-        self._sessions[session] = guest
+        """A new session; the one that was not used for longest goes when there are too many."""
+        session, now = secrets.token_urlsafe(24), self.clock()
+        self._sessions[session] = Session(guest, now, now)
+        while len(self._sessions) > MOST_SESSIONS:
+            self._sessions.popitem(last=False)
         return session
 
     def guest(self, header: str) -> Guest | None:
-        """Whose session a Cookie header holds."""
-        try:
-            found = SimpleCookie(header).get(self.cookie)
-        except CookieError:
+        """Whose session a Cookie header holds, if it is not over."""
+        name, now = self._held(header), self.clock()
+        session = self._sessions.get(name)
+        if session is None:
             return None
-        return self._sessions.get(found.value) if found is not None else None
+        if session.is_over(now):
+            del self._sessions[name]
+            return None
+        session.used = now
+        self._sessions.move_to_end(name)
+        return session.guest
 
-    def set_cookie(self, session: str) -> str:
-        return f"{self.cookie}={session}; Path=/; HttpOnly; SameSite=Strict"
+    def end(self, header: str) -> None:
+        """End the session that a Cookie header holds."""
+        self._sessions.pop(self._held(header), None)
+
+    def _held(self, header: str) -> str:
+        try:
+            held = SimpleCookie(header).get(self.cookie)
+        except CookieError:
+            return ""
+        return held.value if held is not None else ""
+
+    def set_cookie(self, session: str, *, secure: bool) -> str:
+        """The header that hands out a session; *secure*: browsers send it by TLS alone."""
+        rest = "; Secure" if secure else ""
+        return f"{self.cookie}={session}; Path=/; HttpOnly; SameSite=Strict{rest}"
+
+    def no_cookie(self) -> str:
+        """The header that takes it back."""
+        return f"{self.cookie}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0"

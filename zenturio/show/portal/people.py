@@ -6,6 +6,8 @@ the owner of the process handed out is the owner, who may do everything.
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -17,6 +19,8 @@ from zenturio.errors import InputError
 from zenturio.show.portal.keys import Guest, Password
 from zenturio.study.house import User
 
+PROXY_HEADER = "X-Zenturio-Proxy"
+"""How a proxy sends its secret."""
 NOBODY = Password.of("")
 """What passwords of users are compared with who are not there: that takes as long."""
 
@@ -28,11 +32,21 @@ class People:
     users: Mapping[str, User] = field(default_factory=dict)
     header: str = ""
     """How a proxy tells who asks."""
+    proxy_secret: str = ""
+    """By what the proxy is known: the hash of what it sends with each request."""
     proxies: tuple[str, ...] = ()
-    """From where that is believed."""
+    """From where alone it may come; from anywhere, if there is none."""
 
     def __post_init__(self) -> None:
-        """InputError where a password could never be right: not first when somebody types it."""
+        """InputError where a password could never be right: not first when somebody types it.
+
+        And where a header would be believed of whoever sends it.
+        """
+        if self.header and not self.proxy_secret:
+            raise InputError(
+                f"anybody on this machine could send {self.header}",
+                cure="share a secret with the proxy: zen serve --proxy-secret makes one",
+            )
         for user in self.users.values():
             if user.password:
                 try:
@@ -66,18 +80,40 @@ class People:
         names = headers.getlist(self.header)
         if not names:
             return None
-        client = scope.get("client") or ("", 0)
-        if not self._believed(str(client[0])):
-            return "who asks is told by the proxy alone"
+        if not self.is_proxy(scope, headers):
+            return "who asks is told by the proxy alone, which has to send its secret"
         if len(names) > 1 or names[0] not in self.users:
             return "nobody of that name may come here"
         user = self.users[names[0]]
         return Guest(user.name, user.role)
 
-    def _believed(self, client: str) -> bool:
+    def is_proxy(self, scope: Mapping[str, Any], headers: Headers) -> bool:
+        """Whether a request comes through the proxy: it knows the secret."""
+        sent = headers.getlist(PROXY_HEADER)
+        if not self.proxy_secret or len(sent) != 1:
+            return False
+        if not hmac.compare_digest(hashed(sent[0]), self.proxy_secret):
+            return False
+        client = scope.get("client") or ("", 0)
+        return not self.proxies or self._listed(str(client[0]))
+
+    def client(self, scope: Mapping[str, Any], headers: Headers) -> str:
+        """The address of who asks; the proxy says for whom it asks last of all."""
+        if self.is_proxy(scope, headers):
+            forwarded = headers.get("x-forwarded-for", "").rpartition(",")[2].strip()
+            if forwarded:
+                return forwarded[:100]
+        return str((scope.get("client") or ("", 0))[0])
+
+    def _listed(self, client: str) -> bool:
         try:
             address = ip_address(client)
         except ValueError:
             return False
         mapped = getattr(address, "ipv4_mapped", None)
         return any(ip_address(proxy) in (address, mapped) for proxy in self.proxies)
+
+
+def hashed(secret: str) -> str:
+    """What zenturio.toml keeps of a secret that was drawn at random."""
+    return "sha256:" + hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()

@@ -49,9 +49,8 @@ HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 SAFE = frozenset({"GET", "HEAD"})
-OPEN = ("/static/", "/login")
-"""What is shown to everybody: files of the package, and where a password is asked for."""
-
+OPEN = ("/static/", "/login", "/logout")
+"""What everybody may ask for: files of the package, a way in, and a way out."""
 
 OURS = ("same-origin", "none")
 """Where requests come from that are our pages', or typed."""
@@ -133,6 +132,9 @@ class Gate:
 
     async def _judge(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
+        state = scope.setdefault("state", {})
+        state["address"] = self._people.client(scope, headers)
+        state["encrypted"] = _is_encrypted(headers)
         if why := self._foreign(headers, scope["method"]):
             await self._answer(scope, send, 403, why)
         elif session := self._redeemed(scope):
@@ -143,7 +145,9 @@ class Gate:
     async def _admit(self, scope: Scope, receive: Receive, send: Send, headers: Headers) -> None:
         """On to the page, for those who may see it."""
         told = self._people.told(scope, headers)
-        guest = told if told is not None else self._keys.guest(headers.get("cookie", ""))
+        session = self._keys.guest(headers.get("cookie", "")) if told is None else None
+        guest = told if told is not None else session
+        scope["state"]["session"] = session
         asked = self._keys.password is not None or self._people.asked
         if isinstance(guest, str):
             await self._answer(scope, send, 403, guest)
@@ -152,7 +156,7 @@ class Gate:
         elif guest is not None and scope["method"] not in SAFE and guest.role != "run":
             await self._answer(scope, send, 403, f"{guest.name} may look, and change nothing")
         elif guest is not None:
-            scope.setdefault("state", {})["guest"] = guest
+            scope["state"]["guest"] = guest
             await self._app(scope, receive, send)
         elif headers.get("sec-fetch-site", "none") not in OURS:  # by a link, without the cookie
             await self._answer(scope, send, 401, AGAIN)
@@ -189,7 +193,8 @@ class Gate:
         rest = urlencode([(name, value) for name, value in pairs if name != "token"])
         path = "/" + scope["raw_path"].decode("latin-1").partition("?")[0].lstrip("/")
         target = path + (f"?{rest}" if rest else "")
-        await _redirect(send, target, self._keys.set_cookie(session))
+        cookie = self._keys.set_cookie(session, secure=scope["state"]["encrypted"])
+        await _redirect(send, target, cookie)
 
     async def _answer(self, scope: Scope, send: Send, status: int, why: str) -> None:
         body = self._refuse(scope, status, why)
@@ -210,6 +215,15 @@ def _login(scope: Scope) -> str:
 
 def _origins(host: str) -> tuple[str, str]:
     return f"http://{host.lower()}", f"https://{host.lower()}"
+
+
+def _is_encrypted(headers: Headers) -> bool:
+    """Whether the browser came by TLS, which a proxy speaks before us.
+
+    Who lies about it only keeps a cookie back from themselves.
+    """
+    forwarded = headers.get("x-forwarded-proto", "").rpartition(",")[2].strip().lower()
+    return forwarded == "https" or headers.get("origin", "").lower().startswith("https://")
 
 
 def _walks_in(headers: Headers, method: str) -> bool:

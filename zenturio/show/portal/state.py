@@ -159,7 +159,10 @@ class Portal:
         **values: Any,
     ) -> HTMLResponse:
         """The answer that a *template* makes of *values*."""
-        text = self.render(template, request=request, path=request.url.path, **values)
+        leaves = getattr(request.state, "session", None)
+        text = self.render(
+            template, request=request, path=request.url.path, leaves=leaves, **values
+        )
         return HTMLResponse(text, status, headers)
 
 

@@ -1,16 +1,16 @@
-"""Where a password is asked for, if there is one."""
+"""Where a password is asked for, if there is one, and where somebody leaves again."""
 
 from __future__ import annotations
 
-import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
-import anyio.to_thread
 from starlette.responses import RedirectResponse, Response
 
 from zenturio.errors import NotFoundError
 from zenturio.show.portal.keys import OWNER, Guest
+from zenturio.show.portal.login_attempts import LoginAttempts, TooManyGuessesError
 from zenturio.show.portal.state import portal_of
 
 if TYPE_CHECKING:
@@ -19,11 +19,8 @@ if TYPE_CHECKING:
     from zenturio.show.portal.keys import Keys
     from zenturio.show.portal.people import People
 
-PENALTY = 1.0
-"""Seconds for each wrong password; one after the other, whoever tries."""
 LONGEST = 96 * 1024
 """Bytes of a form."""
-_turn = asyncio.Lock()
 
 
 async def show(request: Request) -> Response:
@@ -36,23 +33,46 @@ async def enter(request: Request) -> Response:
     """In, if the password is right, and on to what was asked for."""
     keys = _password_of(request)
     name, text, target = await typed(request)
-    async with _turn:
-        guest = await anyio.to_thread.run_sync(_guest, request, name, text)
-        if guest is not None:
-            headers = {"Set-Cookie": keys.set_cookie(keys.session(guest))}
-            # Of this portal: an address that began with two slashes would be another machine's.
-            return RedirectResponse("/" + target.lstrip("/\\"), 303, headers)
-        await asyncio.sleep(PENALTY)
-    return _form(request, target, 401)
+    attempts: LoginAttempts = request.app.state.attempts
+    try:
+        guest = await attempts.check(
+            request.state.address, name, partial(_guest, request, name, text)
+        )
+    except TooManyGuessesError as error:
+        return _form(request, target, 429, str(error), {"Retry-After": str(error.seconds)})
+    if guest is None:
+        return _form(request, target, 401, "That is not the password.")
+    cookie = keys.set_cookie(keys.session(guest), secure=request.state.encrypted)
+    # Of this portal: an address that began with two slashes would be another machine's.
+    return RedirectResponse("/" + target.lstrip("/\\"), 303, {"Set-Cookie": cookie})
 
 
-def _form(request: Request, target: str, status: int = 200) -> Response:
+async def leave(request: Request) -> Response:
+    """End the session; the cookie is worth nothing any more."""
+    keys: Keys = request.app.state.keys
+    keys.end(request.headers.get("cookie", ""))
+    asked = keys.password is not None or _people_of(request).asked
+    cookie = {"Set-Cookie": keys.no_cookie()}
+    if asked:
+        return RedirectResponse("/login", 303, cookie)
+    said = "You have logged out. The terminal of the portal shows a link that opens it again."
+    return portal_of(request).page(request, "left.html", 200, cookie, said=said)
+
+
+def _form(
+    request: Request,
+    target: str,
+    status: int = 200,
+    complaint: str = "",
+    headers: dict[str, str] | None = None,
+) -> Response:
     """Asks for a password; *target* is where that leads."""
     return portal_of(request).page(
         request,
         "login.html",
         status,
-        wrong=status != 200,
+        headers,
+        complaint=complaint,
         named=_people_of(request).asked,
         target=target,
     )
