@@ -222,6 +222,13 @@ def test_a_metric_may_be_computed_or_reported_by_the_program():
     )
 
 
+def test_a_metric_may_be_declared_exact():
+    assert statement('METRIC energy EXACT FROM "e.json" JSON "$.e" OPTIONAL').metric.exact
+    assert statement("METRIC half := energy / 2 EXACT").metric.exact
+    assert statement("METRIC energy exact").metric.exact
+    assert not statement("METRIC energy OPTIONAL").metric.exact
+
+
 def test_regions():
     found = statement("CR matmul PMETRIC WTIME,CTIME, maxrss BEGIN")
     assert isinstance(found, Probed)

@@ -24,6 +24,7 @@ SHAPES: Mapping[str, Shape] = {
     "IN": "text",
     "MATCH": "name",
     "OPTIONAL": "flag",
+    "EXACT": "flag",
     "BEGIN": "flag",
     "TIMEOUT": "amount",
     "RETRY": "amount",

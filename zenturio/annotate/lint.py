@@ -10,7 +10,7 @@ from zenturio.annotate.holes import occurrences
 from zenturio.annotate.lint_files import environments, future, ignored
 from zenturio.annotate.lint_fill import fits, overwritten, strings
 from zenturio.annotate.lint_space import constraints, elements, size, unused
-from zenturio.annotate.model import Application, Command
+from zenturio.annotate.model import MEASURED, Application, Command
 from zenturio.annotate.patterns import check_pattern
 from zenturio.annotate.spans import Spans
 from zenturio.errors import Complaint, InputError, Passage, Place
@@ -122,6 +122,15 @@ def objectives(application: Application) -> Iterator[Complaint]:
             yield warning(message, place, "name what is measured, as wtime")
 
 
+def exactness(application: Application) -> Iterator[Complaint]:
+    """A metric declared EXACT that is computed from what each machine measures anew."""
+    for metric in application.metrics:
+        if metric.exact and metric.formula is not None:
+            for name in sorted(metric.formula.names & MEASURED.keys() - {"exit"}):
+                message = f"{metric.name} is declared EXACT, but {name} differs by machine"
+                yield warning(message, metric.place, "leave EXACT away")
+
+
 def patterns(application: Application) -> Iterator[Complaint]:
     """A regular expression with several groups, of which one is taken."""
     for metric in application.metrics:
@@ -147,6 +156,7 @@ RULES: tuple[Rule, ...] = (
     names_in_commands,
     environment,
     objectives,
+    exactness,
     patterns,
     unused,
     elements,

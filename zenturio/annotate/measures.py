@@ -16,8 +16,8 @@ from zenturio.annotate.statements import Measured, Probed
 from zenturio.errors import AnnotationError, Passage
 from zenturio.expression import Expression, parse
 
-_FOUND = ("FROM", "REGEX", "JSON", "CSV", "COLUMN", "TAKE", "UNIT", "OPTIONAL")
-_COMPUTED = ("UNIT", "OPTIONAL")
+_FOUND = ("FROM", "REGEX", "JSON", "CSV", "COLUMN", "TAKE", "UNIT", "OPTIONAL", "EXACT")
+_COMPUTED = ("UNIT", "OPTIONAL", "EXACT")
 
 
 def measured(body: Passage, start: int) -> Measured:
@@ -68,6 +68,7 @@ def _metric(name: Passage, formula: Expression | None, clauses: Clauses) -> Metr
         take=take or "last",
         unit=clauses.text("UNIT") or "",
         optional="OPTIONAL" in clauses.found,
+        exact="EXACT" in clauses.found,
         formula=formula,
         place=name.place(0, len(name.text)),
     )

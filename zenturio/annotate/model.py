@@ -111,6 +111,8 @@ class Metric:
     optional: bool = False
     formula: Expression | None = None
     place: Place | None = None
+    exact: bool = False
+    """Declared to have the same value on every machine: an energy or a count, no time."""
 
 
 @dataclass(frozen=True, slots=True)

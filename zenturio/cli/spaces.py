@@ -122,6 +122,7 @@ def facts(application: "Application", seconds: float) -> dict[str, Any]:
                 "source": each.source or None,
                 "formula": each.formula.text if each.formula else None,
                 "optional": each.optional,
+                "exact": each.exact,
             }
             for each in application.metrics
         ],

@@ -37,6 +37,8 @@ class Field:
     how: str = ""
     """Of a metric: what measures it, as written. Where two studies share an experiment, they
     share the metrics that agree in name and in this."""
+    exact: bool = False
+    """Of a metric: whether it has the same value on every kind of machine."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -84,7 +84,7 @@ def define(application: Application, experiments: int, program: Mapping[str, str
     """The definition of the study of *application*: so many *experiments* of one program."""
     return Definition(
         parameters=fields_of(application.space, application.repeat),
-        metrics=(*measured(), *(_metric(metric) for metric in application.metrics)),
+        metrics=(*measured(), *metric_fields(application.metrics)),
         goals=tuple(
             {"direction": goal.direction, "expression": goal.expression.text}
             for goal in application.goals
@@ -125,8 +125,26 @@ def _parameter(parameter: Parameter, kind: Type | None) -> Field:
     return Field(parameter.name, kind, parameter.unit, parameter.kind)
 
 
-def _metric(metric: Metric) -> Field:
-    return Field(metric.name, None, metric.unit, how=way_of(metric))
+def metric_fields(metrics: Sequence[Metric]) -> Iterator[Field]:
+    """The declared metrics as columns."""
+    exact = exact_metrics(metrics)
+    for metric in metrics:
+        yield Field(metric.name, None, metric.unit, how=way_of(metric), exact=metric.name in exact)
+
+
+def exact_metrics(metrics: Iterable[Metric]) -> frozenset[str]:
+    """Those declared EXACT, and those computed from nothing but exact metrics and parameters."""
+    found = {metric.name: metric for metric in metrics}
+    inexact = {*MEASURED, *(m.name for m in found.values() if not m.exact and not m.formula)}
+    size = 0
+    while size < len(inexact):
+        size = len(inexact)
+        inexact |= {
+            metric.name
+            for metric in found.values()
+            if metric.formula and not metric.exact and metric.formula.names & inexact
+        }
+    return frozenset(found.keys() - inexact)
 
 
 def way_of(metric: Metric) -> str:
