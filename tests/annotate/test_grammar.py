@@ -246,6 +246,8 @@ def test_objectives_have_parts():
 
 def test_outputs_and_stages():
     assert statement('OUTPUT "*.csv", "plots/*.png"') == Kept(("*.csv", "plots/*.png"))
+    assert statement('OUTPUT "a", "b" optional') == Kept(("a", "b"), optional=True)
+    assert complaints('OUTPUT "a" OPTIONAL, "b"')[0].message == ", is not expected here"
     found = statement('AFTER "mesh" ON n, threads')
     assert isinstance(found, Waits)
     assert (found.stage.text, [name.text for name in found.on]) == ("mesh", ["n", "threads"])

@@ -326,13 +326,14 @@ def test_a_metric_may_be_used_by_formulas_and_the_measured_ones_always(write):
 def test_everything_else_of_an_application(write):
     write(
         a_c="//ZEN$ PARAM n = { 1, 2 }\n//ZEN$ REQUIRE host.memory >= 1GB\n//ZEN$ RANK host.mhz\n"
-        '//ZEN$ OUTPUT "*.csv", "*.png"\n//ZEN$ OUTPUT "*.csv"\n//ZEN$ AFTER "mesh" ON n\n'
+        '//ZEN$ OUTPUT "*.csv", "*.png"\n//ZEN$ OUTPUT "*.csv", "x" OPTIONAL\n//ZEN$ AFTER "mesh" ON n\n'
         "//ZEN$ CR loop PMETRIC WTIME BEGIN\nint i;\n//ZEN$ END CR\n"
     )
     found = scan("a.c")
     assert [each.text for each in found.requires] == ["host.memory >= 1GB"]
     assert found.rank == parse("host.mhz")
-    assert found.outputs == ("*.csv", "*.png")
+    assert found.outputs == ("*.csv", "*.png", "x")
+    assert found.required == ("*.csv", "*.png")
     assert [(after.stage, after.on) for after in found.after] == [("mesh", ("n",))]
     (region,) = found.files[0].regions
     assert (region.name, region.probes, region.begin.first, region.end.first) == (

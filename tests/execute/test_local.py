@@ -3,7 +3,7 @@
 import pytest
 
 from zenturio.execute import Local, Settings
-from zenturio.testing.executor import CommandContract
+from zenturio.testing.executor import CommandContract, experiment, outcome
 
 
 @pytest.fixture
@@ -14,3 +14,10 @@ def place(tmp_path):
 
 class TestLocal(CommandContract):
     pass
+
+
+def test_a_failed_experiment_that_deleted_its_folder_leaves_none_to_keep(tmp_path):
+    with Local(tmp_path, 1, keep="failed") as place:
+        found = outcome(place, experiment('rm -rf "$PWD"; exit 3'))
+        assert (found.status, found.cause) == ("failed", "exit 3")
+        assert outcome(place, experiment("echo on")).stdout.head == b"on\n"

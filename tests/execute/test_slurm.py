@@ -31,7 +31,7 @@ __all__ = ["cluster", "slurm"]
 QUICK = Options(poll=0.1, grace=1.0, patience=10.0)
 IN_THE_GATE = (
     "succeeds_is_ok", "files_are_there", "environment_is", "takes_too_long", "cancelling",
-    "closing_leaves", "reports_is_a_metric", "outputs_are_kept",
+    "closing_leaves", "reports_is_a_metric", "outputs_are_kept", "output_that_is_missing",
 )  # fmt: skip
 """The rest of the contract is left to make test-all: each job is a Python that starts."""
 

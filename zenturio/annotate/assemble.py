@@ -87,6 +87,9 @@ class Assembly:
             requires=tuple(each.expression for each in self.each(Require)),
             rank=rank.expression if rank else None,
             outputs=tuple(dict.fromkeys(g for each in self.each(Kept) for g in each.globs)),
+            required=tuple(
+                dict.fromkeys(g for e in self.each(Kept) if not e.optional for g in e.globs)
+            ),
             after=after,
         )
 

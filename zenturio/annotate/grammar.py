@@ -168,11 +168,16 @@ def _output(body: Passage, token: Token) -> Statement:
         check_inside(text, "OUTPUT")
         globs.append(text.text)
         comma = next(tokens(body.text, at), None)
-        if comma is None:
-            return Kept(tuple(globs))
+        if comma is None or comma.upper() == "OPTIONAL":
+            complaints = Complaints()
+            clauses = Clauses(body, "OUTPUT", ("OPTIONAL",), complaints).read(at)
+            complaints.close()
+            return Kept(tuple(globs), "OPTIONAL" in clauses.found)
         if comma.text != ",":
             place = body.place(comma.start, comma.end)
-            cure = 'write OUTPUT "a.csv", "b.csv" with a comma between two'
+            cure = (
+                'write OUTPUT "a.csv", "b.csv" with a comma between two, OPTIONAL behind the last'
+            )
             raise AnnotationError(f"{comma.text} is not expected here", place=place, cure=cure)
         before = Token("word", "OUTPUT", comma.start, comma.end)
 

@@ -178,6 +178,9 @@ class Application:
     requires: tuple[Expression, ...] = ()
     rank: Expression | None = None
     outputs: tuple[str, ...] = ()
+    """Patterns of files to keep."""
+    required: tuple[str, ...] = ()
+    """Those of *outputs* that were not declared OPTIONAL: an experiment without them has failed."""
     after: tuple[After, ...] = ()
     sides: tuple[tuple[str, Source], ...] = ()
     """NAME.zen and study.zen with their paths: read for directives, no part of an experiment."""

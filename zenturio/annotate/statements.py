@@ -120,6 +120,7 @@ class Kept:
     """OUTPUT."""
 
     globs: tuple[str, ...]
+    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)

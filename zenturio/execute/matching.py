@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
@@ -14,6 +15,23 @@ def found(folder: str, patterns: Iterable[str]) -> list[str]:
         parts = [part for part in pattern.split("/") if part not in ("", ".")]
         paths.update(_matches(folder, "", parts))
     return sorted(paths)
+
+
+def folder_fault(folder: str) -> str:
+    """What an experiment did to its own *folder* that hides what it left there; mostly nothing."""
+    try:
+        mode = os.lstat(folder).st_mode
+    except OSError:
+        return "its folder was deleted"
+    if not stat.S_ISDIR(mode):
+        return "its folder was replaced"
+    return "" if mode & 0o500 == 0o500 else "its folder was made unreadable"
+
+
+def missing_outputs(folder: str, patterns: Iterable[str]) -> str:
+    """``output missing: results/*.csv`` where one of *patterns* matches no file, else nothing."""
+    missing = [pattern for pattern in patterns if not found(folder, [pattern])]
+    return f"output missing: {', '.join(missing)}" if missing else ""
 
 
 def _matches(folder: str, below: str, parts: list[str]) -> Iterator[str]:

@@ -58,6 +58,7 @@ def _written(recipe: Recipe) -> tuple[str, frozenset[str]]:
         "outputs": recipe.outputs,
         "requires": [_expression(each) for each in recipe.requires],
         "rank": _expression(recipe.rank),
+        "required": recipe.required,
     }
     return json.dumps(told), frozenset(name for each in used for name in each.indexed)
 
@@ -76,6 +77,7 @@ def read_recipe(text: str) -> Recipe:
         tuple(told["outputs"]),
         tuple(each for each in requires if each is not None),
         _read(told["rank"]),
+        tuple(told.get("required", ())),
     )
 
 

@@ -15,6 +15,7 @@ from zenturio.execute import outputs
 from zenturio.execute.builds import Builds, Built, Failure
 from zenturio.execute.call import answered, raised
 from zenturio.execute.filing import Folder, Inputs, disk
+from zenturio.execute.matching import folder_fault, missing_outputs
 from zenturio.execute.slot import LostError, Reply, Slot
 from zenturio.execute.spawn import WORDS
 from zenturio.execute.task import Prepared, Task
@@ -244,7 +245,12 @@ class Runner:
         else:
             metrics = meter.measure(experiment.values, evidence)
         if status == "ok":
-            cause = self._spoilt(experiment, folder) or meter.lacking(metrics)
+            cause = (
+                self._spoilt(experiment, folder)
+                or folder_fault(folder.path)
+                or missing_outputs(folder.path, experiment.recipe.required)
+                or meter.lacking(metrics)
+            )
             status = "failed" if cause else "ok"
         patterns = experiment.recipe.outputs
         return Outcome(

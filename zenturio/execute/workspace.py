@@ -73,7 +73,7 @@ class Workspace:
     def _put(self, path: str) -> None:
         kept = self._work / Path(path).name.partition("-")[0]
         remove(str(kept))
-        with disk(kept):
+        with disk(kept), suppress(FileNotFoundError):  # an experiment may delete its folder
             os.rename(path, kept)  # noqa: PTH104
 
     def close(self) -> None:

@@ -59,8 +59,11 @@ class Recipe:
 
     metrics: tuple[Metric, ...] = ()
     outputs: tuple[str, ...] = ()
+    """Patterns of files to keep."""
     requires: tuple[Expression, ...] = ()
     rank: Expression | None = None
+    required: tuple[str, ...] = ()
+    """Patterns of which each must match a file, or else the experiment has failed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,11 @@ class Generator:
         self._names = sorted((used | given | set(self._unseen)) - {seed})
         self._builds: dict[tuple[bytes | str, ...], Build] = {}
         self.recipe = Recipe(
-            application.metrics, _kept(application), application.requires, application.rank
+            application.metrics,
+            _kept(application),
+            application.requires,
+            application.rank,
+            application.required,
         )
 
     @property

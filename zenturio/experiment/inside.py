@@ -20,7 +20,10 @@ def open_inside(folder: Path, path: str) -> int:
     *parents, name = [part for part in path.split("/") if part not in ("", ".")]
     if ".." in parents or name == "..":
         raise OutsideError(f"{path} is outside the experiment's folder")
-    at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise OutsideError(f"{path} cannot be read: its folder: {error.strerror}") from None
     try:
         for parent in parents:
             below = os.open(parent, flags | os.O_DIRECTORY, dir_fd=at)

@@ -37,7 +37,7 @@ class Field:
     how: str = ""
     """Of a metric: what measures it, as written. Where two studies share an experiment, they
     share the metrics that agree in name and in this."""
-    exact: bool = False
+    exact: bool = field(default=False, kw_only=True)
     """Of a metric: whether it has the same value on every kind of machine."""
 
 

@@ -330,6 +330,32 @@ class CommandContract(ExecutorContract):
         assert kept["log"].size == 2
         assert kept["log"].sha256.startswith("1121cfccd5913f0a63fec40a6ffd44ea")
 
+    def test_an_output_that_is_missing_is_a_failure_with_a_cause_of_its_own(
+        self, place: Executor
+    ) -> None:
+        outputs = ("out/*.dat", "log", "maybe/*")
+        recipe = Recipe(outputs=outputs, required=outputs[:2])
+        found = outcome(place, experiment("echo 3 > log", recipe=recipe))
+        assert (found.status, found.cause) == ("failed", "output missing: out/*.dat")
+        assert [artifact.path for artifact in found.artifacts] == ["log"]
+        found = outcome(place, experiment("mkdir out; echo > out/a.dat; echo > log", recipe=recipe))
+        assert (found.status, found.cause) == ("ok", "")
+        found = outcome(place, experiment("exit 3", recipe=recipe))
+        assert (found.status, found.cause) == ("failed", "exit 3")
+
+    def test_an_experiment_that_takes_its_folder_away_has_failed(self, place: Executor) -> None:
+        metric = Metric("energy", "out.json", json="$.energy", optional=True)
+        recipe = Recipe((metric,), ("out.json",), required=("out.json",))
+        for command, cause, used in (
+            ('rm -rf "$PWD"', "its folder was deleted", Recipe()),
+            ('rm -rf "$PWD"', "its folder was deleted", recipe),
+            ('chmod 0 "$PWD"', "its folder was made unreadable", recipe),
+            ('cd ..; rm -rf "$OLDPWD"; touch "$OLDPWD"', "its folder was replaced", recipe),
+        ):
+            found = outcome(place, experiment(f"echo {{}} > out.json; {command}", recipe=used))
+            assert (found.status, found.cause, found.exit) == ("failed", cause, 0)
+        assert outcome(place, self.good()).status == "ok"
+
     def test_links_among_outputs_are_not_followed(self, place: Executor, tmp_path: Path) -> None:
         (tmp_path / "secret").write_text("secret")
         recipe = Recipe(outputs=("**/*",))

@@ -9,6 +9,7 @@ from zenturio.execute import outputs
 from zenturio.execute.hosts.building import Broken
 from zenturio.execute.hosts.logs import KEPT
 from zenturio.execute.hosts.stages import Finished
+from zenturio.execute.matching import missing_outputs
 from zenturio.execute.verdict import usage, verdict
 from zenturio.execute.words import words
 from zenturio.experiment import (
@@ -41,7 +42,11 @@ class Judge:
         )
         metrics = meter.measure(experiment.values, evidence)
         if status == "ok":
-            cause = "a large input file was written to" if found.spoilt else meter.lacking(metrics)
+            cause = (
+                ("a large input file was written to" if found.spoilt else found.fault)
+                or missing_outputs(str(found.folder), experiment.recipe.required)
+                or meter.lacking(metrics)
+            )
             status = "failed" if cause else "ok"
         patterns = experiment.recipe.outputs
         kept = (

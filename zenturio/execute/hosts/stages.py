@@ -44,6 +44,8 @@ class Finished:
     folder: Path
     reported: bytes
     spoilt: bool
+    fault: str = ""
+    """What the experiment did to its folder there, as ``its folder was deleted``."""
 
 
 class Prolog(Protocol):
@@ -114,4 +116,5 @@ class Returning:
         fetch_all(site, site.experiment.recipe.outputs, site.scratch)
         logs = logs_of(told["reply"]["sizes"], blobs)
         reported = fetch(site, REPORT)
-        return Finished(told["reply"], *logs, site.scratch, reported, told["spoilt"])
+        spoilt, fault = told["spoilt"], str(told.get("fault", ""))
+        return Finished(told["reply"], *logs, site.scratch, reported, spoilt, fault)

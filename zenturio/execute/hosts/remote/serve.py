@@ -22,7 +22,7 @@ from zenturio.execute import tree, wire
 from zenturio.execute.hosts.remote import facts, keeper
 from zenturio.execute.hosts.remote.store import Store, remove
 from zenturio.execute.hosts.remote.watching import Watched
-from zenturio.execute.matching import found
+from zenturio.execute.matching import folder_fault, found
 from zenturio.execute.run_facts import check_run_facts
 from zenturio.experiment.inside import OutsideError, open_inside
 
@@ -198,7 +198,7 @@ class Serve:
         return {}, []
 
     def _reply(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
-        """How a job ended, as its keeper saw it; and shared files that it wrote to."""
+        """How a job ended, as its keeper saw it; and what it did to shared files and its folder."""
         job = self._store.job(request["token"])
         with job.reply.open("rb") as file:
             told = wire.receive(file.fileno())
@@ -206,7 +206,8 @@ class Serve:
         if blobs is None:
             raise ValueError("its reply is not whole")
         check_run_facts(told, 2**16)  # the job could write to it: that is no fault of this host
-        return {"reply": told, "spoilt": bool(job.spoilt())}, blobs
+        fault = folder_fault(str(job.folder))
+        return {"reply": told, "spoilt": bool(job.spoilt()), "fault": fault}, blobs
 
     def _found(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
         """The plain files of a job's folder that match patterns: path, size and mode."""
