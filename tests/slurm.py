@@ -58,6 +58,8 @@ SlurmdParameters=config_overrides
 SchedulerType=sched/backfill
 SchedulerParameters=batch_sched_delay=0,sched_min_interval=1,sched_interval=2,bf_interval=2,default_queue_depth=1000
 PriorityType=priority/basic
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 MinJobAge={memory}
 KillWait=2
 ReturnToService=2
@@ -65,8 +67,10 @@ SlurmdTimeout=300
 MaxArraySize={array}
 MaxJobCount=20000
 {nodes}
-PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
-PartitionName=brief Nodes=n3 Default=NO MaxTime=1 OverTimeLimit=0 State=UP
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE PriorityTier=10 PreemptMode=OFF
+PartitionName=brief Nodes=n3 MaxTime=1 OverTimeLimit=0 PriorityTier=10 PreemptMode=OFF
+PartitionName=cancelled Nodes=n3 MaxTime=INFINITE PriorityTier=1 PreemptMode=CANCEL
+PartitionName=requeued Nodes=n3 MaxTime=INFINITE PriorityTier=1 PreemptMode=REQUEUE
 """
 
 

@@ -7,17 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zenturio.errors import PlaceError
-from zenturio.execute.slurm.fates import doubtful, fate, stopped
+from zenturio.execute.slurm.fates import blame, fate, stopped
 from zenturio.execute.slurm.options import Options
 from zenturio.execute.slurm.queue import FullError, Job, Queue, TooLongError, UnansweredError
 from zenturio.execute.slurm.script import Demand, Paths, script
 from zenturio.execute.slurm.session import Session
+from zenturio.execute.worker import is_from_signal
 from zenturio.experiment import Build, Outcome, Step
 from zenturio.testing.executor import experiment
 
 PATHS = Paths(Path("/scratch/my work/places/slurm/session-1"), Path("/scratch/my work"), False)
 SCRIPT = """\
-#!/bin/sh
+#!/bin/bash -l
 #SBATCH --job-name=zen-1
 #SBATCH --array=0-2
 #SBATCH --output='/scratch/my work/places/slurm/session-1/logs/zen-1-%a'
@@ -36,12 +37,21 @@ SCRIPT = """\
 cd '/scratch/my work/places/slurm/session-1' || exit 78
 ln -s "$SLURM_ARRAY_JOB_ID" batches/zen-1.job 2>/dev/null
 test "$(readlink batches/zen-1.job)" = "$SLURM_ARRAY_JOB_ID" || exit 0
-digest=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" batches/zen-1.list)
-test -f "parcels/$digest" || exit 0
+zen_digest=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" batches/zen-1.list)
+test -f "parcels/$zen_digest" || exit 0
+zen_start="starts/zen-1-$SLURM_ARRAY_TASK_ID.${SLURM_RESTART_COUNT:-0}"
+export PATH="${ZENTURIO_PATH:+$ZENTURIO_PATH:}$PATH"  # a login shell has set it anew
+unset ZENTURIO_PATH
+trap 'echo "zenturio: the setup failed at: $BASH_COMMAND" >&2; \
+touch '"'"'/scratch/my work/places/slurm/session-1'"'"'/"$zen_start.setup"' EXIT
+set -e
 module load gcc
 export A=1
-exec '/opt/my python' -P -m zenturio.execute.worker "parcels/$digest" "outcomes/$digest" \
---folder '/scratch/my work' --session session-1 --keep never
+set +e
+trap - EXIT
+cd '/scratch/my work/places/slurm/session-1' || exit 78
+exec '/opt/my python' -P -m zenturio.execute.worker "parcels/$zen_digest" "outcomes/$zen_digest" \
+--start "$zen_start" --folder '/scratch/my work' --session session-1 --keep never
 """
 
 
@@ -105,15 +115,19 @@ def says(tmp_path, monkeypatch):
 
 
 def test_the_queue_is_read_line_by_line(says, tmp_path):
-    says(
-        "squeue",
-        "zen-1|12|0|RUNNING|n1|None\nzen-1|12|1|PENDING||launch failed | held\n"
-        "other|7|N/A|RUNNING|n2|None\nzen-1|13|0|COMPLETED|n1|None\n",
+    rows = (
+        ("zen-1", "12", "0", "RUNNING", "n1", "0", "None"),
+        ("zen-1", "12", "1", "PENDING", "", "2", "launch failed, held"),
+        ("other", "7", "N/A", "RUNNING", "n2", "0", "None"),
+        ("zen-1", "13", "0", "COMPLETED", "n1", "0", "None"),
     )
+    widths = (64, 16, 16, 24, 128, 12, 128)
+    lines = ("".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows)
+    says("squeue", "\n".join(lines) + "\n")
     found = Queue().look(["zen-1", "zen-2"])
     assert found == {
         ("zen-1", 0): [Job("12", "RUNNING", "n1", "None"), Job("13", "COMPLETED", "n1", "None")],
-        ("zen-1", 1): [Job("12", "PENDING", "", "launch failed | held")],
+        ("zen-1", 1): [Job("12", "PENDING", "", "launch failed, held", 2)],
     }
     assert "--name=zen-1,zen-2" in (tmp_path / "told").read_text()
     assert (tmp_path / "told").read_text().count("\n") == 1
@@ -203,7 +217,7 @@ FAILED = Outcome("d", "failed", "exit 3", exit=3)
 
 
 def test_only_what_slurm_may_have_done_is_doubtful():
-    assert [doubtful(each) for each in (OK, FAILED, KILLED, CANCELLED)] == [
+    assert [is_from_signal(each) for each in (OK, FAILED, KILLED, CANCELLED)] == [
         False, False, True, True,
     ]  # fmt: skip
 
@@ -217,17 +231,35 @@ def test_only_what_slurm_may_have_done_is_doubtful():
         ("OUT_OF_MEMORY", KILLED, "failed", "out of memory in its Slurm job"),
         ("OUT_OF_MEMORY", None, "failed", "out of memory in its Slurm job"),
         ("COMPLETED", KILLED, "failed", "killed by SIGTERM"),
-        ("PREEMPTED", KILLED, "cancelled", "its Slurm job ended on n1 as PREEMPTED"),
-        ("CANCELLED", CANCELLED, "cancelled", "its Slurm job ended on n1 as CANCELLED"),
-        ("NODE_FAIL", None, "cancelled", "its Slurm job ended on n1 as NODE_FAIL"),
-        ("COMPLETED", None, "cancelled", "its Slurm job ended on n1 as COMPLETED"),
         ("", KILLED, "failed", "killed by SIGTERM"),
-        ("", None, "cancelled", "its Slurm job vanished"),
     ],
 )
 def test_what_a_job_left_is_read_by_the_light_of_why_it_ended(state, left, status, cause):
-    found = fate("d", Job("1", state, "n1") if state else None, left)
+    found = fate("d", Job("1", state, "n1") if state else None, left, begun=True)
     assert (found.digest, found.status, found.cause) == ("d", status, cause)
+
+
+@pytest.mark.parametrize(
+    ("state", "left", "begun", "whose"),
+    [
+        ("PREEMPTED", KILLED, True, "nobody"),
+        ("NODE_FAIL", None, True, "nobody"),
+        ("BOOT_FAIL", None, False, "nobody"),
+        ("CANCELLED", CANCELLED, True, "place"),
+        ("", None, True, "place"),
+        ("FAILED", None, False, "place"),
+        ("TIMEOUT", None, False, "place"),
+        ("OUT_OF_MEMORY", None, False, "place"),
+        ("COMPLETED", CANCELLED, True, "experiment"),
+        ("FAILED", None, True, "experiment"),
+    ],
+)
+def test_a_job_that_is_lost_says_nothing_of_an_experiment_that_had_not_begun(
+    state, left, begun, whose
+):
+    job = Job("1", state, "n1") if state else None
+    assert fate("d", job, left, begun=begun) is None
+    assert blame(job, begun=begun) == whose
 
 
 def test_what_was_to_end_is_cancelled_unless_it_had_succeeded():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from dataclasses import replace
 
 from zenturio.experiment import Outcome
+from zenturio.experiment.machine import Machine
 
 
 class Stoppable(Future[Outcome]):
@@ -14,6 +16,15 @@ class Stoppable(Future[Outcome]):
         super().__init__()
         self.stopped = False
         """Whether it is to end before its time."""
+        self.setup = ""
+        """What the place runs before: a part of the kind of machine that an outcome belongs to."""
+
+    def set_result(self, outcome: Outcome) -> None:
+        """What came of it, with what the place ran before."""
+        if self.setup:
+            machine = replace(outcome.machine or Machine(), setup=self.setup)
+            outcome = replace(outcome, machine=machine)
+        super().set_result(outcome)
 
     def cancel(self) -> bool:
         """Takes it off, or kills it; false where it is over already."""

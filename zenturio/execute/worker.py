@@ -1,12 +1,16 @@
 """
 One experiment on the machine that this is: the other end of a place that is elsewhere.
 
-    python -m zenturio.execute.worker PARCEL OUTCOME [--folder F] [--session S] [--stay]
+    python -m zenturio.execute.worker PARCEL OUTCOME [--start FILE] [--folder F] [--session S]
 
 runs what is packed in the file PARCEL and writes the file OUTCOME, which appears whole or not at
-all; where it is there already nothing is run. SIGTERM, and the death of the process that started
-this one (not with ``--stay``), end the experiment with all that it started: its outcome is then
-``cancelled``. When this process is killed, its launcher does the same.
+all; where it is there already nothing is run, and it is never replaced. SIGTERM, and the death of
+the process that started this one (not with ``--stay``), end the experiment with all that it
+started: its outcome is then ``cancelled``. When this process is killed, its launcher does the same.
+
+A batch system may end a job by a signal and start it again. So what may have come of such a signal
+is no OUTCOME: it goes to FILE, which belongs to this start of the job alone, and which is empty
+from when the experiment begins.
 """
 
 from __future__ import annotations
@@ -14,8 +18,10 @@ from __future__ import annotations
 import argparse
 import ctypes
 import os
+import platform
 import signal
 import sys
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
@@ -30,6 +36,7 @@ from zenturio.execute.workspace import Keep
 from zenturio.experiment import Outcome
 
 _DEATH_SIGNAL = 1
+_SIGNALS = ("SIGTERM", "SIGKILL")
 
 
 def run(
@@ -46,15 +53,44 @@ def run(
     Workers of one *session* that share a disk try a build that fails once. With *shared* who asks
     sees the same disk, and artifacts are only named.
     """
+    way = replace(settings or Settings(), session=session)
+    return _run(parcel, folder, keep, way, shared=shared)[0]
+
+
+def _run(
+    parcel: bytes,
+    folder: Path,
+    keep: Keep,
+    settings: Settings,
+    *,
+    shared: bool,
+    begins: Callable[[], None] = lambda: None,
+) -> tuple[bytes, bool]:
+    """The packed outcome, and whether a signal from outside may have brought it about.
+
+    *begins* is called when the experiment is about to begin.
+    """
     try:
         experiment = unpack(parcel)
-        way = replace(settings or Settings(), session=session)
-        with Local(folder, experiment.cpus, keep=keep, settings=way) as place:
-            return pack_outcome(_stoppable(place.submit(experiment)), shared=shared)
+        with Local(folder, experiment.cpus, keep=keep, settings=settings) as place:
+            begins()
+            outcome = _stoppable(place.submit(experiment))
+            return pack_outcome(outcome, shared=shared), is_from_signal(outcome)
     except ZenError as error:
-        return pack_failure(error)
+        return pack_failure(error), False
     except OSError as error:
-        return pack_failure(PlaceError(f"{error.filename or folder}: {error.strerror or error}"))
+        words = f"{error.filename or folder}: {error.strerror or error}"
+        return pack_failure(PlaceError(words)), False
+
+
+def is_from_signal(outcome: Outcome) -> bool:
+    """Whether it depends on why the job ended what *outcome* means.
+
+    Batch systems end a job by the signals by which a program may end itself.
+    """
+    if outcome.status == "cancelled":
+        return True
+    return outcome.status == "failed" and any(name in outcome.cause for name in _SIGNALS)
 
 
 def _stoppable(future: Future[Outcome]) -> Outcome:
@@ -99,6 +135,7 @@ def main(words: list[str] | None = None) -> int:
     )
     parser.add_argument("parcel", type=Path, help="what to run")
     parser.add_argument("outcome", type=Path, help="where to write what came out")
+    parser.add_argument("--start", type=Path, help="where to write what depends on the job's end")
     parser.add_argument("--folder", type=Path, help="where to run it; the outcome's, if not given")
     parser.add_argument("--keep", choices=("always", "failed", "never"), default="never")
     parser.add_argument("--session", default="", help="whose builds that failed are remembered")
@@ -110,25 +147,46 @@ def main(words: list[str] | None = None) -> int:
         return 0
     if not asked.stay:
         die_with_parent()
-    outcome = run(
+    start: Path | None = asked.start
+    outcome, is_doubtful = _run(
         asked.parcel.read_bytes(),
         asked.folder or asked.outcome.absolute().parent,
-        keep=asked.keep,
-        session=asked.session,
+        asked.keep,
+        Settings(session=asked.session),
         shared=asked.shared,
+        begins=start.touch if start else lambda: None,
     )
-    write_whole(asked.outcome, outcome)
+    if start is not None and is_doubtful:
+        write_whole(start, outcome)
+    else:
+        write_once(asked.outcome, outcome)
     return 0
 
 
 def write_whole(path: Path, content: bytes) -> None:
     """Writes a file that nobody sees in part, and that is on the disk when it is seen."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    _drafted(path, content).replace(path)
+
+
+def write_once(path: Path, content: bytes) -> None:
+    """The same, but a file that is there stays as it is: whoever was first has settled it."""
+    draft = _drafted(path, content)
+    try:
+        path.hardlink_to(draft)
+    except FileExistsError:
+        pass
+    except OSError:  # a disk without links
+        draft.replace(path)
+    draft.unlink(missing_ok=True)
+
+
+def _drafted(path: Path, content: bytes) -> Path:
+    draft = path.with_name(f".{path.name}.{platform.node()}.{os.getpid()}")
     with draft.open("wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    draft.replace(path)
+    return draft
 
 
 if __name__ == "__main__":

@@ -47,6 +47,7 @@ class Dask(Closing):
     ) -> None:
         """*jobs* at once, in a local cluster; others have as many slots as their workers say."""
         self._batches = batches = Batches(options.together)
+        self._prologue = options.prologue.strip()
         folder = folder.absolute()
         self._session = Session(folder)
         name, node = self._session.name, platform.node()
@@ -81,6 +82,7 @@ class Dask(Closing):
     def submit(self, experiment: Experiment) -> Future[Outcome]:
         """Takes an experiment; it starts when a worker has room for it."""
         ticket = Ticket(experiment, self.slots, self._traffic.stop)
+        ticket.setup = self._prologue
         if self._closed:
             ticket.set_exception(PlaceError("this place is closed"))
         else:

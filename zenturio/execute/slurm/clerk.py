@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from threading import Event, Thread
 from time import monotonic
 
 from zenturio.errors import PlaceError
 from zenturio.execute.slurm.desk import Desk
-from zenturio.execute.slurm.fates import fate, lost, stopped
+from zenturio.execute.slurm.fates import blame, died, fate, lost, stopped
 from zenturio.execute.slurm.options import Options
 from zenturio.execute.slurm.pilots import Pilots
 from zenturio.execute.slurm.queue import FullError, Job, Queue, Task, UnansweredError
 from zenturio.execute.slurm.submission import Submission
 from zenturio.execute.slurm.ticket import Ticket
-from zenturio.experiment import Log
+from zenturio.experiment import Outcome
 
 GATHER = 0.05
 """Seconds that what comes waits for more, to be one job array with it."""
@@ -32,6 +30,10 @@ FULL = 10.0
 """Seconds after which more jobs are submitted where Slurm took no more."""
 LOSSES = 3
 """How many jobs of an experiment may be lost before the place is taken for broken."""
+DEATHS = 5
+"""How many workers may die under an experiment before it is taken for the cause."""
+UNREADABLE = 60.0
+"""Seconds that an outcome may be there and cannot be read, after its job has ended."""
 
 
 class Clerk:
@@ -45,6 +47,7 @@ class Clerk:
         options: Options,
         remark: Callable[[str], None],
         pilots: Pilots,
+        unpacked: Callable[[bytes, str], Outcome],
     ) -> None:
         self._desk = desk
         self._submission = submission
@@ -52,11 +55,11 @@ class Clerk:
         self._options = options
         self._remark = remark
         self._pilots = pilots
+        self._unpacked = unpacked
         self._fetches = False
         """Whether what Slurm has not begun is to be taken back for pilots."""
         self._again: dict[str, list[str]] = {}
         """Experiments to be begun again that are not told of yet, by what became of their jobs."""
-        self._losses: Counter[str] = Counter()
         self._stirred = Event()
         self._closed_at: float | None = None
         self._next_look = self._next_array = self._quiet = 0.0
@@ -152,6 +155,9 @@ class Clerk:
 
     def _cancel(self) -> None:
         """Has Slurm end what is to end; what it knows nothing of yet will do nothing."""
+        for ticket in self._desk.take_those(lambda ticket: ticket.stopped):
+            ticket.session.drop(ticket.digest)
+            ticket.set_result(stopped(ticket.digest, None))
         known: list[Ticket] = []
         for ticket in self._desk.queued():
             if ticket.stopped and not ticket.told:
@@ -183,8 +189,7 @@ class Clerk:
         return sorted(job for name in names for job in self._submission.arrays(name))
 
     def _is_to_be_fetched(self, ticket: Ticket) -> bool:
-        begun = ticket.began or ticket.held is not None
-        return not (begun or ticket.stopped or ticket.adopted) and self._pilots.takes(ticket)
+        return not (ticket.began or ticket.stopped or ticket.adopted) and self._pilots.takes(ticket)
 
     def _hand_over(self, ticket: Ticket) -> None:
         """To pilots; if these have just gone it waits for a job as before."""
@@ -213,14 +218,14 @@ class Clerk:
         if dead:  # which counts as lost, so that another one is submitted
             self._queue.cancel(dead)
         for ticket in tickets:
-            self._judge(ticket, _newest(shown, ticket.task))
+            self._judge(ticket, _job_of(ticket, shown))
         self._tell()
         waiting = [t for t in self._desk.queued() if not t.began]
         if self._pilots.begin(self._desk.waiting + len(waiting)):
             held = {job.array for jobs in shown.values() for job in jobs if job.stuck}
             # Else pilots would come behind all of it; what is held would begin by that.
             self._queue.step_back(each for each in self._arrays(waiting) if each not in held)
-        if any(t.stopped or t.held for t in self._desk.queued()):  # soon, but less and less often
+        if any(t.stopped for t in self._desk.queued()):  # soon, but less and less often
             self._soon = min(self._soon * 2, self._options.poll)
             self._next_look = min(self._next_look, monotonic() + max(self._soon, SHARE * took))
 
@@ -237,48 +242,76 @@ class Clerk:
         ticket.gone = None
         ticket.began = ticket.began or job.begun
         ticket.recalled = ticket.recalled and not job.begun
-        if ticket.held is not None and not job.begun:  # it was requeued, and begins anew
-            ticket.held = None
-            ticket.session.outcome(ticket.digest).unlink(missing_ok=True)
         if job.stuck:
             words = "Slurm lets jobs wait that may never run"
             self._remark(f"{words}: {job.reason} (squeue tells more of job {job.array})")
 
     def _has_ended(self, ticket: Ticket, job: Job | None) -> None:
         assert ticket.task is not None
-        if ticket.stopped:
-            self._desk.settle(ticket, stopped(ticket.digest, ticket.held))
-        elif ticket.recalled and not ticket.session.has_begun(ticket.task):
+        session, task = ticket.session, ticket.task
+        if ticket.recalled and not ticket.stopped and not session.has_begun(task):
             if self._desk.withdraw(ticket):
                 self._hand_over(ticket)
-        elif ticket.held is not None:
-            self._settle(ticket, job)
-        elif ticket.gone is None:
-            ticket.gone = monotonic()
-        elif monotonic() - ticket.gone < self._options.grace:
             return
-        elif not ticket.session.outcome(ticket.digest).exists():  # else it is just being read
-            self._settle(ticket, job)
+        start = job.restarts if job is not None else session.last_start(task)
+        trace, left = None, None
+        try:
+            trace = session.start(task, start)
+            left = self._unpacked(trace, ticket.digest) if trace else None
+        except PlaceError as error:
+            ticket.fault = error
+        is_over = left or ticket.fault or session.setup_failed(task, start)
+        if ticket.stopped:
+            self._desk.settle(ticket, stopped(ticket.digest, left))
+        elif is_over or self._is_overdue(ticket):
+            self._settle(ticket, job, left, begun=trace is not None)
 
-    def _settle(self, ticket: Ticket, job: Job | None) -> None:
+    def _is_overdue(self, ticket: Ticket) -> bool:
+        """Whether nothing will be seen any more of what the job of *ticket* left."""
+        if ticket.gone is None:
+            ticket.gone = monotonic()
+        seconds = monotonic() - ticket.gone - self._options.grace
+        if ticket.session.outcome(ticket.digest).exists():  # it is just being read
+            return seconds >= UNREADABLE
+        return seconds >= 0
+
+    def _settle(
+        self, ticket: Ticket, job: Job | None, left: Outcome | None, *, begun: bool
+    ) -> None:
         """The job is over, and what it left is all that will come."""
-        outcome = fate(ticket.digest, job, ticket.held)
-        if outcome.status != "cancelled":
+        assert ticket.task is not None
+        outcome = None if ticket.fault else fate(ticket.digest, job, left, begun=begun)
+        if outcome is not None:
             self._desk.settle(ticket, outcome)
             return
-        assert ticket.task is not None
-        words = lost(job)
-        cure = f"do the nodes see {ticket.session.path}, and do they have the Python that it names?"
-        said = ticket.session.said(ticket.task) or f"it said nothing: {cure}"
-        self._losses[ticket.digest] += 1
-        if self._losses[ticket.digest] < LOSSES:
+        fault = "place" if ticket.fault else blame(job, begun=begun)
+        ticket.losses[fault] += 1
+        if fault == "experiment" and ticket.losses[fault] >= DEATHS:
+            self._desk.settle(ticket, died(ticket.digest, job, DEATHS))
+        elif fault == "place" and (error := self._broken(ticket, job)):
+            self._desk.settle(ticket, error)
+            ticket.session.drop(ticket.digest)
+        else:
+            words = str(ticket.fault or lost(job))
             self._again.setdefault(words, []).append(ticket.digest[:12])
-            log = Log(said.encode(), b"", len(said.encode()))
-            self._desk.settle(ticket, replace(outcome, stderr=log))
-            return
+            self._submission.again([ticket])
+
+    def _broken(self, ticket: Ticket, job: Job | None) -> PlaceError | None:
+        """Why no other job will run *ticket* either, if that is so."""
+        assert ticket.task is not None
+        session, task = ticket.session, ticket.task
+        words = str(ticket.fault or lost(job))
+        log = session.said(task)
+        if job is not None and session.setup_failed(task, job.restarts) and not job.taken:
+            node = f" on {job.node}" if job.node else ""
+            cure = "see setup in [places.NAME] of zenturio.toml"
+            return PlaceError(f"the setup of the place failed{node}: {log}", cure=cure)
+        if ticket.losses["place"] < LOSSES:
+            return None
+        cure = f"do the nodes see {session.path}, and do they have the Python that it names?"
+        said = log or f"it said nothing: {cure}"
         words = f"experiment {ticket.digest[:12]}: {words}, for the {LOSSES}rd time; {said}"
-        self._desk.settle(ticket, PlaceError(words, cure=cure))
-        ticket.session.drop(ticket.digest)
+        return PlaceError(words, cure=cure)
 
     def _tell(self) -> None:
         """What is begun again, in a line however many they are."""
@@ -295,9 +328,10 @@ class Clerk:
             self._desk.settle(ticket, error)
 
 
-def _newest(shown: dict[Task, list[Job]], task: Task | None) -> Job | None:
-    """The job of *task*: one that lives, if there are several."""
-    jobs = shown.get(task, []) if task else []
-    alive = [job for job in jobs if not job.ended]
-    found = alive or jobs
-    return found[-1] if found else None
+def _job_of(ticket: Ticket, shown: dict[Task, list[Job]]) -> Job | None:
+    """The job of *ticket*: where a name has several, one that lives, or that was the name's."""
+    jobs = shown.get(ticket.task, []) if ticket.task else []
+    if len(jobs) < 2 or ticket.task is None:
+        return jobs[0] if jobs else None
+    own = ticket.session.job(ticket.task[0])
+    return max(jobs, key=lambda job: (not job.ended, job.array == own))

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from time import time
+from typing import Literal
 
-from zenturio.execute.slurm.queue import Job
+from zenturio.execute.slurm.queue import CLUSTERS_OWN, Job
 from zenturio.experiment import Outcome, Status
 
-_SIGNALS = ("SIGTERM", "SIGKILL")
-
-
-def doubtful(outcome: Outcome) -> bool:
-    """Whether it depends on why the job ended what *outcome* means.
-
-    Slurm ends a job by the signals by which a program may end itself.
-    """
-    if outcome.status == "cancelled":
-        return True
-    return outcome.status == "failed" and any(name in outcome.cause for name in _SIGNALS)
+Blame = Literal["nobody", "place", "experiment"]
+"""Whose fault it may be that a job was lost."""
 
 
 def stopped(digest: str, left: Outcome | None) -> Outcome:
@@ -29,23 +21,37 @@ def stopped(digest: str, left: Outcome | None) -> Outcome:
     return left if left.status == "ok" else replace(left, status="cancelled", cause="cancelled")
 
 
-def fate(digest: str, job: Job | None, left: Outcome | None) -> Outcome:
+def fate(digest: str, job: Job | None, left: Outcome | None, *, begun: bool) -> Outcome | None:
     """The outcome of an experiment whose *job* has ended and *left* something, or nothing.
 
-    Status ``cancelled`` stands for a job that was lost: it is no fault of the experiment.
+    None stands for a job that was lost. *begun* says whether its last start began the experiment:
+    else nothing that happened to the job is an outcome.
     """
     state = job.state if job else ""
-    if state in ("TIMEOUT", "DEADLINE"):
+    if state in ("TIMEOUT", "DEADLINE") and begun:
         return _ended(digest, job, left, "timeout", "time limit of its Slurm job")
-    if state == "OUT_OF_MEMORY":
+    if state == "OUT_OF_MEMORY" and begun:
         return _ended(digest, job, left, "failed", "out of memory in its Slurm job")
-    if left is not None and left.status != "cancelled" and state not in _TAKEN:
+    if left is not None and left.status != "cancelled" and not (job and job.taken):
         return left
-    return _ended(digest, job, left, "cancelled", lost(job))
+    return None
 
 
-_TAKEN = frozenset(("CANCELLED", "PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "REVOKED"))
-"""States of jobs that somebody else ended."""
+def blame(job: Job | None, *, begun: bool) -> Blame:
+    """Whose fault it may be that *job* was lost.
+
+    The experiment is suspected only where it had begun and its worker died by itself.
+    """
+    if job is not None and job.state in CLUSTERS_OWN:
+        return "nobody"
+    if job is None or not begun or job.taken:
+        return "place"
+    return "experiment"
+
+
+def died(digest: str, job: Job | None, times: int) -> Outcome:
+    """The outcome of an experiment whose worker died each time that it began."""
+    return _ended(digest, job, None, "failed", f"its worker died {times} times")
 
 
 def lost(job: Job | None) -> str:

@@ -17,7 +17,7 @@ from zenturio.execute.parcel import pack
 from zenturio.execute.slurm import options as choice
 from zenturio.execute.slurm.clerk import Clerk
 from zenturio.execute.slurm.desk import Desk
-from zenturio.execute.slurm.fates import doubtful, stopped
+from zenturio.execute.slurm.fates import stopped
 from zenturio.execute.slurm.left import Left
 from zenturio.execute.slurm.pilots import Pilots
 from zenturio.execute.slurm.queue import Queue, UnansweredError
@@ -26,6 +26,7 @@ from zenturio.execute.slurm.script import Demand, Paths, extras, script
 from zenturio.execute.slurm.session import Session
 from zenturio.execute.slurm.submission import Submission
 from zenturio.execute.slurm.ticket import Ticket
+from zenturio.execute.worker import is_from_signal
 from zenturio.execute.workspace import Keep
 from zenturio.experiment import Experiment, Outcome
 
@@ -85,18 +86,18 @@ class Slurm(Closing):
             raise
         self._desk = Desk(self.slots)
         self._submission = Submission(self._desk, self._session, options, paths, queue)
+        outputs = folder.absolute() / "outputs"
+        self._reader = Reader(self._desk, self._sessions, outputs, options.poll, self.learn)
         self._clerk = Clerk(
-            self._desk, self._submission, queue, options, self._remark, self._pilots
+            self._desk,
+            self._submission,
+            queue,
+            options,
+            self._remark,
+            self._pilots,
+            self._reader.unpacked,
         )
         self._shared = paths.shared
-        self._reader = Reader(
-            self._desk,
-            self._sessions,
-            folder.absolute() / "outputs",
-            options.poll,
-            self.learn,
-            self._clerk.look_soon,
-        )
 
     def submit(self, experiment: Experiment) -> Ticket:
         """Takes an experiment, or finds its job, or what that left."""
@@ -223,7 +224,7 @@ class Slurm(Closing):
         """An outcome whose job is known no more; none where there is no good one."""
         session, digest = ticket.session, ticket.digest
         outcome = self._reader.outcome(session, digest)
-        if outcome is None or doubtful(outcome):
+        if outcome is None or is_from_signal(outcome):
             session.drop(digest)
             return None
         self._desk.keep(digest, session)
@@ -232,7 +233,9 @@ class Slurm(Closing):
         return ticket
 
     def _ticket(self, experiment: Experiment, session: Session) -> Ticket:
-        return Ticket(experiment, session, self._clerk.stir)
+        ticket = Ticket(experiment, session, self._clerk.stir)
+        ticket.setup = self._options.setup.strip()
+        return ticket
 
     def _remark(self, words: str) -> None:
         if words not in self._said:

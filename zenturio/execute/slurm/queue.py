@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zenturio.errors import PlaceError
+from zenturio.execute.slurm.script import PATH_BEFORE
 
 ENDED = frozenset(
     (
@@ -27,12 +28,24 @@ ENDED = frozenset(
     )
 )
 """States from which no job comes back, unless it is requeued; all others are alive."""
+CLUSTERS_OWN = frozenset(("PREEMPTED", "NODE_FAIL", "BOOT_FAIL"))
+"""States of jobs that the cluster took away: they say nothing of the job, however often that is."""
+_TAKEN = CLUSTERS_OWN | {"CANCELLED", "REVOKED"}
 _BEGUN = frozenset(("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT"))
 _STUCK = re.compile(
     "held|^(partition|bad|invalid|reqnode)|notallowed|neversatisfied", re.IGNORECASE
 )
 """Reasons for which jobs wait until somebody changes them, or the cluster."""
-_FORMAT = "%j|%F|%K|%T|%N|%r"
+_COLUMNS = {
+    "Name": 64,
+    "ArrayJobID": 16,
+    "ArrayTaskID": 16,
+    "State": 24,
+    "NodeList": 128,
+    "RestartCnt": 12,
+    "Reason": 128,
+}
+"""What squeue prints, and how wide: all versions of it know columns of a width."""
 _AT_A_TIME = 200
 """Jobs that one scancel is given."""
 _PASSING = re.compile(
@@ -72,6 +85,8 @@ class Job:
     state: str
     node: str = ""
     reason: str = ""
+    restarts: int = 0
+    """How often it was requeued: the number of its last start, from 0."""
 
     @property
     def ended(self) -> bool:
@@ -80,6 +95,11 @@ class Job:
     @property
     def begun(self) -> bool:
         return self.state in _BEGUN
+
+    @property
+    def taken(self) -> bool:
+        """Whether the cluster or somebody else ended it."""
+        return self.state in _TAKEN
 
     @property
     def unlaunched(self) -> bool:
@@ -124,10 +144,13 @@ class Queue:
         if names is not None:
             command.append(f"--name={','.join(names)}")
         found: dict[Task, list[Job]] = {}
-        for line in self._said(*command, f"--format={_FORMAT}").splitlines():
-            name, array, number, state, node, reason = line.split("|", 5)
+        columns = ",".join(f"{column}:{width}" for column, width in _COLUMNS.items())
+        for line in self._said(*command, f"--Format={columns}").splitlines():
+            name, array, number, state, node, restarts, reason = _cells(line)
             if number.isdecimal():
-                found.setdefault((name, int(number)), []).append(Job(array, state, node, reason))
+                again = int(restarts) if restarts.isdecimal() else 0
+                job = Job(array, state, node, reason, again)
+                found.setdefault((name, int(number)), []).append(job)
         return found
 
     def partitions(self, name: str = "") -> list[tuple[str, str]]:
@@ -184,6 +207,15 @@ class Queue:
         raise refusal(f"{command[0]}: {'; '.join(lines) or f'it ended with {done.returncode}'}")
 
 
+def _cells(line: str) -> list[str]:
+    """The columns of a line of squeue."""
+    cells, at = [], 0
+    for width in _COLUMNS.values():
+        cells.append(line[at : at + width].strip())
+        at += width
+    return cells
+
+
 def _refusal(words: str) -> Exception:
     """What it means that a job was not taken."""
     if _TOO_LONG in words:
@@ -197,8 +229,9 @@ def _refusal(words: str) -> Exception:
 
 def _environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Without what an enclosing job says of itself, which would be taken for options."""
-    return {
+    kept = {
         name: value
         for name, value in environment.items()
         if not name.startswith("SLURM_") or name in ("SLURM_CONF", "SLURM_TIME_FORMAT")
     }
+    return {**kept, PATH_BEFORE: environment.get("PATH", "")}

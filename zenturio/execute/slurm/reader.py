@@ -10,12 +10,11 @@ from threading import Event, Thread
 from zenturio.errors import PlaceError, ZenError
 from zenturio.execute.parcel import unpack_outcome
 from zenturio.execute.slurm.desk import Desk
-from zenturio.execute.slurm.fates import doubtful, stopped
+from zenturio.execute.slurm.fates import stopped
 from zenturio.execute.slurm.session import Session
+from zenturio.execute.worker import is_from_signal
 from zenturio.experiment import Outcome
 
-_LARGEST = 2**32
-"""Bytes of one outcome with all of its artifacts: it is read as a whole."""
 MOST = 1.0
 """Seconds between two looks at the folder, at the most."""
 
@@ -30,15 +29,13 @@ class Reader:
         outputs: Path,
         poll: float,
         heard: Callable[[Outcome], None],
-        doubted: Callable[[], None],
     ) -> None:
-        """*heard* gets each outcome; *doubted* is called where the queue must say what it means."""
+        """*heard* gets each outcome."""
         self._desk = desk
         self._sessions = sessions
         self._outputs = outputs
         self._pause = max(min(poll / 5, MOST), 0.02)
         self._heard = heard
-        self._doubted = doubted
         self._closed = Event()
         self._thread = Thread(target=self._drive, name="zenturio-slurm-reader", daemon=True)
         self._thread.start()
@@ -60,18 +57,23 @@ class Reader:
     def outcome(self, session: Session, digest: str) -> Outcome | None:
         """What can be read of that experiment; raises what its worker could not do."""
         with suppress(OSError):  # a shared disk may show it a moment later
-            path = session.outcome(digest)
-            if path.stat().st_size > _LARGEST:
-                raise PlaceError(f"{path} has more than {_LARGEST} B", cure="what wrote it?")
-            return unpack_outcome(path.read_bytes(), digest, self._outputs)
+            return self.unpacked(session.content(session.outcome(digest)), digest)
         return None
+
+    def unpacked(self, data: bytes, digest: str) -> Outcome:
+        """What a worker wrote of that experiment; PlaceError where that is no outcome of it."""
+        return unpack_outcome(data, digest, self._outputs)
 
     def _take(self, session: Session, digest: str) -> None:
         ticket = self._desk.find(digest)
-        if ticket is None or ticket.session is not session or ticket.held is not None:
+        if ticket is None or ticket.session is not session:
             return
         try:
             outcome = self.outcome(session, digest)
+        except PlaceError as error:  # another job may be luckier
+            ticket.fault = error
+            session.outcome(digest).unlink(missing_ok=True)
+            return
         except ZenError as error:
             self._desk.settle(ticket, error)
             session.drop(digest)
@@ -80,9 +82,8 @@ class Reader:
             return
         if ticket.stopped:
             outcome = stopped(digest, outcome)
-        elif doubtful(outcome):
-            ticket.held = outcome
-            self._doubted()
+        elif is_from_signal(outcome):  # of a job that an earlier version submitted
+            session.outcome(digest).unlink(missing_ok=True)
             return
         self._heard(outcome)
         self._desk.settle(ticket, outcome)

@@ -18,6 +18,10 @@ WORKER = 128 * 2**20
 LATE = 90.0
 """Seconds that a job may take beyond the TIMEOUTs: to start, to kill, to write what came out."""
 _MIB = 2**20
+PATH_BEFORE = "ZENTURIO_PATH"
+"""The variable that has the PATH of whoever submits a job."""
+SETUP_FAILED = "zenturio: the setup failed at"
+"""What the log of a job says before the command of its setup that failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +69,39 @@ def script(name: str, count: int, demand: Demand, options: Options, paths: Paths
 
     The first task that starts says for which job the array's name stands. So of two jobs that
     were submitted under one name, only one does anything; and none, once the driver said that
-    it has given the array up.
+    it has given the array up. Each start of a task, for Slurm may start one several times, has a
+    file of its own (see session).
     """
     head = "\n".join(f"#SBATCH {each}" for each in _asked(name, count, demand, options, paths))
-    setup = "".join(f"{line}\n" for line in _lines(options.setup))
+    session = shlex.quote(str(paths.session))
+    enter = f"cd {session} || exit 78"
+    setup = setup_lines(options.setup, f'touch {session}/"$zen_start.setup"')
     return f"""\
-#!/bin/sh
+#!/bin/bash -l
 {head}
-cd {shlex.quote(str(paths.session))} || exit 78
+{enter}
 ln -s "$SLURM_ARRAY_JOB_ID" batches/{name}.job 2>/dev/null
 test "$(readlink batches/{name}.job)" = "$SLURM_ARRAY_JOB_ID" || exit 0
-digest=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" batches/{name}.list)
-test -f "parcels/$digest" || exit 0
-{setup}exec {" ".join(_worker(options, paths))}
+zen_digest=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" batches/{name}.list)
+test -f "parcels/$zen_digest" || exit 0
+zen_start="starts/{name}-$SLURM_ARRAY_TASK_ID.${{SLURM_RESTART_COUNT:-0}}"
+export PATH="${{{PATH_BEFORE}:+${PATH_BEFORE}:}}$PATH"  # a login shell has set it anew
+unset {PATH_BEFORE}
+{setup}{enter}
+exec {" ".join(_worker(options, paths))}
 """
+
+
+def setup_lines(setup: str, failing: str) -> str:
+    """The lines of a script of bash that run *setup* and end the script where a command fails.
+
+    Then the script says which command that was, and does what *failing* says.
+    """
+    if not setup.strip():
+        return ""
+    words = f'echo "{SETUP_FAILED}: $BASH_COMMAND" >&2'
+    trap = shlex.quote(f"{words}; {failing}")
+    return f"trap {trap} EXIT\nset -e\n{setup.strip()}\nset +e\ntrap - EXIT\n"
 
 
 def _asked(name: str, count: int, demand: Demand, options: Options, paths: Paths) -> Iterator[str]:
@@ -116,7 +139,7 @@ def _worker(options: Options, paths: Paths) -> Iterator[str]:
     """The command that runs one parcel."""
     yield shlex.quote(options.python or sys.executable)
     yield "-P -m zenturio.execute.worker"  # nothing is imported from where it stands
-    yield '"parcels/$digest" "outcomes/$digest"'
+    yield '"parcels/$zen_digest" "outcomes/$zen_digest" --start "$zen_start"'
     yield f"--folder {shlex.quote(str(paths.work))}"
     yield f"--session {paths.session.name}"
     yield f"--keep {paths.keep}"

@@ -2,7 +2,11 @@
 What a driver has at a cluster, in a folder that nodes see: ``places/NAME/session-PID-HEX``.
 
     parcels/DIGEST    what is to be run; without it a job does nothing
-    outcomes/DIGEST   what came out, written by the job
+    outcomes/DIGEST   what came out, written by the job once and for all
+    starts/X-N.K      the start K of task N of the job array X, for Slurm may requeue a task: empty
+                      when the experiment has begun, then the outcome if that may have come of
+                      Slurm's own signals; it says nothing if the task was started again
+    starts/X-N.K.setup  the setup of that start failed
     batches/X.sh      the script of the job array X, X.list the digests of its tasks in their order
     batches/X.job     a link to the number of the job that X is; made by the first task that starts,
                       or by the driver that gives X up: then no task of it does anything
@@ -21,6 +25,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from zenturio.errors import PlaceError
 from zenturio.execute.filing import disk, remove
 from zenturio.execute.schema import is_digest
 from zenturio.execute.slurm.queue import Task
@@ -28,8 +33,10 @@ from zenturio.execute.worker import write_whole
 from zenturio.experiment.identity import checked_digest
 
 _PREFIX = "session-"
-_FOLDERS = ("parcels", "outcomes", "batches", "logs")
+_FOLDERS = ("parcels", "outcomes", "starts", "batches", "logs")
 _GIVEN_UP = "given-up"
+LARGEST = 2**32
+"""Bytes of one outcome with all of its artifacts: it is read as a whole."""
 
 
 class Session:
@@ -157,8 +164,37 @@ class Session:
         """An array all of whose tasks are settled."""
         for suffix in (".list", ".sh", ".job"):
             (self.path / "batches" / f"{name}{suffix}").unlink(missing_ok=True)
-        for log in (self.path / "logs").glob(f"{name}-*"):
-            log.unlink(missing_ok=True)
+        for folder in ("logs", "starts"):
+            for each in (self.path / folder).glob(f"{name}-*"):
+                each.unlink(missing_ok=True)
+
+    @staticmethod
+    def content(path: Path) -> bytes:
+        """What a worker wrote; PlaceError where that is too large to be read."""
+        if path.stat().st_size > LARGEST:
+            raise PlaceError(f"{path} has more than {LARGEST} B", cure="what wrote it?")
+        return path.read_bytes()
+
+    def start(self, task: Task, restarts: int) -> bytes | None:
+        """What that start of *task* left; none where its experiment has not begun."""
+        with suppress(OSError):
+            return self.content(self._start(task, restarts))
+        return None
+
+    def last_start(self, task: Task) -> int:
+        """The number of the last start of *task* whose experiment has begun; 0 if there is none."""
+        first = self._start(task, 0)
+        numbers = [each.suffix[1:] for each in first.parent.glob(f"{first.stem}.*")]
+        return max((int(number) for number in numbers if number.isdecimal()), default=0)
+
+    def setup_failed(self, task: Task, restarts: int) -> bool:
+        """Whether that start of *task* ended in its setup."""
+        path = self._start(task, restarts)
+        return path.with_name(f"{path.name}.setup").exists()
+
+    def _start(self, task: Task, restarts: int) -> Path:
+        name, number = task
+        return self.path / "starts" / f"{name}-{number}.{restarts}"
 
     def has_begun(self, task: Task) -> bool:
         """Whether the job of *task* was started: Slurm makes the file of what it says first."""

@@ -139,11 +139,16 @@ class Submission:
                 continue
             session = tickets[0].session
             if session.give_up(name):
-                self._desk.put_back(tickets)
-                for ticket in tickets:
-                    self._move(ticket)
+                self.again(tickets)
             else:
                 self.saw(name, session.job(name))
+
+    def again(self, tickets: list[Ticket]) -> None:
+        """Their jobs will not run them: others are submitted for them."""
+        self._desk.put_back(tickets)
+        for ticket in tickets:
+            ticket.restart()
+            self._move(ticket)
 
     def _move(self, ticket: Ticket) -> None:
         """From the folder of a driver that died into ours."""

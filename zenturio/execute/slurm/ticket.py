@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
 
+from zenturio.errors import PlaceError
+from zenturio.execute.slurm.fates import Blame
 from zenturio.execute.slurm.queue import Task
 from zenturio.execute.slurm.script import Demand
 from zenturio.execute.slurm.session import Session
@@ -30,8 +33,10 @@ class Ticket(Stoppable):
         """Whether the queue has shown it running."""
         self.told = False
         """Whether Slurm was asked to end it."""
-        self.held: Outcome | None = None
-        """What came out, if that depends on why the job ended."""
+        self.losses: Counter[Blame] = Counter()
+        """How many of its jobs were lost, by whose fault that may be."""
+        self.fault: PlaceError | None = None
+        """What its job could not do: the place's fault."""
         self.gone: float | None = None
         """Since when its job is no more, by the monotonic clock."""
         self.recalled = False
@@ -41,6 +46,11 @@ class Ticket(Stoppable):
         self._pilot: Future[Outcome] | None = None
         self._stir = stir
         self._left = False
+
+    def restart(self) -> None:
+        """Its job was lost, and another one is to run it."""
+        self.task = self.gone = self.fault = None
+        self.began = self.told = self.recalled = False
 
     def leave(self) -> bool:
         """Whether it may be submitted; from now on its end is for Slurm to bring about."""
