@@ -30,7 +30,8 @@ def test_a_true_difference_is_found_with_its_size():
     found = compare(study("old"), study("new", slower=1.2, seed=1), "wtime")
     assert verdicts(found) == ["more"] * 4
     assert found.ratio == pytest.approx(1.2, rel=0.03)
-    assert sum(pair.interval.low < 1.2 < pair.interval.high for pair in found.pairs) >= 3
+    ratios = [pair.shift.ratio for pair in found.pairs]
+    assert sum(low < 1.2 < high for low, high in ratios) >= 3
     assert verdicts(compare(study("a", 1.2), study("b", seed=1), "wtime")) == ["less"] * 4
 
 
@@ -45,9 +46,10 @@ def test_noise_is_no_difference_nearly_as_often_as_promised():
 def test_too_few_repeats_are_not_judged():
     found = compare(study("a", repeats=4), study("b", slower=9, repeats=8), "wtime")
     assert verdicts(found) == ["too few repeats"] * 4
-    assert all(math.isnan(pair.interval.low) for pair in found.pairs)
+    assert all(pair.shift is None for pair in found.pairs)
     assert found.notes[-1] == "4 have fewer than 5 repeats: too few to judge"
     assert found.result().rows[0][4:6] == (None, None)
+    assert found.result().rows[0][6] == pytest.approx(9, rel=0.1)
 
 
 def test_the_same_seed_gives_the_same_intervals():
@@ -81,7 +83,8 @@ def test_an_inactive_parameter_is_the_same_point_in_both():
 def test_the_table_names_studies_units_and_verdicts():
     shown = compare(study("old"), study("new", slower=2), "wtime").result()
     assert shown.heads == (
-        "n", "old (s)", "new (s)", "ratio", "low", "high", "repeats", "verdict",
+        "n", "old (s)", "new (s)", "difference (s)", "low (s)", "high (s)", "ratio", "repeats",
+        "verdict",
     )  # fmt: skip
     assert shown.rows[0][-2:] == ("8, 8", "more")
 
@@ -112,9 +115,48 @@ def test_studies_without_a_common_point_are_not_compared():
         compare(table, study("b"), "wtime")
 
 
-def test_a_mean_of_zero_has_no_ratio():
-    zero = study("a", slower=0.0)
-    found = compare(zero, study("b"), "wtime")
-    assert all(math.isnan(pair.ratio) for pair in found.pairs)
-    assert verdicts(found) == ["no difference"] * 4
-    assert math.isnan(found.ratio)
+@pytest.mark.parametrize(
+    ("before", "after", "verdict"),
+    [(0.0, 5.0, "more"), (-1.0, -2.0, "less"), (-2.0, -1.0, "more"), (5.0, 0.0, "less"),
+     (-1.0, 1.0, "more"), (0.0, 0.0, "no difference"), (-0.1, -0.1, "no difference")],
+)  # fmt: skip
+def test_means_that_are_not_positive_are_judged_by_their_difference(before, after, verdict):
+    found = compare(values("a", [before] * 10), values("b", [after] * 10), "y")
+    (pair,) = found.pairs
+    assert pair.verdict == verdict
+    assert pair.ratio is None
+    assert pair.shift.difference == (after - before, after - before)
+    assert found.ratio is None
+    assert (
+        found.notes[1]
+        == "1 of 1 points have no ratio: y is not above zero in each of their repeats"
+    )
+
+
+def test_noise_around_zero_has_no_ratio_and_no_difference():
+    random = np.random.default_rng(5)
+    found = compare(values("a", random.normal(0, 1, 20)), values("b", random.normal(0, 1, 20)), "y")
+    assert verdicts(found) == ["no difference"]
+    assert found.result().rows[0][6] is None
+
+
+def test_equal_values_do_not_differ_by_a_rounding():
+    assert verdicts(compare(values("a", [0.1] * 7), values("b", [0.1] * 11), "y")) == [
+        "no difference"
+    ]
+
+
+def test_experiments_without_a_finite_value_are_counted():
+    found = compare(
+        values("a", [1.0] * 5 + [math.nan]), values("b", [1.0] * 5 + [math.inf] * 2), "y"
+    )
+    assert found.notes[-2:] == (
+        "1 experiments of a have no finite y",
+        "2 experiments of b have no finite y",
+    )
+
+
+def values(name, column):
+    table = pd.DataFrame({"n": [1] * len(column), "y": list(column)})
+    table.attrs = {"study": name, "parameters": ["n"]}
+    return table

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zenturio.query.statistics import deviation, half_width, mean, ratio_interval, student
+from zenturio.query.statistics import deviation, half_width, mean, shift, student
 
 # Abramowitz & Stegun, table 26.10 and any table of Student's t: 97.5 % quantiles.
 TABLE = {1: 12.7062, 2: 4.30265, 3: 3.18245, 4: 2.77645, 5: 2.57058, 10: 2.22814, 29: 2.04523,
@@ -43,12 +43,32 @@ def test_the_interval_of_a_ratio_holds_it_nearly_as_often_as_promised():
     held = 0
     for _ in range(500):
         first, second = random.normal(10, 1, 6), random.normal(12, 1, 6)
-        low, high = ratio_interval(first, second, random)
+        _, ratio = shift(first, second, random)
+        low, high = ratio
         held += low <= 1.2 <= high
     assert 0.92 <= held / 500 <= 0.99
 
 
-def test_the_ratio_to_a_mean_of_zero_can_be_anything():
-    zeros = np.zeros(5)
-    low, high = ratio_interval(zeros, np.ones(5), np.random.default_rng(0))
-    assert (low, high) == (-math.inf, math.inf)
+def test_the_interval_of_a_difference_holds_it_nearly_as_often_as_promised():
+    random = np.random.default_rng(2)
+    held = 0
+    for _ in range(500):
+        first, second = random.normal(-1, 1, 6), random.normal(1, 1, 6)
+        low, high = shift(first, second, random).difference
+        held += low <= 2 <= high
+    assert 0.92 <= held / 500 <= 0.99
+
+
+def test_only_positive_samples_have_a_ratio():
+    random = np.random.default_rng(0)
+    ones = np.ones(5)
+    assert shift(np.zeros(5), ones, random) == ((1.0, 1.0), None)
+    assert shift(ones, -ones, random) == ((-2.0, -2.0), None)
+    assert shift(ones, 2 * ones, random) == ((1.0, 1.0), (2.0, 2.0))
+
+
+def test_samples_without_spread_differ_by_nothing_or_by_all():
+    random = np.random.default_rng(0)
+    assert shift(np.full(7, 0.1), np.full(11, 0.1), random) == ((0.0, 0.0), (1.0, 1.0))
+    low, high = shift(np.full(7, 1e308), np.full(9, -1e308), random).difference
+    assert low == high == -math.inf

@@ -159,7 +159,8 @@ def compare(
 ) -> None:
     """Put two studies side by side, point by point.
 
-    Ratios, and whether they are more than noise.
+    Each point's difference, where it lies (low to high, 95% confidence), and whether it is more
+    than noise; a ratio where every repeat in both is above zero.
 
     Example: zen compare before after --metric wtime --on n,threads
     """

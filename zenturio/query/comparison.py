@@ -12,7 +12,7 @@ import pandas as pd
 
 from zenturio.errors import InputError, did_you_mean
 from zenturio.query.result import Result
-from zenturio.query.statistics import CONFIDENCE, FEWEST, Interval, mean, ratio_interval
+from zenturio.query.statistics import CONFIDENCE, FEWEST, Shift, mean, shift
 
 Verdict = Literal["more", "less", "no difference", "too few repeats"]
 """Of the second study against the first."""
@@ -25,14 +25,22 @@ class Pair:
     point: tuple[Any, ...]
     first: float
     second: float
+    """The means of the metric."""
     repeats: tuple[int, int]
-    interval: Interval
-    """Of the ratio second / first."""
+    positive: bool
+    """Whether every repeat in both is above zero, so that a ratio says something."""
+    shift: Shift | None
+    """Where difference and ratio lie; None where there are too few repeats to say."""
     verdict: Verdict
 
     @property
-    def ratio(self) -> float:
-        return self.second / self.first if self.first else math.nan
+    def difference(self) -> float:
+        return self.second - self.first
+
+    @property
+    def ratio(self) -> float | None:
+        """The second mean over the first; None where not every repeat is above zero."""
+        return self.second / self.first if self.positive else None
 
 
 @dataclass(frozen=True)
@@ -46,15 +54,18 @@ class Comparison:
     pairs: tuple[Pair, ...]
     only: tuple[int, int]
     """How many points one study has and the other has not."""
+    left_out: tuple[int, int]
+    """How many experiments of each study have no finite value of the metric."""
     confidence: float
 
     @property
-    def ratio(self) -> float:
-        """The geometric mean of the ratios; NaN where there is none."""
+    def ratio(self) -> float | None:
+        """The geometric mean of the ratios; None unless every point has one."""
         ratios = [pair.ratio for pair in self.pairs]
-        if not ratios or not all(math.isfinite(r) and r > 0 for r in ratios):
-            return math.nan
-        return math.exp(mean([math.log(r) for r in ratios]))
+        there = [ratio for ratio in ratios if ratio is not None]
+        if not there or len(there) < len(ratios):
+            return None
+        return math.exp(mean([math.log(ratio) for ratio in there]))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -64,10 +75,15 @@ class Comparison:
         differ = sum(pair.verdict != "no difference" for pair in judged)
         chance = len(judged) * (1 - self.confidence)
         alone = f"{self.only[0]:,} only in {first}, {self.only[1]:,} only in {second}"
-        said = [
-            f"{len(self.pairs):,} points in both, {alone}",
-            f"geometric mean of the ratios {second} / {first}: {self.ratio:.4g}",
-        ]
+        said = [f"{len(self.pairs):,} points in both, {alone}"]
+        if self.ratio is not None:
+            said.append(f"geometric mean of the ratios {second} / {first}: {self.ratio:.4g}")
+        elif self.pairs:
+            without = sum(pair.ratio is None for pair in self.pairs)
+            said.append(
+                f"{without:,} of {len(self.pairs):,} points have no ratio:"
+                f" {self.metric} is not above zero in each of their repeats"
+            )
         if judged:
             said.append(
                 f"{differ:,} of {len(judged):,} differ at {self.confidence:.0%} confidence"
@@ -75,25 +91,32 @@ class Comparison:
             )
         if few := len(self.pairs) - len(judged):
             said.append(f"{few:,} have fewer than {FEWEST} repeats: too few to judge")
+        for name, count in zip(self.names, self.left_out, strict=True):
+            if count:
+                said.append(f"{count:,} experiments of {name} have no finite {self.metric}")
         return tuple(said)
 
     def result(self) -> Result:
         """The comparison as a table."""
         first, second = self.names
-        columns = (*self.on, first, second, "ratio", "low", "high", "repeats", "verdict")
+        columns = (
+            *self.on, first, second, "difference", "low", "high", "ratio", "repeats", "verdict",
+        )  # fmt: skip
         rows = tuple(
             (
                 *pair.point,
                 pair.first,
                 pair.second,
+                pair.difference,
+                *(pair.shift.difference if pair.shift else (None, None)),
                 pair.ratio,
-                *(end if math.isfinite(end) else None for end in pair.interval),
                 f"{pair.repeats[0]}, {pair.repeats[1]}",
                 pair.verdict,
             )
             for pair in self.pairs
         )
-        units = {first: self.unit, second: self.unit} if self.unit else {}
+        with_unit = (first, second, "difference", "low", "high")
+        units = dict.fromkeys(with_unit, self.unit) if self.unit else {}
         return Result(columns, rows, units, found=len(rows), notes=self.notes)
 
 
@@ -109,8 +132,9 @@ def compare(
     """Two frames of studies, point by point; *on* are the parameters that make a point.
 
     Without *on* these are all parameters that both have. Each study's repeats are resampled (the
-    bootstrap, seeded) to see how far the ratio of the means can be trusted; of fewer than five
-    repeats nothing is said.
+    bootstrap, seeded) to see how far the difference of the means can be trusted: the verdict is
+    "more" or "less" where zero is outside of its interval. Of fewer than five repeats nothing is
+    said.
     """
     shared = tuple(on) or _shared(first, second)
     if not shared:
@@ -134,8 +158,13 @@ def compare(
         on=shared,
         pairs=pairs,
         only=(len(groups[0]) - len(both), len(groups[1]) - len(both)),
+        left_out=(_left_out(first, groups[0]), _left_out(second, groups[1])),
         confidence=confidence,
     )
+
+
+def _left_out(frame: pd.DataFrame, groups: Mapping[tuple[Any, ...], np.ndarray]) -> int:
+    return len(frame) - sum(map(len, groups.values()))
 
 
 def _shared(first: pd.DataFrame, second: pd.DataFrame) -> tuple[str, ...]:
@@ -171,9 +200,11 @@ def _pair(
     confidence: float,
 ) -> Pair:
     repeats = (len(first), len(second))
-    if min(repeats) < FEWEST:
-        interval, verdict = Interval(math.nan, math.nan), "too few repeats"
-    else:
-        interval = ratio_interval(first, second, random, confidence)
-        verdict = "more" if interval.low > 1 else "less" if interval.high < 1 else "no difference"
-    return Pair(point, mean(first), mean(second), repeats, interval, verdict)  # type: ignore[arg-type]
+    positive = bool((first > 0).all() and (second > 0).all())
+    found: Shift | None = None
+    verdict: Verdict = "too few repeats"
+    if min(repeats) >= FEWEST:
+        found = shift(first, second, random, confidence)
+        low, high = found.difference
+        verdict = "more" if low > 0 else "less" if high < 0 else "no difference"
+    return Pair(point, mean(first), mean(second), repeats, positive, found, verdict)

@@ -81,30 +81,49 @@ def _student_below(t: float, freedom: int) -> float:
     return 0.5 + between / 2
 
 
-def ratio_interval(
+class Shift(NamedTuple):
+    """How far the mean of a second sample may lie from that of a first."""
+
+    difference: Interval
+    """Of mean(second) - mean(first)."""
+    ratio: Interval | None
+    """Of mean(second) / mean(first); None unless every value of both is above zero."""
+
+
+def shift(
     first: np.ndarray,
     second: np.ndarray,
     random: np.random.Generator,
     confidence: float = CONFIDENCE,
-) -> Interval:
-    """Where mean(second) / mean(first) lies, by resampling both.
+) -> Shift:
+    """The shift from *first* to *second*, by resampling both (the bootstrap).
 
     The percentiles are widened as Student's t is against the normal: the plain ones are too
     narrow for the few repeats that experiments have (Hesterberg 2015, "expanded percentile").
     """
+    scale = max(np.abs(first).max(), np.abs(second).max()) or 1.0
+    # As distances from a value: means of equal values are equal then, to the last bit.
+    origin = first[0] / scale
     means = [
-        sample[random.integers(0, len(sample), (RESAMPLES, len(sample)))].mean(axis=1)
+        (sample / scale - origin)[random.integers(0, len(sample), (RESAMPLES, len(sample)))].mean(
+            axis=1
+        )
         for sample in (first, second)
     ]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = means[1] / means[0]
-    if not np.isfinite(ratios).all():
-        return Interval(-math.inf, math.inf)
     least = min(len(first), len(second))
     wide = student(0.5 + confidence / 2, least - 1) * math.sqrt(least / (least - 1))
     tail = NormalDist().cdf(-wide)
-    low, high = np.quantile(ratios, [tail, 1 - tail])
-    return Interval(float(low), float(high))
+
+    def interval(values: np.ndarray) -> Interval:
+        low, high = np.quantile(values, [tail, 1 - tail])
+        return Interval(float(low), float(high))
+
+    low, high = interval(means[1] - means[0])
+    difference = Interval(low * float(scale), high * float(scale))
+    if not (first > 0).all() or not (second > 0).all():
+        return Shift(difference, None)
+    with np.errstate(over="ignore", divide="ignore"):
+        return Shift(difference, interval((origin + means[1]) / (origin + means[0])))
 
 
 def fisher(ratio: float, above: int, below: int) -> float:
