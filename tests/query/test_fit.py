@@ -242,3 +242,23 @@ def test_a_factor_is_written_as_it_is_meant():
     assert Sum("linear", ((), (Factor("n", logs=2),))).formula(["-1", "-2"]) == (
         "-1 - 2 * n * log2(n) ** 2"
     )
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-200, 1e200, 1e300])
+@pytest.mark.parametrize(
+    ("formula", "shape"),
+    [
+        (lambda x: x, "linear"),
+        (lambda x: x**2, "power"),
+        (lambda x: np.exp(0.3 * x), "exponential"),
+        (lambda x: 1 + 0 * x, "constant"),
+    ],
+)
+def test_the_size_of_y_does_not_change_the_formula(formula, shape, size):
+    x = np.arange(1.0, 9.0)
+    found = fit({"x": x, "y": size * formula(x)}, "y", ["x"])
+    assert found.kind == shape
+    assert found.formula.startswith(f"{size:g}")
+    assert found.r2 == pytest.approx(1)
+    assert found.predict({"x": x}) == pytest.approx(size * formula(x), rel=1e-6)
+    assert found.error < 1e-12 * size

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
+from zenturio.experiment import aggregates
+from zenturio.expression import Type
 from zenturio.query.catalog import Column
+from zenturio.query.doubts import HUGE, rule
 from zenturio.query.fragments import Dialect, Fragment, sql
-from zenturio.query.statement import Head
+from zenturio.query.statement import Check, Head
 
 Aggregate = Literal["mean", "min", "max", "std", "count", "median", "sum"]
 AGGREGATES: tuple[Aggregate, ...] = get_args(Aggregate)
 
-_WORDS: dict[Dialect, dict[Aggregate, str]] = {
+_WORDS: dict[Dialect, dict[str, str]] = {
     "sqlite": {
         "mean": "avg({})",
         "min": "min({})",
@@ -22,33 +26,53 @@ _WORDS: dict[Dialect, dict[Aggregate, str]] = {
         "count": "count({})",
         "median": "median({})",
         "sum": "sum(CAST({} AS REAL))",
+        "size": f"sum(min(abs(CAST({{}} AS REAL)), {HUGE}))",
     },
+    # Sums of binary reals fail there when they overflow, and they lose digits; of decimals they
+    # are exact. A cast without the text between would keep 15 digits of 17.
     "postgresql": {
-        "mean": "avg({}::double precision)",
+        "mean": "avg({}::text::numeric)",
         "min": "min({})",
         "max": "max({})",
-        "std": "stddev_samp({}::double precision)",
+        "std": "stddev_samp({}::text::numeric)",
         "count": "count({})",
         "median": "percentile_cont(0.5) WITHIN GROUP (ORDER BY {}::double precision)",
-        "sum": "sum({}::double precision)",
+        "sum": "sum({}::text::numeric)",
+        "size": f"sum(least(abs({{}}::double precision), {HUGE}))",
     },
 }
+"""What each database says; *size* is the sum of the magnitudes, see `Guards`."""
+_GUARDS = ("count", "min", "max", "size")
 
 
 def aggregate(kind: Aggregate, column: Column, dialect: Dialect) -> Head:
     """The column of an answer that holds an aggregate; NULL and NaN do not count."""
-    found = sql(_WORDS[dialect][kind], column.fragment(dialect))
     keeps = kind in ("min", "max") and column.type == "int"
-    needed, merge = _PARTS.get(kind, ((), None))
-    words = [_WORDS[dialect][each] for each in needed]
-    return Head(
-        f"{kind}({column.name})",
-        found.typed("int" if keeps or kind == "count" else "real"),
+    type_: Type = "int" if keeps or kind == "count" else "real"
+    found = _asked(kind, column, dialect).fragment.typed(type_)
+    return replace(
+        _asked(kind, column, dialect),
+        fragment=found,
         unit="" if kind == "count" else column.unit,
         convert=_whole if keeps else _known,
-        parts=tuple(sql(each, column.fragment(dialect)) for each in words),
-        merge=merge,
+        check=_check(kind, column, dialect),
     )
+
+
+def _asked(kind: str, column: Column, dialect: Dialect) -> Head:
+    """An aggregate as the database computes it, and of parts of the rows."""
+    needed, merge = _PARTS.get(kind, ((), None))
+    fragment = column.fragment(dialect)
+    said, *parts = (sql(_WORDS[dialect][each], fragment) for each in (kind, *needed))
+    return Head(f"{kind}({column.name})", said, parts=tuple(parts), merge=merge)
+
+
+def _check(kind: Aggregate, column: Column, dialect: Dialect) -> Check | None:
+    found = rule(kind, dialect)
+    if found is None:
+        return None
+    guards = tuple(_asked(each, column, dialect) for each in _GUARDS)
+    return Check(Head.of(column), guards, *found)
 
 
 def rows_counted(title: str) -> Head:
@@ -64,12 +88,7 @@ def _there(values: Iterable[Any]) -> list[Any]:
 def _total(sums: Sequence[Any], counts: Sequence[int]) -> float | None:
     """The sum of sums; NULL where nothing is counted, or infinities of both signs are."""
     there = [sum_ for sum_, count in zip(sums, counts, strict=True) if count]
-    if not there or None in there:
-        return None
-    try:
-        return math.fsum(there)
-    except (OverflowError, ValueError):  # of infinities, or of what adds up to one
-        return float(sum(there))
+    return aggregates.total(there) if there and None not in there else None
 
 
 def _mean(sums: Sequence[Any], counts: Sequence[int]) -> float | None:
@@ -85,7 +104,10 @@ def _deviation(spreads: Sequence[Any], sums: Sequence[Any], counts: Sequence[int
     parts = zip(spreads, sums, counts, strict=True)
     inside = ((spread or 0.0) ** 2 * (n - 1) + n * (sum_ / n - mean) ** 2
               for spread, sum_, n in parts if n)  # fmt: skip
-    return math.sqrt(math.fsum(inside) / (count - 1))
+    try:
+        return math.sqrt(math.fsum(inside) / (count - 1))
+    except OverflowError:  # it is doubtful, and computed anew
+        return None
 
 
 def _least(values: Iterable[Any]) -> Any:
@@ -96,13 +118,14 @@ def _greatest(values: Iterable[Any]) -> Any:
     return max(_there(values), default=None)
 
 
-_PARTS: dict[Aggregate, tuple[tuple[Aggregate, ...], Callable[..., Any]]] = {
+_PARTS: dict[str, tuple[tuple[Aggregate | Literal["size"], ...], Callable[..., Any]]] = {
     "mean": (("sum", "count"), _mean),
     "min": (("min",), _least),
     "max": (("max",), _greatest),
     "std": (("std", "sum", "count"), _deviation),
     "count": (("count",), sum),
     "sum": (("sum", "count"), _total),
+    "size": (("size", "count"), _total),
 }
 """What is asked of each part of the rows, and how one answer is made of theirs."""
 
@@ -112,6 +135,6 @@ def _whole(value: object) -> object:
     return None if value is None else int(str(value))
 
 
-def _known(value: object) -> object:
+def _known(value: Any) -> float | None:
     """What comes of infinities is NULL in one database and NaN in the other: here it is NULL."""
-    return None if isinstance(value, float) and math.isnan(value) else value
+    return None if value is None or math.isnan(value) else value

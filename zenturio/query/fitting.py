@@ -124,9 +124,9 @@ def _try(shape: Shape, among: int, data: Data) -> _Try | None:
 def _model(best: _Try, y: str, rows: Rows) -> Model:
     shape, data = best.shape, best.data
     error = math.sqrt(float((best.left_out / data.root**2).mean()))
-    texts = _rounded(best, error)
+    texts = _rounded(best, error, rows.unit)
     coefficients = tuple(map(float, texts))
-    missed = rows.y - shape.values(rows.columns, np.array(coefficients))
+    missed = rows.y - shape.values(rows.columns, np.array(coefficients)) / rows.unit
     spread = float(((rows.y - rows.y.mean()) ** 2).sum())
     return Model(
         kind=shape.kind,
@@ -134,7 +134,7 @@ def _model(best: _Try, y: str, rows: Rows) -> Model:
         x=() if shape.kind == "constant" else tuple(rows.columns),
         formula=shape.formula(texts),
         r2=1 - float(missed @ missed) / spread if spread > 0 else 1.0,
-        error=error,
+        error=error * rows.unit,
         rows=len(rows.y),
         points=data.points,
         noise=data.noise,
@@ -143,21 +143,22 @@ def _model(best: _Try, y: str, rows: Rows) -> Model:
     )
 
 
-def _rounded(best: _Try, error: float) -> list[str]:
-    """The coefficients with the fewest digits that leave the curve where it was.
+def _rounded(best: _Try, error: float, unit: float) -> list[str]:
+    """The coefficients with the fewest digits that leave the curve where it was, *unit* included.
 
     That is: nowhere moved by more than a hundredth of the error, or by a millionth of its value.
     """
     shape, columns = best.shape, best.data.columns
-    exact = shape.values(columns, best.coefficients)
-    allowed = np.maximum(error / 100, np.abs(exact) * 1e-6)
+    found = shape.scaled(best.coefficients, unit)
+    exact = shape.values(columns, found)
+    allowed = np.maximum(error * unit / 100, np.abs(exact) * 1e-6)
 
     def stays(texts: list[str]) -> bool:
         moved = shape.values(columns, np.array([float(text) for text in texts])) - exact
         return bool((np.abs(moved) <= allowed).all())
 
-    tries = ([f"{c:.{digits}g}" for c in best.coefficients] for digits in range(3, 17))
-    texts = next(filter(stays, tries), [repr(float(c)) for c in best.coefficients])
+    tries = ([f"{c:.{digits}g}" for c in found] for digits in range(3, 17))
+    texts = next(filter(stays, tries), [repr(float(c)) for c in found])
     for i in range(len(texts)):
         without = [*texts[:i], "0", *texts[i + 1 :]]
         if stays(without):

@@ -61,7 +61,7 @@ def frame(
             )
         shown = _columns(known, everything, columns)
         heads = [Head.of(column) for column in (*shown, known.facts["remarks"])]
-        order = [(Head.of(known.facts[fact]), False) for fact in ("index", "repeat")]
+        order = statement.space_order()
         asked = statement.select(heads, order=order)
         rows = restored(shown, reader.rows(asked))
         text = statement.select(heads[:-1], order=order).plain(reader.dialect)

@@ -5,16 +5,13 @@ In a query, what has no answer (a root of -1, a division by zero) is NULL.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
+from zenturio.experiment import aggregates
 from zenturio.expression.functions import CALLED
 from zenturio.expression.operations import floor_divide, power, remainder
 from zenturio.expression.values import Fault, Value
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 def register(connection: Any) -> None:
@@ -52,10 +49,6 @@ _SCALARS: dict[str, tuple[int, Callable[..., Value]]] = {
 }
 
 
-FEW = 64
-"""Values for which an array costs more than it saves."""
-
-
 class _Sample:
     """All values of a group; a row costs one append, with no code of ours in between."""
 
@@ -63,44 +56,23 @@ class _Sample:
         self._values: list[float | None] = []
         self.step = self._values.append
 
-    def known(self) -> np.ndarray:
+    def known(self) -> list[float]:
         """The values that are not NULL."""
-        import numpy as np  # noqa: PLC0415 - only who asks for deviations pays for it
-
-        values = np.array(self._values, dtype=float)
-        known: np.ndarray = values[~np.isnan(values)]
-        return known
+        return [value for value in self._values if value is not None]
 
 
 class Deviation(_Sample):
-    """The sample's standard deviation; NULL of fewer than two values, or of infinite ones."""
+    """The sample's standard deviation."""
 
     def finalize(self) -> float | None:
-        if len(self._values) <= FEW:
-            return _deviation([value for value in self._values if value is not None])
-        values = self.known()
-        if len(values) < 2 or not all(map(math.isfinite, (values.min(), values.max()))):
-            return None
-        return float(values.std(ddof=1))
-
-
-def _deviation(values: Sequence[float]) -> float | None:
-    if len(values) < 2 or not all(map(math.isfinite, values)):
-        return None
-    mean = math.fsum(values) / len(values)
-    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
+        return aggregates.deviation(self.known())
 
 
 class Median(_Sample):
-    """The middle value, or the mean of the two in the middle."""
+    """The middle value."""
 
     def finalize(self) -> float | None:
-        values = self.known()
-        if not len(values):
-            return None
-        values.sort()
-        low, high = values[(len(values) - 1) // 2], values[len(values) // 2]
-        return float(low if low == high else (low + high) / 2)
+        return aggregates.median(self.known())
 
 
 _AGGREGATES: dict[str, type[_Sample]] = {"stddev_samp": Deviation, "median": Median}

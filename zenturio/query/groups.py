@@ -83,7 +83,7 @@ def groups(
             f"{' and '.join(by)} have more than {MOST:,} combinations",
             cure="draw the experiments themselves (scatter), or choose some by a condition",
         )
-    if heads[-1].name == FIRST:
+    if heads[-1].name == FIRST:  # of equal ones the order of the keys stays
         rows.sort(key=lambda row: (len(str(row[-1])), str(row[-1])))
     table = _table(keys, metric, rows, deviation=spread)
     table.attrs = {

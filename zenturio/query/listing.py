@@ -15,6 +15,7 @@ from zenturio.annotate.model import MEASURED
 from zenturio.experiment import Missing
 from zenturio.query import ahead
 from zenturio.query.catalog import ROW, Catalog, Column, catalog, keys_of
+from zenturio.query.dialects import WORDS
 from zenturio.query.fragments import Bind, Fragment, joined, name, sql, verbatim
 from zenturio.query.reading import Reader, reading
 from zenturio.query.statement import NOTHING, Head, Statement
@@ -185,12 +186,16 @@ class Listing:
         status, cause = (verbatim(self.known.facts[fact].sql()) for fact in ("status", "cause"))
         states = joined(", ", (Fragment((Bind(state),)) for state in FAILED))
         return sql(
-            f"SELECT {{}} {{}} WHERE {{}} IN ({{}}) GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"
+            f"SELECT {{}} {{}} WHERE {{}} IN ({{}}) GROUP BY 1, 2 ORDER BY 3 DESC, {{}}, {{}}"
             f" LIMIT {most}",
             joined(", ", (status, cause, verbatim("count(*)"), *also)),
             source,
             status,
             states,
+            *(
+                sql(f"{{}}{WORDS[self._reader.dialect].collation}", each)
+                for each in (status, cause)
+            ),
         )
 
     def taken(self, column: Column, most: int) -> Taken:
@@ -214,7 +219,7 @@ class Listing:
     def sql(self, count: int | None = None) -> str:
         """The question as somebody asks it of the study's view."""
         facts = self.known.facts
-        order = [*self._order, *((Head.of(facts[fact]), False) for fact in ("index", "repeat"))]
+        order = [*self._order, *self._told.space_order()]
         columns = (facts["digest"], facts["status"], *self.columns)
         found = self._told.select([Head.of(column) for column in columns], order=order)
         text = found.plain(self._reader.dialect)

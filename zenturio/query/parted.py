@@ -12,6 +12,7 @@ from typing import Any
 
 from zenturio.query.ahead import end
 from zenturio.query.catalog import ROW, keys_of
+from zenturio.query.doubts import checked, guards_of
 from zenturio.query.fragments import Bind, Fragment, name, sql, verbatim
 from zenturio.query.reading import Reader
 from zenturio.query.statement import Head, Statement
@@ -39,16 +40,30 @@ def grouped(
 ) -> list[tuple[Any, ...]]:
     """The *heads* for each combination of the first *keys* of them, in that *order*.
 
-    Where there are more than *most* combinations, some of them, but more than so many.
+    Rows that are equal in it stand in the order of their keys. Where there are more than *most*
+    combinations, some of them, but more than so many.
     """
-    parts = all(head.parts for head in heads[keys:])
+    asked = [*heads, *guards_of(heads)]
+    parts = all(head.parts for head in asked[keys:])
     plain = all(head.fragment.type and not head.wide for head, _ in order)
+    total = total_order(order, heads[:keys])
     if parts and plain and reader.dialect == "sqlite" and statement.known.total >= MANY:
-        rows = _in_parts(repository, reader, statement, heads, keys, most)
-        rows.sort(key=lambda row: list(map(_rank, row[:keys])))
-        return _ordered(rows, heads, order)
-    asked = statement.select(heads, group=keys, order=order)
-    return reader.rows(asked if most is None else sql(f"{{}} LIMIT {most + 1}", asked))
+        rows = _in_parts(repository, reader, statement, asked, keys, most)
+        in_order = False
+    else:
+        wanted = statement.select(asked, group=keys, order=total)
+        rows = reader.rows(wanted if most is None else sql(f"{{}} LIMIT {most + 1}", wanted))
+        in_order = True
+    rows, changed = checked(reader, statement, rows, heads, keys)
+    return rows if in_order and not changed else _ordered(rows, heads, total)
+
+
+def total_order(
+    order: Sequence[tuple[Head, bool]], keys: Sequence[Head]
+) -> list[tuple[Head, bool]]:
+    """*order*, and behind it each of the *keys* that is not in it."""
+    named = {head.name for head, _ in order}
+    return [*order, *((key, False) for key in keys if key.name not in named)]
 
 
 def _in_parts(
@@ -100,16 +115,23 @@ def _merged(heads: Sequence[Head], answers: Sequence[tuple[Any, ...]]) -> list[A
     return found
 
 
-def _rank(value: Any) -> tuple[int, Any]:
-    """Where SQLite puts a value among others: NULL, numbers, texts."""
-    return (0, 0) if value is None else (1 + isinstance(value, str), value)
-
-
 def _ordered(
     rows: list[tuple[Any, ...]], heads: Sequence[Head], order: Sequence[tuple[Head, bool]]
 ) -> list[tuple[Any, ...]]:
-    """The rows as `Statement` has them ordered: what is NULL comes last."""
+    """The rows as `Statement` has them ordered: what is NULL or NaN comes last."""
+    places = {head.name: at for at, head in enumerate(heads)}
+    found = list(rows)
     for head, falling in reversed(order):
-        at = list(heads).index(head)
-        rows.sort(key=lambda row: ((row[at] is None) != falling, row[at]), reverse=falling)
-    return rows
+        at, convert = places[head.name], head.convert if head.wide else _same
+        found.sort(key=lambda row: _rank(convert(row[at]), falling=falling), reverse=falling)
+    return found
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _rank(value: Any, *, falling: bool) -> tuple[bool, bool, Any]:
+    """Where SQLite puts a value among others: numbers, then texts, then what there is none of."""
+    none = value is None or value != value  # noqa: PLR0124 - NaN
+    return none != falling, isinstance(value, str), 0 if none else value

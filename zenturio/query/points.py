@@ -50,6 +50,9 @@ class Rows:
 
     columns: Mapping[str, np.ndarray]
     y: np.ndarray
+    """In units of *unit*, so that squares neither overflow nor vanish."""
+    unit: float
+    """A power of two: nothing is rounded by it."""
 
     @cached_property
     def _grouped(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -80,7 +83,10 @@ def rows_of(columns: Mapping[str, Any], y: str, x: Sequence[str]) -> Rows:
     known(columns, (y, *x))
     table = {name: numbers(columns, name) for name in dict.fromkeys((*x, y))}
     used = np.logical_and.reduce([np.isfinite(column) for column in table.values()])
-    rows = Rows({name: table[name][used] for name in x}, table[y][used])
+    values = table[y][used]
+    greatest = float(np.abs(values).max(initial=0.0))
+    unit = math.ldexp(1.0, max(math.frexp(greatest)[1] - 1, -1022))
+    rows = Rows({name: table[name][used] for name in x}, values / unit, unit)
     distinct = len(np.unique(np.column_stack(list(rows.columns.values())), axis=0))
     if distinct < FEWEST:
         raise InputError(

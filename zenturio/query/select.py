@@ -73,8 +73,8 @@ def _listed(reader: Reader, known: Catalog, query: Query) -> Result:
     """Every experiment by itself, in the order of the space."""
     repeats = [known.facts["repeat"]] if _repeated(reader, known) else []
     columns = [*known.parameters, *known.seeds, *repeats, *_metrics(known, query)]
-    order = _order(known, query)
     statement = Statement(reader.dialect, known, query.where)
+    order = _order(known, query, statement)
     heads = [Head.of(column) for column in columns]
     shown = _limited(statement.select(heads, order=order), query.limit)
     remarks = known.facts["remarks"]
@@ -146,12 +146,11 @@ def _repeated(reader: Reader, known: Catalog) -> bool:
     return (most or 0) > 1
 
 
-def _order(known: Catalog, query: Query) -> list[tuple[Head, bool]]:
-    """Columns to sort by, and whether the greatest comes first; else the order of the space."""
-    if not query.sort:
-        return [(Head.of(known.facts[fact]), False) for fact in ("index", "repeat")]
+def _order(known: Catalog, query: Query, statement: Statement) -> list[tuple[Head, bool]]:
+    """Columns to sort by, and whether the greatest comes first; then the order of the space."""
     wanted = [(known.column(each.removeprefix("-")), each) for each in query.sort]
-    return [(Head.of(column), each.startswith("-")) for column, each in wanted]
+    order = [(Head.of(column), each.startswith("-")) for column, each in wanted]
+    return [*order, *statement.space_order()]
 
 
 def _group_order(

@@ -40,6 +40,10 @@ class Shape(Protocol):
         ...
 
     def values(self, columns: Columns, coefficients: np.ndarray) -> np.ndarray: ...
+    def scaled(self, coefficients: np.ndarray, factor: float) -> np.ndarray:
+        """The coefficients whose values are *factor* times as large."""
+        ...
+
     def formula(self, coefficients: Sequence[str]) -> str: ...
 
 
@@ -80,6 +84,9 @@ class Sum:
     def values(self, columns: Columns, coefficients: np.ndarray) -> np.ndarray:
         values: np.ndarray = self.slopes(columns, coefficients) @ coefficients
         return values
+
+    def scaled(self, coefficients: np.ndarray, factor: float) -> np.ndarray:
+        return coefficients * factor
 
     def formula(self, coefficients: Sequence[str]) -> str:
         text = ""
@@ -150,13 +157,16 @@ class Growth:
             off = (y - self.values(columns, best)) * root
             step = _least_squares(self.slopes(columns, best) * root[:, None], off)
             while step is not None and (found := cost(best + step)) >= least:
-                step = step / 2 if np.abs(step / best).max() > 1e-12 else None
+                step = step / 2 if (np.abs(step) > 1e-12 * np.abs(best)).any() else None
             if step is None:
                 break
             gain, best, least = least - found, best + step, found
             if gain <= 1e-14 * least:
                 break
         return best
+
+    def scaled(self, coefficients: np.ndarray, factor: float) -> np.ndarray:
+        return np.concatenate([coefficients[:1] * factor, coefficients[1:]])
 
     def formula(self, coefficients: Sequence[str]) -> str:
         first, rest = coefficients[0], zip(coefficients[1:], self.names, strict=True)

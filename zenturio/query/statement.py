@@ -31,6 +31,8 @@ class Head:
     """Of an aggregate what is asked of a part of the rows; nothing, where that leads nowhere."""
     merge: Callable[..., Any] | None = None
     """Makes the aggregate of all rows of what the parts answered, column by column."""
+    check: Check | None = None
+    """Of an aggregate, when the database's answer is computed anew."""
 
     @staticmethod
     def of(column: Column) -> Head:
@@ -38,6 +40,19 @@ class Head:
         plain = Fragment((column.sql(),), column.type)
         fact = column.role == "fact"
         return Head(column.name, plain, column.unit, column.value, fact, column.wide)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """When an aggregate is computed anew from its values, and how."""
+
+    values: Head
+    """The column whose values are aggregated."""
+    guards: tuple[Head, ...]
+    """Other aggregates that tell whether this one can be trusted."""
+    doubtful: Callable[..., bool]
+    """Asked with the aggregate and the guards."""
+    exact: Callable[[Sequence[float]], float | None]
 
 
 NOTHING = Fragment(())
@@ -124,6 +139,16 @@ class Statement:
             conditions.append(self.condition)
         rows = verbatim(f"FROM {view} AS {ROW}")
         return sql("{} WHERE {}", rows, joined(" AND ", conditions)) if conditions else rows
+
+    def space_order(self) -> list[tuple[Head, bool]]:
+        """The order of the space, in which no two experiments are equal, in any database."""
+        facts = self.known.facts
+        order = [(Head.of(facts[fact]), False) for fact in ("index", "repeat", "digest")]
+        if self.dialect == "sqlite":  # an index beyond 63 bits is a text there
+            digits = "CASE typeof({}) WHEN 'text' THEN length({}) ELSE 0 END"
+            index = order[0][0].fragment
+            order.insert(0, (Head("", sql(digits, index, index), fact=True), False))
+        return order
 
     def orders(self, order: Iterable[tuple[Head, bool]]) -> Iterable[Fragment]:
         """NULL and NaN come last; texts are ordered by their characters' numbers."""

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from zenturio.experiment import aggregates
+
 CONFIDENCE = 0.95
 
 FEWEST = 5
@@ -26,12 +28,30 @@ class Interval(NamedTuple):
 
 def mean(values: Sequence[float] | np.ndarray) -> float:
     """The mean; NaN of nothing."""
-    return float(np.mean(values)) if len(values) else math.nan
+    found = aggregates.mean(_floats(values))
+    return math.nan if found is None else found
+
+
+def median(values: Sequence[float] | np.ndarray) -> float:
+    """The middle value; NaN of nothing."""
+    found = aggregates.median(_floats(values))
+    return math.nan if found is None else found
+
+
+def total(values: Sequence[float] | np.ndarray) -> float:
+    """The sum; NaN of infinities of both signs."""
+    found = aggregates.total(_floats(values))
+    return math.nan if found is None else found
 
 
 def deviation(values: Sequence[float] | np.ndarray) -> float:
     """The sample's standard deviation (n - 1); NaN of fewer than two values."""
-    return float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
+    found = aggregates.deviation(_floats(values))
+    return math.nan if found is None else found
+
+
+def _floats(values: Sequence[float] | np.ndarray) -> Sequence[float]:
+    return values.tolist() if isinstance(values, np.ndarray) else values
 
 
 def half_width(values: Sequence[float] | np.ndarray, confidence: float = CONFIDENCE) -> float:

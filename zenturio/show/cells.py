@@ -55,10 +55,10 @@ def _numbers(column: pd.Series[Any]) -> np.ndarray:
 
 _REDUCTIONS: dict[Aggregate, Callable[[np.ndarray], float]] = {
     "mean": statistics.mean,
-    "median": lambda values: float(np.median(values)),
+    "median": statistics.median,
     "min": lambda values: float(values.min()),
     "max": lambda values: float(values.max()),
-    "sum": lambda values: float(values.sum()),
+    "sum": statistics.total,
     "std": statistics.deviation,
     "count": lambda values: float(len(values)),
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Any, Protocol
 from zenturio.annotate import Goal
 from zenturio.errors import InputError
 from zenturio.experiment import Experiment, Outcome
+from zenturio.experiment.aggregates import mean
 from zenturio.search import Budget, Goals, Pilot, Stops, Task, make
 from zenturio.space import Point, Space
 from zenturio.study.goal import score
@@ -185,8 +185,5 @@ class Searching:
 
 def mean_of(scores: Sequence[tuple[float | None, ...]]) -> tuple[float | None, ...]:
     """Of the repeats that succeeded, for each goal; nothing if none did."""
-    means: list[float | None] = []
-    for column in zip(*scores, strict=True):
-        known = [value for value in column if value is not None]
-        means.append(math.fsum(known) / len(known) if known else None)
-    return tuple(means)
+    columns = zip(*scores, strict=True)
+    return tuple(mean([value for value in column if value is not None]) for column in columns)

@@ -1,0 +1,81 @@
+"""What many values come to: the one definition of each aggregate, in tables, charts and rankings.
+
+Sums are exact until they are rounded once, so neither the order of the values nor one that has
+diverged (1e200) changes a digit. None is the answer where there is none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+Number = int | float
+
+
+def total(values: Sequence[Number]) -> float | None:
+    """The sum; infinite where no float is as large, None of infinities of both signs."""
+    return _rounded(values, 1)
+
+
+def mean(values: Sequence[Number]) -> float | None:
+    """The arithmetic mean; None of no values, and of infinities of both signs."""
+    return _rounded(values, len(values)) if values else None
+
+
+def deviation(values: Sequence[Number]) -> float | None:
+    """The sample's standard deviation (n - 1); None of fewer than two values or infinite ones.
+
+    The values are taken as distances from their mean, divided by a power of two: squares neither
+    overflow nor vanish. What is left of the mean's rounding is subtracted (the corrected
+    two-pass algorithm, Chan, Golub and LeVeque 1983).
+    """
+    if len(values) < 2:
+        return None
+    if all(isinstance(value, int) for value in values):  # exact, also beyond 53 bits
+        values = [value - values[0] for value in values]
+    elif not all(map(math.isfinite, values)):
+        return None
+    centre = mean(values)
+    assert centre is not None, "there are values, none infinite"
+    # The difference of values beyond half of the greatest float may overflow.
+    shrunk = 0.5 if max(map(abs, values)) > 1e307 else 1.0
+    parts = [value * shrunk - centre * shrunk for value in values]
+    greatest = max(map(abs, parts))
+    if greatest == 0:
+        return 0.0
+    exponent = math.frexp(greatest)[1]
+    parts = [math.ldexp(part, -exponent) for part in parts]
+    count = len(parts)
+    squares = math.fsum(part * part for part in parts) - math.fsum(parts) ** 2 / count
+    return _scaled(math.sqrt(squares / (count - 1)) / shrunk, exponent)
+
+
+def median(values: Sequence[Number]) -> float | None:
+    """The middle value, or the mean of the two in the middle; None of no values."""
+    if not values:
+        return None
+    ordered = sorted(values)
+    low, high = ordered[(len(values) - 1) // 2], ordered[len(values) // 2]
+    return float(low) if low == high else mean([low, high])
+
+
+def _rounded(values: Sequence[Number], divisor: int) -> float | None:
+    """The exact sum divided by *divisor*."""
+    try:
+        return math.fsum(values) / divisor
+    except ValueError:  # infinities of both signs
+        return None
+    except OverflowError:  # on the way, or by an integer that no float is as large as
+        exact = sum(map(Fraction, values)) / divisor
+        try:
+            return float(exact)
+        except OverflowError:
+            return math.inf if exact > 0 else -math.inf
+
+
+def _scaled(value: float, exponent: int) -> float:
+    try:
+        return math.ldexp(value, exponent)
+    except OverflowError:
+        return math.inf
