@@ -17,15 +17,23 @@ def found(folder: str, patterns: Iterable[str]) -> list[str]:
     return sorted(paths)
 
 
+FOLDER_FAULTS = (
+    "its folder was deleted",
+    "its folder was replaced",
+    "its folder was made unreadable",
+)
+"""The causes of failures of experiments that hide what they left."""
+
+
 def folder_fault(folder: str) -> str:
     """What an experiment did to its own *folder* that hides what it left there; mostly nothing."""
     try:
         mode = os.lstat(folder).st_mode
     except OSError:
-        return "its folder was deleted"
+        return FOLDER_FAULTS[0]
     if not stat.S_ISDIR(mode):
-        return "its folder was replaced"
-    return "" if mode & 0o500 == 0o500 else "its folder was made unreadable"
+        return FOLDER_FAULTS[1]
+    return "" if mode & 0o500 == 0o500 else FOLDER_FAULTS[2]
 
 
 def missing_outputs(folder: str, patterns: Iterable[str]) -> str:

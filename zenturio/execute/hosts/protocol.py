@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from zenturio.execute.matching import FOLDER_FAULTS
 from zenturio.execute.schema import (
     Check,
     MalformedError,
@@ -96,7 +97,17 @@ ANSWERS: Mapping[str, Answer] = {
     "state": Answer(record({"state": _STATE})),
     "cancel": _NOTHING,
     "signal": _NOTHING,
-    "reply": Answer(record({"reply": table(_NAME, anything, 100), "spoilt": flag}), 4, STREAM),
+    "reply": Answer(
+        record(
+            {
+                "reply": table(_NAME, anything, 100),
+                "spoilt": flag,
+                "fault": one_of("", *FOLDER_FAULTS),
+            }
+        ),
+        4,
+        STREAM,
+    ),
     "found": Answer(record({"files": items(row(path, _SIZE, whole(0, 0o777)), FILES)})),
     "read": Answer(record({}), 1, PIECE),
     "built": Answer(record({"built": flag})),

@@ -116,5 +116,5 @@ class Returning:
         fetch_all(site, site.experiment.recipe.outputs, site.scratch)
         logs = logs_of(told["reply"]["sizes"], blobs)
         reported = fetch(site, REPORT)
-        spoilt, fault = told["spoilt"], str(told.get("fault", ""))
+        spoilt, fault = told["spoilt"], told["fault"]
         return Finished(told["reply"], *logs, site.scratch, reported, spoilt, fault)
