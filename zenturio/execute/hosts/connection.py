@@ -48,6 +48,10 @@ _WAYS = (
 )
 CHANGED = "has changed and you have requested strict checking"
 """What ssh says of a key that is not the one it knows; behind it come words for any bad key."""
+_OWN_FOLDER = (
+    "name a folder of your own, with room, that nobody else can write to: "
+    'folder = "/scratch/YOUR-NAME/zenturio"'
+)
 _CURES = (
     (
         CHANGED,
@@ -58,10 +62,15 @@ _CURES = (
     ("resolve", "is the address right?"),
     ("refused", "does sshd run there, at this port?"),
     ("timed out", "is it switched on, and may one reach it from here?"),
-    ("read-only file system", 'name a folder that can be written: folder = "/scratch/me"'),
-    ("errno 13", 'name a folder that can be written: folder = "/scratch/me"'),
-    ("no space left", 'name a folder with room: folder = "/scratch/me"'),
-    ("quota", 'name a folder with room: folder = "/scratch/me"'),
+    ("belongs to somebody else", _OWN_FOLDER),
+    ("can be written by others", "take that away (chmod go-w), or " + _OWN_FOLDER),
+    ("can be replaced", _OWN_FOLDER),
+    ("read-only file system", _OWN_FOLDER),
+    ("errno 13", _OWN_FOLDER),
+    ("too many levels of symbolic links", "name the folder itself, not a link to it"),
+    ("not a directory", "name the folder itself, not a link to it"),
+    ("no space left", _OWN_FOLDER),
+    ("quota", _OWN_FOLDER),
     ("python", 'name another one: python = "/opt/python3/bin/python3"'),
 )
 Answer = tuple[dict[str, Any], list[bytes]]
