@@ -351,17 +351,17 @@ def test_a_probe_that_is_wrong_is_told_and_the_host_is_used(hosts, probe, said):
 
 def test_half_a_file_does_not_stay_at_a_host(tmp_path):
     store = Store(tmp_path, "me")
-    store.put("abc", 0, b"x" * 100, 0o644, last=False)
+    store.put("abc", 0, b"x" * 100, 0o644, mtime=None, last=False)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (150, limits[1]))
     try:
         with pytest.raises(OSError, match="too large"):
-            store.put("abc", 100, b"x" * 100, 0o644, last=True)
+            store.put("abc", 100, b"x" * 100, 0o644, mtime=None, last=True)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert not list((tmp_path / "files").iterdir())
     (tmp_path / "files" / f".abc.{platform.node()}.999999999").touch()
-    store.put("def", 0, b"x", 0o644, last=False)  # one that is on its way
+    store.put("def", 0, b"x", 0o644, mtime=None, last=False)  # one that is on its way
     assert Store(tmp_path, "me").tokens() == []
     (left,) = (tmp_path / "files").iterdir()
     assert left.name.startswith(".def.")

@@ -97,6 +97,7 @@ class Store:
         self._draft = f"{node}.{os.getpid()}"
         self._builds = folder / "builds" / node.replace("/", "_")
         self._jobs = folder / "jobs" / owner
+        folder.mkdir(0o700, parents=True, exist_ok=True)
         for each in (self._files, self._builds.parent, self._builds, self._jobs.parent, self._jobs):
             each.mkdir(0o700, exist_ok=True)
         self._sweep(node)
