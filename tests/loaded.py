@@ -99,7 +99,8 @@ def _become(asked: dict, streams: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    sys.path[0] = ""  # as of `python -c`: what lies beside this file is no module of a user's
+    # As of the script `zen`: neither what lies beside this file nor a study's folder is a module.
+    sys.path[0] = str(Path(sys.executable).parent)
     for room in ROOMS:
         importlib.import_module(room)
     _serve(socket.socket(fileno=int(sys.argv[1])))

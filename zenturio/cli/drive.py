@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zenturio.cli import output
-from zenturio.cli.options import Database, Json
+from zenturio.cli.options import Database, Json, Trust
 from zenturio.cli.run import run
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def attach(
         str | None, typer.Option(metavar="PLACE", help="Where it runs; as last time.")
     ] = None,
     db: Database = None,
+    trust: Trust = False,  # noqa: ARG001 - its callback does it
     json: Json = False,
 ) -> None:
     """Go on with a study whose driver was lost, from its name alone.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from zenturio.cli import output
-from zenturio.cli.options import Json
+from zenturio.cli.options import Json, Trust
 from zenturio.show import quantities
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def run(
     gantt: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw it: .html, .svg, .png or .pdf.")
     ] = None,
+    trust: Trust = False,  # noqa: ARG001 - its callback does it
     json: Json = False,
 ) -> None:
     """Run a workflow of real tasks on hosts, planned anew while it runs.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zenturio.cli import output
-from zenturio.cli.options import Json
+from zenturio.cli.options import Json, Trust
 
 if TYPE_CHECKING:
     from zenturio.execute.hosts.events import Event
@@ -36,9 +36,10 @@ def hosts(
         list[str] | None, typer.Option(help="Only jobs whose digests begin so.")
     ] = None,
     calibrate: Annotated[bool, typer.Option(help="Measure speeds anew.")] = False,
+    trust: Trust = False,  # noqa: ARG001 - its callback does it
     json: Json = False,
 ) -> None:
-    """Show the hosts of a file: what they are, how they do, and which cannot be reached.
+    """Connect to the hosts of a file and show what they are and which cannot be reached.
 
     Speed is in millions of steps a second of a short computation, made at the first contact: when
     a host had other things to do then, --calibrate makes it again.
@@ -52,10 +53,11 @@ def hosts(
     if events or gantt is not None:
         _happened(folder, digest or [], gantt, json)
         return
-    from zenturio.execute.hosts.survey import survey
+    from zenturio.execute.hosts.survey import survey, trusted_configuration
 
+    configuration = trusted_configuration(file, folder)
     with output.waiting("asking hosts"):
-        found = survey(file, folder, anew=calibrate)
+        found = survey(configuration, folder, anew=calibrate)
     if json:
         output.facts([_facts(each) for each in found])
     else:

@@ -1,8 +1,11 @@
 """What several verbs are told in the same words."""
 
+import os
 from typing import Annotated
 
 import typer
+
+from zenturio import trust
 
 Paths = Annotated[
     list[str],
@@ -15,6 +18,20 @@ Overrides = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")]
+
+
+def _agree(yes: bool) -> bool:
+    if yes:
+        os.environ[trust.VARIABLE] = "1"
+    return yes
+
+
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust", callback=_agree, help="Execute shell text of the project's settings unasked."
+    ),
+]
 Database = Annotated[
     str | None,
     typer.Option(

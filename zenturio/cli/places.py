@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zenturio.cli import output
-from zenturio.cli.options import Json
+from zenturio.cli.options import Json, Trust
 
 if TYPE_CHECKING:
     from zenturio.execute.places import Named
@@ -61,7 +61,11 @@ def _plain(text: str) -> str:
     return text.replace("``", "").replace("*", "")
 
 
-def check(name: Name, json: Json = False) -> None:
+def check(
+    name: Name,
+    trust: Trust = False,  # noqa: ARG001 - its callback does it
+    json: Json = False,
+) -> None:
     """Open a place, run a small experiment there, and say in words what is wrong.
 
     Ends with 4 if something is. Examples: zen places check dask; zen places check tls://head:8786

@@ -57,6 +57,7 @@ def run(
     name: options.Name = None,
     dry_run: Annotated[bool, typer.Option(help="Say what would be run, and stop.")] = False,
     same: Annotated[bool, typer.Option("--same", hidden=True)] = False,
+    trust: options.Trust = False,  # noqa: ARG001 - its callback does it
     db: options.Database = None,
     json: options.Json = False,
 ) -> None:

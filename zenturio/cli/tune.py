@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zenturio.cli import output
-from zenturio.cli.options import Database, Json
+from zenturio.cli.options import Database, Json, Trust
 from zenturio.show import quantities
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def tune(
         bool, typer.Option("--once", help="Make one search, with one value of each setting.")
     ] = False,
     db: Database = None,
+    trust: Trust = False,  # noqa: ARG001 - its callback does it
     json: Json = False,
 ) -> None:
     """Find the settings of a search engine that are best for a program or a function.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from zenturio import trust
 from zenturio.errors import InputError, Place, did_you_mean
 
 FILE = "zenturio.toml"
@@ -60,6 +61,7 @@ def read_table(path: Path, name: str) -> Table | None:
 
 def _read(path: Path) -> tuple[list[str], dict[str, Any]]:
     """The lines of the file, and all that it says."""
+    trust.check_owner(path, "file of settings")
     try:
         text = path.read_bytes().decode("utf-8")
     except FileNotFoundError:

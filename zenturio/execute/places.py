@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from zenturio import plugins
+from zenturio import plugins, trust
 from zenturio.errors import Complaint, InputError, did_you_mean
 from zenturio.execute.configuration import FILE, Entry, Table, read_places
 from zenturio.execute.executor import Executor
@@ -76,6 +76,15 @@ class Named:
         """What can be set."""
         return described(getattr(self.load(), "Options", NoSettings))
 
+    def texts(self) -> dict[str, str]:
+        """Shell text and programs that the file sets, by where they stand."""
+        executed = {each.name for each in self.settings() if each.executes}
+        return {
+            f"{entry.place or FILE} {name}": str(entry.value)
+            for name, entry in self.table.entries.items()
+            if name in executed
+        }
+
     def options(self, given: Mapping[str, str] = {}) -> Any:
         """The settings of the file, then those that are *given*; none if the place has none."""
         known = {each.name: each for each in self.settings()}
@@ -105,6 +114,12 @@ def configured(project: Path) -> dict[str, Named]:
     found = {}
     for name, table in read_places(project / FILE).items():
         entry = table.entries.get("kind", Entry(name, table.place))
+        if name in known and entry.value != name:
+            raise InputError(
+                f"[places.{name}] would replace the place {name} that is built in",
+                place=entry.place,
+                cure="give it another name",
+            )
         if entry.value not in known:
             if "kind" in table.entries:
                 message = f"no place is of the kind {entry.value!r}"
@@ -176,6 +191,8 @@ def open_named(
 ) -> Closable:
     """The place, opened."""
     options = named.options(given)
+    if named.kind != "hosts":  # its texts stand in a file of its own, which it asks about itself
+        trust.require(folder, named.texts())
     told: dict[str, Any] = {} if options is None else {"options": options}
     place: Closable = named.load()(folder, jobs or named.jobs, keep=keep, pin=pin, **told)
     return place

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zenturio import trust
 from zenturio.errors import InputError, NotFoundError
 from zenturio.record.memory import Memory
 from zenturio.record.repository import Repository
@@ -37,6 +38,8 @@ def open_repository(url: str | Path | None = None, *, create: bool = True) -> Re
     kind = flavour(place)
     if not create:
         refuse_missing(kind)
+    elif isinstance(place, Path) and place.parent.name == FOLDER:
+        trust.begin(place.parent)
     return Sql(connect(kind, waiting()))
 
 
@@ -57,9 +60,21 @@ def located(url: str | Path | None = None) -> str | Path:
 
 
 def project_folder(start: Path | None = None) -> Path:
-    """The nearest folder, from here upwards, that has a ``.zenturio``; else this one."""
+    """Return the nearest folder, from *start* upwards, that has a ``.zenturio``; else *start*.
+
+    The search ends at a folder that belongs to somebody else: a project that lies in /tmp or
+    /scratch is not adopted by what others do below it. SafetyError if the project's own folder
+    can be changed by others.
+    """
     here = (start or Path.cwd()).absolute()
-    return next((each for each in (here, *here.parents) if (each / FOLDER).is_dir()), here)
+    for folder in (here, *here.parents):
+        if folder != here and not trust.is_own(folder):
+            break
+        if (folder / FOLDER).is_dir():
+            trust.check_home(folder)
+            trust.check_owner(folder / FOLDER, "project folder")
+            return folder
+    return here
 
 
 def waiting() -> float:

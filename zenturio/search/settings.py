@@ -30,6 +30,8 @@ class Setting:
     high: float | None = None
     choices: tuple[str, ...] = ()
     optional: bool = False
+    executes: bool = False
+    """Whether its value is shell text or names a program: asked about before it is used."""
 
 
 def setting(
@@ -38,9 +40,15 @@ def setting(
     *,
     low: float | None = None,
     high: float | None = None,
+    executes: bool = False,
 ) -> Any:
-    """A field with its *default*, a line of *help*, and the smallest and largest value."""
-    return field(default=default, metadata={"help": help, "low": low, "high": high})
+    """Return a field with its *default*, a line of *help*, and the smallest and largest value.
+
+    *executes* marks shell text and names of programs.
+    """
+    return field(
+        default=default, metadata={"help": help, "low": low, "high": high, "executes": executes}
+    )
 
 
 @dataclass(frozen=True)
@@ -78,6 +86,7 @@ def _described(each: Any, hint: Any) -> Setting:
         known.get("high"),
         choices,
         optional,
+        known.get("executes", False),
     )
 
 

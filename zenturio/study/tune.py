@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from zenturio import trust
 from zenturio.annotate import Application
 from zenturio.errors import InputError, Interrupted, NotFoundError
 from zenturio.execute import Local
@@ -178,7 +179,9 @@ def _outcomes(
 
 
 def _place(here: Here) -> Local:
-    return Local(project_folder() / FOLDER, here.jobs, keep=here.keep, pin=here.pin)
+    folder = project_folder() / FOLDER
+    trust.require(folder, {})
+    return Local(folder, here.jobs, keep=here.keep, pin=here.pin)
 
 
 def _check(contest: Contest, tuning: Tuning, points: Chosen) -> None:

@@ -35,10 +35,12 @@ class Options:
     walltime: str = setting("01:00:00", "how long a job may last")
     queue: str = setting("", "queue or partition of the jobs")
     account: str = setting("", "account or project of the jobs")
-    lines: str = setting("", "more lines for the head of the script, such as --qos=long")
-    prologue: str = setting("", "commands of the script before the worker starts")
+    lines: str = setting(
+        "", "more lines for the head of the script, such as --qos=long", executes=True
+    )
+    prologue: str = setting("", "commands of the script before the worker starts", executes=True)
     interface: str = setting("", "the network that workers reach the scheduler through: ib0")
-    python: str = setting("", "Python of the workers, if it is not this one")
+    python: str = setting("", "Python of the workers, if it is not this one", executes=True)
 
     @property
     def together(self) -> int | None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
+from zenturio import trust
 from zenturio.errors import InputError, Passage, Place, PlaceError, did_you_mean
 from zenturio.execute.hosts.machine import FOLDER, KNOWN, MODULES, Machine, Ways
 from zenturio.expression import Expression, Value, parse
@@ -38,6 +39,25 @@ class Configuration:
     machines: tuple[Machine, ...]
     ways: Ways
 
+    def texts(self) -> dict[str, str]:
+        """Shell text, options of ssh and modules of the file, by where they stand."""
+        texts = {}
+        if self.ways.discover:
+            texts[f"{self.file} [options] discover"] = self.ways.discover
+        for name in MODULES:
+            path, colon, _ = getattr(self.ways, name).rpartition(":")
+            if colon:
+                texts[f"{self.file} [options] {name}"] = read_text(Path(path))
+        for machine in self.machines:
+            where = f"{self.file} [hosts.{machine.name}]"
+            if machine.probe:
+                texts[f"{where} probe"] = machine.probe
+            if machine.ssh:  # -o ProxyCommand is a command
+                texts[f"{where} ssh"] = " ".join(machine.ssh)
+            if machine.python != "python3":
+                texts[f"{where} python"] = machine.python
+        return texts
+
     def discovered(self) -> tuple[Machine, ...]:
         """The machines of the file, and those that its command names now."""
         if not self.ways.discover:
@@ -49,6 +69,7 @@ class Configuration:
 
 def read_configuration(path: Path) -> Configuration:
     """The file at *path*, or InputError with the place of what is wrong."""
+    trust.check_owner(path, "file of hosts")
     document = read_toml(path, read_text(path))
     value = document.value
     document.keys(value, ("hosts", "options"), ())
@@ -165,6 +186,7 @@ def _module(document: Document, text: str, way: Way) -> str:
     if not path.endswith(".py") or not name.isidentifier():
         document.wrong(way, f"{text!r} is no module", "write FILE.py:CLASS, or a name")
     file = Path(document.file).absolute().parent / path
+    trust.check_owner(file, "module")
     if not file.is_file():
         document.wrong(way, f"{path} is not there", f"it is looked for in {file.parent}")
     return f"{file}:{name}"

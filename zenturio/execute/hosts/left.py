@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from time import monotonic
 
+from zenturio import trust
 from zenturio.execute.executor import Stage
 from zenturio.execute.hosts.configuration import read_configuration
 from zenturio.execute.hosts.events import Events
@@ -58,6 +59,7 @@ class Left:
     def _tell(self, names: Collection[str], journal: Journal) -> None:
         """Has hosts end what counts no longer, which they do when one comes."""
         configuration = read_configuration(self._file)
+        trust.require(self._folder, configuration.texts())
         hosts = [
             Host(each, configuration.ways, journal.owner, {}, journal.counts, lambda _host: None)
             for each in configuration.discovered()

@@ -18,6 +18,7 @@ from threading import Event, Lock, Thread, current_thread
 from time import monotonic
 from typing import Any
 
+from zenturio import trust
 from zenturio.errors import PlaceError
 from zenturio.execute.closing import Closing
 from zenturio.execute.filing import disk
@@ -71,7 +72,10 @@ class Hosts(Closing):
         stages: Stages | None = None,
     ) -> None:
         """*jobs* at once, at all hosts together: as many as they have slots, if none is said."""
-        self._configuration = configuration or read_configuration(_file(folder, options))
+        if configuration is None:
+            configuration = read_configuration(_file(folder, options))
+            trust.require(folder.absolute(), configuration.texts())
+        self._configuration = configuration
         self.ways = self._configuration.ways
         self._folder = folder.absolute()
         self._journal = Journal(folder)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
-from zenturio.execute.hosts.configuration import read_configuration
+from zenturio import trust
+from zenturio.execute.hosts.configuration import Configuration, read_configuration
 from zenturio.execute.hosts.host import Host
 from zenturio.execute.hosts.journal import Journal
 from zenturio.execute.hosts.place import read_facts, write_facts
@@ -26,12 +27,21 @@ class Seen:
     facts: Mapping[str, Value]
 
 
-def survey(file: Path, folder: Path, *, anew: bool = False) -> list[Seen]:
-    """All hosts of *file*, asked now; *folder* is the project's, where what they are is kept.
+def trusted_configuration(file: Path, folder: Path) -> Configuration:
+    """Return the configuration in *file* once the user has agreed to what it executes.
+
+    *folder* is the project's data folder. SafetyError if the user has not.
+    """
+    configuration = read_configuration(file)
+    trust.require(folder, configuration.texts())
+    return configuration
+
+
+def survey(configuration: Configuration, folder: Path, *, anew: bool = False) -> list[Seen]:
+    """All hosts of *configuration*, asked now; what they are is kept in *folder*, the project's.
 
     With *anew* their speeds are measured once more.
     """
-    configuration = read_configuration(file)
     journal = Journal(folder)
     known = {} if anew else read_facts(journal.folder)
     hosts = [

@@ -17,9 +17,13 @@ class Options:
     qos: str = setting("", "quality of service")
     constraint: str = setting("", "features that a node must have, as sbatch takes them")
     time: str = setting("", "time limit where there is no TIMEOUT: 30 (minutes), 4:00:00, 1-00:00")
-    extra: str = setting("", "more options of sbatch, one a line: --gres=gpu:1")
-    setup: str = setting("", "lines of shell before each experiment: module load gcc")
-    python: str = setting("", "Python on the nodes that has zenturio; this one, if none is said")
+    extra: str = setting("", "more options of sbatch, one a line: --gres=gpu:1", executes=True)
+    setup: str = setting(
+        "", "lines of shell before each experiment: module load gcc", executes=True
+    )
+    python: str = setting(
+        "", "Python on the nodes that has zenturio; this one, if none is said", executes=True
+    )
     folder: str = setting("", "folder that the nodes see, where they do not see the project's")
     poll: float = setting(5.0, "seconds between two looks at the queue, at the least", low=0.05)
     array: int = setting(1000, "experiments in one job array, at the most", low=1)
