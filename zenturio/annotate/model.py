@@ -188,4 +188,6 @@ class Application:
     """Sets that were given instead of those in the files."""
     paths: tuple[Path, ...] = ()
     """The files and folders that were named, absolute."""
+    left_out: tuple[str, ...] = ()
+    """Files in its folders that zenturio wrote itself, and that nobody edited since."""
     warnings: tuple[Complaint, ...] = ()

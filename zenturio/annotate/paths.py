@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from zenturio.annotate.complaints import Complaints
 from zenturio.errors import Complaint, Place, did_you_mean
+from zenturio.output_files import OutputFiles
 
 STUDY = "study.zen"
 """Directives that concern every file of the folder that it stands in."""
@@ -43,6 +44,8 @@ class Found:
     """What an experiment's folder holds."""
     sides: list[Member] = field(default_factory=list)
     """NAME.zen and study.zen: read, but no part of the experiment."""
+    outputs: list[Member] = field(default_factory=list)
+    """Charts, tables and the like that were written here: no part of it either."""
 
 
 def find_files(paths: Sequence[str | Path], complaints: Complaints) -> Found:
@@ -63,6 +66,7 @@ def find_files(paths: Sequence[str | Path], complaints: Complaints) -> Found:
             walk.named(path, prefix)
     found.files = _once(found.files)
     found.sides = _once(found.sides)
+    _part_outputs(found, {path.absolute() for path in named})
     _check_sides(found, complaints)
     return found
 
@@ -105,6 +109,15 @@ def _near(path: Path) -> str:
 def _once(members: Iterable[Member]) -> list[Member]:
     """Each file once, sorted by name."""
     return [member for _, member in sorted({m.name: m for m in members}.items())]
+
+
+def _part_outputs(found: Found, named: Collection[Path]) -> None:
+    """Take out what zenturio itself wrote, unless it was named."""
+    written = OutputFiles.of(found.root)
+    for member in found.files:
+        if member.path.absolute() not in named and written.includes(member.path):
+            found.outputs.append(member)
+    found.files = [member for member in found.files if member not in found.outputs]
 
 
 def _check_sides(found: Found, complaints: Complaints) -> None:

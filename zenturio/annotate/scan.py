@@ -46,6 +46,7 @@ def scan(paths: Sequence[str | Path] | str | Path, *, overrides: Sequence[str] =
         sides=tuple((d.name, d.source) for d in documents if d.kind != "file"),
         overrides=tuple(overrides),
         paths=tuple(Path(path).absolute() for path in given),
+        left_out=tuple(member.name for member in found.outputs),
         warnings=warnings,
     )
 

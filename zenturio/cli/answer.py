@@ -320,7 +320,7 @@ def _table(found: "Result") -> None:
 
 def _write(text: str | bytes, out: Path | None) -> None:
     from zenturio.errors import PlaceError
-    from zenturio.files import write_whole
+    from zenturio.output_files import write_output
 
     content = text.encode() if isinstance(text, str) else text
     if out is None:
@@ -328,7 +328,7 @@ def _write(text: str | bytes, out: Path | None) -> None:
         sys.stdout.flush()
         return
     try:
-        write_whole(out, [content])
+        write_output(out, [content])
     except OSError as error:
         raise PlaceError(f"cannot write {out}: {error.strerror}") from error
     typer.echo(f"wrote {out}", err=True)

@@ -59,8 +59,10 @@ def check(
             stages_of(application)
     except InputError as error:
         application, complaints = None, error.complaints
+    left_out = application.left_out if application else ()
     if json:
-        facts = {"ok": application is not None, "complaints": [_said(c) for c in complaints]}
+        said = [_said(complaint) for complaint in complaints]
+        facts = {"ok": application is not None, "complaints": said, "left_out": left_out}
         if show and application is not None:
             facts["replacements"] = replaced.facts(application)
         output.facts(facts)
@@ -68,6 +70,7 @@ def check(
         if show and application is not None:
             replaced.show(application, in_colour=sys.stdout.isatty())
         _tell(complaints)
+        _tell_left_out(left_out)
     if application is None:
         raise typer.Exit(2)
     if not json:
@@ -147,6 +150,15 @@ def init(
     example = examples.find(language)
     path = example.write(out or Path(example.file))
     typer.echo(f"wrote {path}; now try: zen space {path}")
+
+
+def _tell_left_out(names: "Sequence[str]") -> None:
+    """Print which files are no part of the experiments: that may have been forged."""
+    if names:
+        more = [f"and {len(names) - SHOWN:,} more"] if len(names) > SHOWN else []
+        listed = ", ".join([*names[:SHOWN], *more])
+        typer.echo(f"left out, as zen wrote them: {listed}")
+        typer.echo("  a file that is edited is an input again")
 
 
 def _said(complaint: "Complaint") -> dict[str, Any]:

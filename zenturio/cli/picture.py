@@ -146,7 +146,7 @@ def report(
     Example: zen report reports/solvers.md -o solvers.pdf
     """
     from zenturio.errors import InputError, PlaceError
-    from zenturio.files import write_whole
+    from zenturio.output_files import write_output
     from zenturio.record.open import project_folder
     from zenturio.show.report import Picture, read
     from zenturio.show.reporting import exported
@@ -161,7 +161,7 @@ def report(
     with opened(db) as repository:
         content = exported(found, kind, repository, project_folder(), slow=True)
     try:
-        write_whole(path, [content])
+        write_output(path, [content])
     except OSError as error:
         raise PlaceError(f"cannot write {path}: {error.strerror}") from error
     pictures = sum(isinstance(block, Picture) for block in found.blocks)

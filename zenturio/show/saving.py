@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from zenturio.errors import InputError, PlaceError, did_you_mean
-from zenturio.files import write_whole
+from zenturio.output_files import write_output
 from zenturio.show.charts import Chart
 from zenturio.show.images import FORMATS, image
 from zenturio.show.scene import Scene
@@ -25,7 +25,7 @@ def save(chart: Chart | Scene, path: str | Path, *, dpi: int = 200) -> Path:
             cure=did_you_mean(target.suffix, known),
         )
     try:
-        write_whole(target, [content(chart, kind, dpi=dpi)])
+        write_output(target, [content(chart, kind, dpi=dpi)])
     except OSError as error:
         raise PlaceError(f"cannot write {target}: {error.strerror}") from error
     return target

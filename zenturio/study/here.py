@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, get_args
 
 from zenturio.annotate import Application, Goal
 from zenturio.errors import InputError, NotFoundError, did_you_mean
 from zenturio.execute.places import find_place, open_place
 from zenturio.execute.workspace import Keep
+from zenturio.output_files import note_database
 from zenturio.record import Memory, Repository
 from zenturio.record.open import FOLDER, open_repository, project_folder
 from zenturio.study.choose import Chosen
@@ -113,6 +115,8 @@ def _opened(db: str | Repository | None, *, create: bool = True) -> Iterator[Rep
         yield repository
     finally:
         repository.close()
+        if create:
+            note_database(Path(repository.place))
 
 
 def choose_only(text: str) -> frozenset[Only]:

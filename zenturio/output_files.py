@@ -1,0 +1,138 @@
+"""
+Files that zenturio writes where its user says: charts, tables, reports, databases.
+
+One that lies in the folder of a study is none of its inputs. So each is written down, in
+``.zenturio/outputs.jsonl``: its path and a digest of its content. A file that was edited since is
+the user's again, and what is left out of an application for its record is told by ``zen check``:
+a record may have come with the project.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from zenturio.files import write_whole
+
+_PROJECT = ".zenturio"
+_NAME = "outputs.jsonl"
+_LARGEST = 2**24
+"""Bytes of the record that are read at the most: a hundred thousand files."""
+_DATABASE = "database"
+"""In place of a digest: the content of a database changes all the time."""
+_SQLITE = b"SQLite format 3\0"
+_BESIDE = ("-wal", "-shm", "-journal")
+"""Behind the name of a database: what SQLite keeps beside it."""
+
+
+def write_output(path: Path, pieces: Iterable[bytes]) -> None:
+    """Write the file *path*, whole or not at all, and write down that it is an output."""
+    parts = list(pieces)
+    write_whole(path, parts)
+    if path.is_file():
+        digest = blake2b(digest_size=16)
+        for part in parts:
+            digest.update(part)
+        _note(path, digest.hexdigest())
+
+
+def note_database(path: Path) -> None:
+    """Write down that *path* is a repository, unless it is in a hidden folder, or known as one."""
+    hidden = any(part.startswith(".") for part in path.absolute().parts)
+    if not hidden and path.is_file() and not OutputFiles.of(path.parent).includes(path):
+        _note(path, _DATABASE)
+
+
+def _note(path: Path, digest: str) -> None:
+    """Append to the record of the project that one stands in, if there is one."""
+    project = _project(Path.cwd())
+    if project is None:
+        return
+    line = json.dumps({"path": _key(path, project), "digest": digest}) + "\n"
+    with (project / _PROJECT / _NAME).open("a", encoding="utf-8") as record:
+        record.write(line)
+
+
+def _project(folder: Path) -> Path | None:
+    """The nearest folder from *folder* upwards that is a project of this user."""
+    here = folder.absolute()
+    for each in (here, *here.parents):
+        try:
+            if (each / _PROJECT).stat().st_uid == os.geteuid():
+                return each
+        except OSError:
+            continue
+    return None
+
+
+def _key(path: Path, project: Path) -> str:
+    """*path* as it is written down: from the project, so that a copy of that knows its own."""
+    real, root = Path(os.path.realpath(path)), Path(os.path.realpath(project))
+    return real.relative_to(root).as_posix() if real.is_relative_to(root) else str(real)
+
+
+@dataclass
+class OutputFiles:
+    """What is written down of outputs in some projects."""
+
+    _records: Mapping[Path, Mapping[str, Any]] = field(default_factory=dict)
+
+    @staticmethod
+    def of(folder: Path) -> OutputFiles:
+        """The records of the project that *folder* is in, and of the one that one stands in."""
+        projects = {_project(Path(os.path.realpath(folder))), _project(Path.cwd())} - {None}
+        records = {each: _read(each) for each in projects if each is not None}
+        return OutputFiles({each: record for each, record in records.items() if record})
+
+    def includes(self, path: Path) -> bool:
+        """Whether the file *path* is an output, and its content still the one that was written."""
+        for project, record in self._records.items():
+            key = _key(path, project)
+            digest = record.get(key)
+            if digest == _DATABASE:
+                return _begins(path, _SQLITE)
+            if isinstance(digest, str) and digest == _digest(path):
+                return True
+            if any(record.get(key.removesuffix(end)) == _DATABASE for end in _BESIDE):
+                return True
+        return False
+
+
+def _read(project: Path) -> dict[str, Any]:
+    try:
+        with (project / _PROJECT / _NAME).open(encoding="utf-8") as record:
+            lines = record.read(_LARGEST).splitlines()
+    except (OSError, UnicodeDecodeError):
+        return {}
+    found = {}
+    for line in lines:
+        try:
+            facts = json.loads(line)
+            found[str(facts["path"])] = facts["digest"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            continue  # cut short by a full disk, or by hand
+    return found
+
+
+def _digest(path: Path) -> str:
+    digest = blake2b(digest_size=16)
+    try:
+        with path.open("rb") as file:
+            while piece := file.read(2**20):
+                digest.update(piece)
+    except OSError:
+        return ""
+    return digest.hexdigest()
+
+
+def _begins(path: Path, magic: bytes) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(magic)) == magic
+    except OSError:
+        return False
