@@ -19,6 +19,7 @@ This module executes nothing and knows no settings: callers hand over what would
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import secrets
@@ -142,6 +143,37 @@ def require(folder: Path, texts: Mapping[str, str]) -> None:
     _remember(_project_key(folder))
     if texts:
         _remember(key)
+
+
+@cache
+def user_key() -> bytes:
+    """Return 32 secret bytes of this user, by which files that zenturio made are told from others.
+
+    Where they cannot be kept they hold for this process alone: what earlier ones made is made anew.
+    """
+    path = config_folder() / "key"
+    flags = os.O_NOFOLLOW | os.O_CLOEXEC
+    for _ in range(2):
+        with contextlib.suppress(OSError):
+            handle = os.open(path, os.O_RDONLY | flags)
+            with os.fdopen(handle, "rb") as file:
+                status = os.fstat(handle)
+                key = file.read(33)
+            if len(key) == 32 and status.st_uid == os.geteuid() and not status.st_mode & 0o077:
+                return key
+            path.unlink()  # cut short, or not ours alone: a new one
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # Written beside and linked: of two programs that begin at once, one key remains.
+            draft = path.with_name(f".key-{secrets.token_hex(8)}")
+            handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | flags, 0o600)
+            with os.fdopen(handle, "wb") as new:
+                new.write(secrets.token_bytes(32))
+            try:
+                path.hardlink_to(draft)
+            finally:
+                draft.unlink()
+    return secrets.token_bytes(32)
 
 
 def _about_folder(folder: Path) -> dict[str, str]:

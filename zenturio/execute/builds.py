@@ -1,8 +1,10 @@
 """
-Programs that are built once and shared: ``.zenturio/builds/DIGEST``, for this and later drivers.
+Programs that are built once and shared: ``.zenturio/builds/USER/DIGEST``, for later drivers too.
 
 Who builds holds a lock on the digest, which ends with its process, so that others wait and a dead
-builder is succeeded. A build counts when its list of files is written beside it. Failures are
+builder is succeeded. A build counts when its list of files is written beside it. The list has the
+digest of each file and is authenticated with the user's key: a binary that came with a project, or
+was replaced, is never run for the sources that it claims to be built from. Failures are
 remembered by this driver, and the workers of its session, alone: another may find what was missing.
 """
 
@@ -15,11 +17,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from hashlib import blake2b
+from hmac import compare_digest
 from pathlib import Path
 from threading import Event
 
+from zenturio import trust
 from zenturio.errors import PlaceError
-from zenturio.execute.filing import SMALL, Folder, Inputs, Shared, disk, remove
+from zenturio.execute.filing import SMALL, Folder, Inputs, Shared, disk, file_digest, remove
 from zenturio.execute.schema import loose_text, nullable, record, row, whole
 from zenturio.execute.seal import opened, sealed
 from zenturio.execute.workspace import REPORT
@@ -80,7 +85,10 @@ class Builds:
     """Makes builds, each once."""
 
     def __init__(self, folder: Path, inputs: Inputs, closed: Event, session: str = "") -> None:
-        self._folder = folder.absolute() / "builds"
+        # What others built is not used, nor removed: a project may have come from them.
+        self._key = trust.user_key()
+        owner = blake2b(b"folder", key=self._key, digest_size=4).hexdigest()
+        self._folder = folder.absolute() / "builds" / owner
         self._inputs = inputs
         self._closed = closed
         self._session = session
@@ -129,27 +137,41 @@ class Builds:
             return failure
         (path / REPORT).unlink(missing_ok=True)
         built = replace(_listed(build.digest, path), idle=_looks(path) == before)
-        files = [(n, m, t, shared.look if shared else None) for n, m, t, shared in built.files]
+        files = [
+            (n, m, t, file_digest(path / n), shared.look if shared else None)
+            for n, m, t, shared in built.files
+        ]
+        text = json.dumps({"files": files, "links": built.links, "idle": built.idle})
         draft = self._list(build.digest).with_suffix(f".{os.getpid()}")
-        facts = {"files": files, "links": built.links, "idle": built.idle}
-        draft.write_text(json.dumps(facts), encoding="utf-8")
+        draft.write_text(f"{self._mac(build.digest, text)}\n{text}", encoding="utf-8")
         draft.replace(self._list(build.digest))
         return built
 
+    def _mac(self, digest: str, text: str) -> str:
+        content = f"{digest}\n{text}".encode()
+        return blake2b(content, key=self._key, digest_size=16).hexdigest()
+
     def _found(self, digest: str) -> Built | None:
-        """A build that is on disk, whole and unchanged."""
+        """A build that is on disk, made by this user, and whose files are what they were."""
         path = self._folder / checked_digest(digest)
         try:
-            facts = json.loads(self._list(digest).read_bytes())
-            files = tuple(
-                (n, mode, mtime, Shared(path / n, (look[0], look[1], look[2])) if look else None)
-                for n, mode, mtime, look in facts["files"]
-            )
-            links = tuple((name, text) for name, text in facts["links"])
-        except (OSError, ValueError, KeyError, TypeError, IndexError):
+            mac, _, text = self._list(digest).read_text("utf-8").partition("\n")
+            if not compare_digest(mac, self._mac(digest, text)):
+                return None
+            facts = json.loads(text)
+            for name, _, _, content, _ in facts["files"]:
+                if file_digest(path / name) != content:
+                    return None
+        except (OSError, ValueError):
             return None
-        whole = all(not s.changed() if s else (path / name).is_file() for name, _, _, s in files)
-        return Built(digest, path, files, links, bool(facts.get("idle"))) if whole else None
+        files = tuple(
+            (n, mode, mtime, Shared(path / n, (look[0], look[1], look[2])) if look else None)
+            for n, mode, mtime, _, look in facts["files"]
+        )
+        if any(shared is not None and shared.changed() for _, _, _, shared in files):
+            return None
+        links = tuple((name, text) for name, text in facts["links"])
+        return Built(digest, path, files, links, facts["idle"])
 
     def _list(self, digest: str) -> Path:
         return self._folder / f"{checked_digest(digest)}.json"

@@ -13,6 +13,7 @@ Files that are copied keep their times, and those that are filled in are newer t
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import shutil
 import stat
@@ -26,7 +27,7 @@ from time import time_ns
 
 from zenturio.errors import PlaceError, SafetyError
 from zenturio.experiment import Filed
-from zenturio.experiment.identity import checked_digest, content_digest
+from zenturio.experiment.identity import checked_digest, content_digest, content_hash
 
 SMALL = 2**20
 """Files up to so many bytes are copied."""
@@ -122,6 +123,18 @@ class Shared:
             return True
 
 
+def file_digest(path: Path) -> str:
+    """Return the digest of what the regular file *path* holds, as ``content_digest`` has it.
+
+    OSError where it cannot be read, and where it is a link or no regular file.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{path} is no regular file")
+        return hashlib.file_digest(file, content_hash).hexdigest()
+
+
 def _look(path: Path) -> tuple[int, int, int]:
     found = path.stat()
     return found.st_ino, found.st_size, found.st_mtime_ns
@@ -150,7 +163,8 @@ class Inputs:
                 path = self._folder / name
                 if path.exists() and time is not None and path.stat().st_mtime_ns != time:
                     path = self._folder / f"{name}-{time:x}"
-                if not path.exists():
+                if not _holds(path, filed.digest):
+                    path.unlink(missing_ok=True)
                     self._copy(filed, filed.original, path, time)
                 known = self._known[name, time] = Shared.of(path)
             return known
@@ -176,6 +190,14 @@ class Inputs:
         if time is not None:
             os.utime(draft, ns=(time, time))
         _keep_first(draft, path)
+
+
+def _holds(path: Path, digest: str) -> bool:
+    """Whether the copy *path*, which an earlier driver or anybody else made, has this content."""
+    try:
+        return file_digest(path) == digest
+    except OSError:
+        return False
 
 
 def _keep_first(draft: str, path: Path) -> None:

@@ -42,6 +42,11 @@ def content_digest(content: bytes) -> bytes:
     return blake2b(content, digest_size=_SIZE).digest()
 
 
+def content_hash() -> blake2b:
+    """Return the hash behind ``content_digest``, for content that is read in pieces."""
+    return blake2b(digest_size=_SIZE)
+
+
 def record(filed: Filed) -> bytes:
     """What a file adds: its path, whether it may be executed, and its content."""
     known = filed.digest
