@@ -16,7 +16,7 @@ from zenturio.errors import ExpressionError, PlaceError, SafetyError
 from zenturio.execute import Local, Settings, tree
 from zenturio.experiment import Filed, Log, Missing, Recipe, Step
 from zenturio.expression import parse
-from zenturio.testing.executor import experiment, gflops, long, outcome, running, until
+from zenturio.testing.executor import PATIENCE, experiment, gflops, long, outcome, running, until
 
 SOON = Settings(grace=0.3)
 
@@ -155,6 +155,42 @@ def test_an_experiment_that_kills_its_launcher_each_time_fails(place):
     assert (found.status, found.cause) == ("failed", "launcher lost")
     assert not running(long("98.5"))
     assert outcome(place, experiment("echo on")).status == "ok"
+
+
+HASTY = Settings(grace=0.3, stopped=0.2)
+
+
+@pytest.mark.parametrize("timeout", [None, 0.2])
+def test_an_experiment_that_stops_its_launcher_each_time_fails(zen, timeout):
+    with Local(zen, 1, settings=HASTY) as place:
+        found = outcome(place, experiment(Step(f"kill -STOP $PPID; sleep {long('91.1')}", timeout)))
+        assert (found.status, found.cause) == ("failed", "launcher lost")
+        assert not running(long("91.1"))
+        assert outcome(place, experiment("echo on")).stdout.head == b"on\n"
+
+
+def test_an_experiment_whose_launcher_is_stopped_once_runs_again(zen, tmp_path):
+    once = f"test -e {tmp_path}/once || {{ touch {tmp_path}/once; kill -STOP $PPID; sleep 60; }}"
+    with Local(zen, 1, settings=HASTY) as place:
+        assert outcome(place, experiment(once)).status == "ok"
+
+
+def test_a_place_whose_launcher_is_stopped_can_be_closed(zen, tmp_path):
+    with Local(zen, 1) as place:
+        future = place.submit(experiment(f"kill -STOP $PPID; touch {tmp_path}/on; sleep 600"))
+        until(lambda: any(tree.is_stopped(pid) for pid in launchers()))
+    assert future.result(0).status == "cancelled"
+    assert not launchers()
+
+
+def test_a_launcher_that_is_stopped_for_a_moment_is_left_alone(zen):
+    with Local(zen, 1) as place:
+        future = place.submit(experiment("sleep 0.3; echo on"))
+        until(launchers)
+        tree.send(launchers(), signal.SIGSTOP)
+        until(lambda: all(tree.is_stopped(pid) for pid in launchers()))
+        tree.send(launchers(), signal.SIGCONT)
+        assert future.result(PATIENCE).stdout.head == b"on\n"
 
 
 def test_an_experiment_that_is_killed_is_an_outcome(place):

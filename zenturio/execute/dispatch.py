@@ -17,6 +17,7 @@ from zenturio.execute.cpus import Cpus
 from zenturio.execute.running import Runner
 from zenturio.execute.slot import LostError, Slot
 from zenturio.execute.task import Room, Task
+from zenturio.execute.watchdog import Watchdog
 from zenturio.experiment import Outcome
 
 
@@ -37,6 +38,7 @@ class Dispatcher:
         self._by_descriptor: dict[int, Task] = {}
         self._taken: dict[Task, list[int]] = {}
         self._idle: list[Slot] = []
+        self._watchdog = Watchdog()
         self._wake, self._far = os.pipe()
         self._asleep = False
         self._poll = select.poll()
@@ -74,6 +76,7 @@ class Dispatcher:
         finally:
             for slot in (*self._idle, *self._running.values()):
                 slot.close()
+            self._watchdog.close()
 
     def _loop(self) -> None:
         while self._running or not self._closed.is_set():
@@ -111,7 +114,11 @@ class Dispatcher:
             if not task.running() and not task.set_running_or_notify_cancel():
                 self._runner.drop(task)
                 continue
-            slot = self._idle.pop() if self._idle else Slot()  # the one that was busy last
+            slot = (
+                self._idle.pop()
+                if self._idle
+                else Slot(self._watchdog, self._runner.settings.stopped)
+            )  # the one that was busy last
             self._room.take(task)
             self._running[task] = slot
             if self._cpus:

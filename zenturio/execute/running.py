@@ -16,7 +16,7 @@ from zenturio.execute.builds import Builds, Built, Failure
 from zenturio.execute.call import answered, raised
 from zenturio.execute.filing import Folder, Inputs, disk
 from zenturio.execute.matching import folder_fault, missing_outputs
-from zenturio.execute.slot import LostError, Reply, Slot
+from zenturio.execute.slot import STOPPED_SECONDS, LostError, Reply, Slot
 from zenturio.execute.spawn import WORDS
 from zenturio.execute.task import Prepared, Task
 from zenturio.execute.verdict import usage, verdict
@@ -58,6 +58,8 @@ class Settings:
     """Which folders stay."""
     grace: float = 2.0
     """Seconds between SIGTERM and SIGKILL."""
+    stopped: float = STOPPED_SECONDS
+    """Seconds after which a launcher that was stopped (SIGSTOP) is killed, and replaced."""
     processes: int = 4096
     """An experiment with more processes at a time is killed."""
     exact: float = 0.02
@@ -77,7 +79,7 @@ class Runner:
     """Runs experiments below a folder; several threads may do so at a time."""
 
     def __init__(self, folder: Path, settings: Settings, closed: Event) -> None:
-        self._settings = settings
+        self.settings = settings
         self._host = platform.node()
         self._outputs = folder.absolute() / "outputs"
         self._workspace = Workspace(folder)
@@ -159,8 +161,8 @@ class Runner:
         keep = False
         try:
             outcome = self._outcome(task.experiment, prepared.folder, reply)
-            keep = self._settings.keep == "always" or (
-                self._settings.keep == "failed" and outcome.status != "ok"
+            keep = self.settings.keep == "always" or (
+                self.settings.keep == "failed" and outcome.status != "ok"
             )
         finally:
             self.drop(task, keep=keep)
@@ -190,12 +192,12 @@ class Runner:
                 IDENTITY: experiment.digest,
                 METRICS: f"{path}/{REPORT}",
             },
-            "without": self._settings.without,
+            "without": self.settings.without,
             "head": READ,
             "tail": READ,
-            "grace": self._settings.grace,
-            "processes": self._settings.processes,
-            "exact": self._wall >= self._settings.exact or _sizes(experiment.recipe),
+            "grace": self.settings.grace,
+            "processes": self.settings.processes,
+            "exact": self._wall >= self.settings.exact or _sizes(experiment.recipe),
         }
 
     def _built(self, task: Task, slot: Slot | None, cpus: list[int] | None) -> Built | Failure:
@@ -209,7 +211,7 @@ class Runner:
             status, cause = _judged(reply, steps)
             if status == "ok":
                 return None
-            out, err = (log.trimmed(self._settings.log) for log in (reply.stdout, reply.stderr))
+            out, err = (log.trimmed(self.settings.log) for log in (reply.stdout, reply.stderr))
             if status == "cancelled":
                 return Failure("cancelled", "cancelled", None, out, err)
             return Failure("failed", f"build failed: {cause}", reply.facts["status"], out, err)
@@ -263,8 +265,8 @@ class Runner:
             facts["started"],
             facts["ended"],
             None if facts["stop"] == "unstartable" else facts["status"],
-            reply.stdout.trimmed(self._settings.log),
-            reply.stderr.trimmed(self._settings.log),
+            reply.stdout.trimmed(self.settings.log),
+            reply.stderr.trimmed(self.settings.log),
             self._artifacts(experiment.digest, folder.path, patterns) if patterns else (),
             remark=self._remark(experiment),
         )
@@ -274,7 +276,7 @@ class Runner:
         return _IDLE if build is not None and self._builds.is_idle(build.digest) else ""
 
     def _artifacts(self, digest: str, path: str, patterns: Sequence[str]) -> tuple[Any, ...]:
-        move = self._settings.keep == "never"
+        move = self.settings.keep == "never"
         return outputs.collect(path, patterns, self._outputs, digest, move=move)
 
     def _spoilt(self, experiment: Experiment, folder: Folder) -> str:

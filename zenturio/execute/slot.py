@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
+from time import monotonic
 from typing import Any
 
 from zenturio.errors import PlaceError
@@ -17,6 +18,7 @@ from zenturio.execute import tree, wire
 from zenturio.execute.run_facts import check_run_facts
 from zenturio.execute.schema import MalformedError
 from zenturio.execute.task import Task
+from zenturio.execute.watchdog import Watchdog
 from zenturio.execute.workspace import mark
 from zenturio.experiment import Log
 
@@ -25,6 +27,9 @@ _MAIN = (
     "import sys; sys.path.append(sys.argv[1]); from zenturio.execute.launcher import main; main()"
 )
 _PATIENCE = 10.0
+STOPPED_SECONDS = 5.0
+_SLACK = 60.0
+"""Seconds by which a launcher may be late: half of them it waits for processes that do not die."""
 
 
 class LostError(Exception):
@@ -43,7 +48,11 @@ class Reply:
 class Slot:
     """One launcher. A run at a time; cancelling may come from any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, watchdog: Watchdog, stopped: float = STOPPED_SECONDS) -> None:
+        """The *watchdog* kills its launcher where that was *stopped* for so many seconds."""
+        self._watchdog = watchdog
+        self._standstill = tree.Standstill(stopped)
+        self._deadline = float("inf")
         self._process: subprocess.Popen[bytes] | None = None
         self._writing = Lock()
         self._runs = 0
@@ -67,6 +76,7 @@ class Slot:
                 self._runs += 1
                 request["run"] = self._runs
                 self._task = task
+                self._deadline = _deadline(request)
                 wire.send(process.stdin.fileno(), request)
         except BrokenPipeError:
             raise self._lost() from None
@@ -81,6 +91,7 @@ class Slot:
         except (EOFError, MalformedError):  # what is no reply was written by the experiment
             raise self._lost() from None
         finally:
+            self._deadline = float("inf")
             if self._task is not None:
                 self._task.kill = None
             self._task = None
@@ -100,16 +111,29 @@ class Slot:
         """Ends what runs now, if anything does."""
         with self._writing, suppress(OSError):
             if self._task and self._process and self._process.stdin:
+                soon = monotonic() + self._request["grace"] + _SLACK
+                self._deadline = min(self._deadline, soon)
                 wire.send(self._process.stdin.fileno(), {"cancel": self._runs})
+
+    def look(self) -> None:
+        """Kills a launcher that does not go on; who waits for its reply hears that it is lost."""
+        process = self._process
+        if process is not None and (
+            self._standstill.lasts(process.pid) or monotonic() > self._deadline
+        ):
+            process.kill()
 
     def close(self) -> None:
         """Ends the launcher, and so everything that it started."""
         process, self._process = self._process, None
+        self._watchdog.leave(self)
         if process is None:
             return
         with suppress(OSError), process:  # closes both pipes and waits
             if process.stdin:
                 process.stdin.close()
+            if tree.is_stopped(process.pid):
+                process.kill()
             try:
                 process.wait(_PATIENCE)
             except subprocess.TimeoutExpired:
@@ -131,7 +155,16 @@ class Slot:
                 f"no process can be started: {os.strerror(error.errno or 0)}",
                 cure="end other programs, or allow more processes and open files (ulimit -a)",
             ) from error
+        self._watchdog.watch(self)
         return self._process
+
+
+def _deadline(request: Mapping[str, Any]) -> float:
+    """When a reply is overdue: each TIMEOUT is the launcher's to keep, and it has time to end."""
+    limits = [step["timeout"] for step in request["steps"]]
+    if None in limits:
+        return float("inf")
+    return monotonic() + float(sum(limits)) + float(request["grace"]) + _SLACK
 
 
 def _reply(descriptor: int, request: Mapping[str, Any]) -> Reply:

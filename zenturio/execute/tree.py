@@ -52,6 +52,31 @@ def started(pid: int) -> int:
     return 0
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether *pid* was stopped, by SIGSTOP or from a terminal."""
+    with suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+        return file.read().rpartition(b")")[2].split()[0] == b"T"
+    return False
+
+
+class Standstill:
+    """Since when a process is stopped, as it was seen in looks at it."""
+
+    def __init__(self, patience: float) -> None:
+        """*patience*: a whole job may be stopped and go on, its processes one after the other."""
+        self._patience = patience
+        self._since = 0.0
+
+    def lasts(self, pid: int) -> bool:
+        """Whether *pid* has been stopped in every look for longer than the patience."""
+        now = time.monotonic()
+        if not is_stopped(pid):
+            self._since = 0.0
+            return False
+        self._since = self._since or now
+        return now - self._since >= self._patience
+
+
 def own_peak() -> int:
     """The largest resident size of this process in bytes, which what it starts inherits."""
     with suppress(OSError), open("/proc/self/status", "rb") as file:  # noqa: PTH123

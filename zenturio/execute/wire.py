@@ -22,10 +22,15 @@ _MOST_BLOBS = 2**17
 
 def send(descriptor: int, message: dict[str, Any], *blobs: bytes) -> None:
     """Writes *message* and the *blobs*, whose lengths the message tells."""
-    text = json.dumps(message).encode()
-    data = memoryview(b"".join((_LENGTH.pack(len(text)), text, *blobs)))
+    data = memoryview(packed(message, *blobs))
     while data:
         data = data[os.write(descriptor, data) :]
+
+
+def packed(message: dict[str, Any], *blobs: bytes) -> bytes:
+    """The bytes in which *message* and the *blobs* travel."""
+    text = json.dumps(message).encode()
+    return b"".join((_LENGTH.pack(len(text)), text, *blobs))
 
 
 def receive(descriptor: int, most: int = LARGEST) -> dict[str, Any] | None:

@@ -6,13 +6,14 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
 
 from zenturio.errors import PlaceError
 from zenturio.execute import tree
-from zenturio.execute.hosts.connection import Connection, RefusedError, ssh
+from zenturio.execute.hosts.connection import Connection, DroppedError, RefusedError, ssh
 from zenturio.execute.hosts.events import read_events
 from zenturio.execute.hosts.journal import Journal
 from zenturio.execute.hosts.place import Hosts, HostsSettings
@@ -126,6 +127,40 @@ def test_an_experiment_whose_keeper_is_killed_each_time_fails(hosts, testbed, tm
         time.sleep(0.05)
     assert (future.result().status, future.result().cause) == ("failed", "keeper lost")
     assert not running(long("88.3"))
+
+
+@pytest.mark.slow
+def test_an_experiment_that_stops_its_keeper_once_begins_again(hosts, tmp_path):
+    place = hosts(one={})
+    once = f"test -e {tmp_path}/once || {{ touch {tmp_path}/once; kill -STOP $PPID; sleep 60; }}"
+    assert outcome(place, experiment(once)).status == "ok"
+
+
+def test_a_keeper_that_is_stopped_is_killed_where_its_job_is_to_go(connection):
+    found, _ = connection
+    begin(found.ask, "abc-9", f"kill -STOP $PPID; sleep {long('88.7')}")()
+    until(lambda: running(long("88.7")))
+    until(lambda: found.ask("remove", token="abc-9")[0]["gone"])
+    assert not running(long("88.7"))
+
+
+def test_a_connection_whose_client_is_stopped_can_be_closed(connection):
+    found, _ = connection
+    tree.send([found._process.pid], signal.SIGSTOP)
+    faults = []
+
+    def ask():
+        try:
+            found.ask("put", b"x" * 2**20, digest="abc", offset=0, mode=0o644, last=True)
+        except DroppedError as error:
+            faults.append(error)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    until(found._writing.locked)
+    found.close()
+    thread.join()
+    assert len(faults) == 1
 
 
 def _leads(pid, below):

@@ -31,6 +31,8 @@ ASKED = 60.0
 """Seconds that an answer may take."""
 _LOOK = 0.2
 """Seconds between two looks at whether a connection is still wanted."""
+_CLOSING = 2.0
+"""Seconds in which a client may end by itself."""
 _NOISE = 65536
 """Bytes that a login may print before the agent greets."""
 _WAYS = (
@@ -153,6 +155,7 @@ class Connection:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
+        os.set_blocking(self._to, False)
         self._complaining = Thread(target=self._hear_complaints, daemon=True)
         self._complaining.start()
         try:
@@ -173,7 +176,7 @@ class Connection:
                 if not self._open:
                     raise BrokenPipeError
                 message = {**what, "do": do, "id": number, "lengths": list(map(len, blobs))}
-                wire.send(self._to, message, *blobs)
+                self._write(wire.packed(message, *blobs))
             answer, parts = question.future.result(seconds)
         except Late:
             question.abandoned = True
@@ -235,12 +238,22 @@ class Connection:
         return line
 
     def _ship(self) -> None:
-        content = memoryview(packed())
         try:
-            while content:
-                content = content[os.write(self._to, content[:65536]) :]
+            self._write(packed())
         except OSError:
             raise self._failure(b"", late=False) from None
+
+    def _write(self, data: bytes) -> None:
+        """BrokenPipeError where nothing of it gets through for as long as an answer may take."""
+        left = memoryview(data)
+        poll = select.poll()
+        poll.register(self._to, select.POLLOUT)
+        while left:
+            if not poll.poll(ASKED * 1000):
+                self._process.kill()
+                raise BrokenPipeError
+            with suppress(BlockingIOError):
+                left = left[os.write(self._to, left[:65536]) :]
 
     def _failure(self, line: bytes, *, late: bool) -> PlaceError:
         """What ssh, or the login, said last."""
@@ -316,13 +329,15 @@ class Connection:
         """Ends the client; whoever waits hears that the connection is gone."""
         self._open = False
         process = self._process
-        if self.violation:
-            process.kill()
-        with self._writing, suppress(OSError):
+        if self.violation or not self._writing.acquire(timeout=_CLOSING):
+            process.kill()  # who writes to it hears that at once
+            self._writing.acquire()
+        with suppress(OSError):
             if process.stdin is not None:
                 process.stdin.close()
+        self._writing.release()
         try:
-            process.wait(2.0)
+            process.wait(_CLOSING)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -62,6 +62,14 @@ def cancel(job: Job) -> None:
             os.close(control)
 
 
+def kill_stopped(job: Job) -> None:
+    """Kills the keeper of *job* if it is stopped, and so does not hear that it is cancelled."""
+    with suppress(OSError, ValueError):
+        pid = int(job.lock.read_text())
+        if tree.is_stopped(pid) and job.held():
+            os.kill(pid, signal.SIGKILL)
+
+
 def clear(job: Job) -> None:
     """Ends what a keeper that was killed has left behind."""
     tree.kill_marked(mark(job))

@@ -241,6 +241,7 @@ class Serve:
         self._unwatch(self._watched.get(request["token"]))
         if job.held():
             keeper.cancel(job)
+            keeper.kill_stopped(job)
             return {"gone": False}, []
         keeper_lost = job.lock.exists() and not job.reply.exists()
         if keeper_lost:

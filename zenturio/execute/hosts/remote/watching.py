@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 from contextlib import suppress
 from typing import Any
 
+from zenturio.execute import tree
 from zenturio.execute.hosts.remote import keeper
 from zenturio.execute.hosts.remote.store import Job
 
+_STOPPED = 5.0
+"""Seconds for which a keeper may be stopped."""
 _MOST = 1 << 16
 """Bytes of a profile that are told at a time."""
 
@@ -25,6 +29,7 @@ class Watched:
         self._demands = job.folder / keeper.FILES[keeper.DEMANDS]
         self._told = told
         self._asked: tuple[int, int] | None = None
+        self._standstill = tree.Standstill(_STOPPED)
         with suppress(OSError, ValueError, AttributeError):
             self.descriptor = os.pidfd_open(int(job.lock.read_text()))
 
@@ -55,9 +60,18 @@ class Watched:
     def over(self) -> str:
         """``ended`` or ``lost``; empty while it runs."""
         state = self.job.state()
+        if state == "running":
+            self._look_after_keeper()
         if state == "lost":
             keeper.clear(self.job)
         return state if state in ("ended", "lost") else ""
+
+    def _look_after_keeper(self) -> None:
+        """Kills a keeper that its experiment has stopped: it keeps no TIMEOUT any more."""
+        with suppress(OSError, ValueError):
+            pid = int(self.job.lock.read_text())
+            if self._standstill.lasts(pid) and self.job.held():
+                os.kill(pid, signal.SIGKILL)
 
     def close(self) -> None:
         if self.descriptor >= 0:
