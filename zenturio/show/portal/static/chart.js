@@ -87,26 +87,31 @@
     if (mine !== turn) return;
     complaint.hidden = !answer.said;
     complaint.textContent = answer.said || "";
+    const sql = document.getElementById("sql");
+    if (sql) sql.textContent = answer.sql || "";
     if (answer.said) {
-      const waiting = place.querySelector(".waiting");
-      if (waiting) waiting.textContent = "nothing is drawn";
+      window.zenDraw.clear(place);
+      place.innerHTML = '<p class="faint waiting">nothing is drawn</p>';
     } else {
       await window.zenDraw.show(place, answer, listenTo);
-      const sql = document.getElementById("sql");
-      if (sql) sql.textContent = answer.sql;
       tellChosen(answer.chosen);
     }
     place.setAttribute("aria-busy", "false");
     document.dispatchEvent(new CustomEvent("zen:drawn"));
   };
 
+  let asking = 0;
   const showRows = async () => {
+    const mine = ++asking;
     const target = document.getElementById("rows");
     if (!target) return;
     const held = document.activeElement && target.contains(document.activeElement);
-    const response = await fetch(`/chart/rows?${wishes()}`);
-    target.innerHTML = await response.text();
-    if (held) target.querySelector('input[name="rows"]').focus();
+    const { text, said } = await zenRequests.ask(`/chart/rows?${wishes()}`);
+    if (mine !== asking) return;
+    // A condition that is wrong comes back with its form.
+    if (said && !text.includes('id="brushed"')) zenRequests.complainIn(target, said);
+    else target.innerHTML = text;
+    if (held && target.querySelector('input[name="rows"]')) target.querySelector('input[name="rows"]').focus();
   };
 
   const address = () => {

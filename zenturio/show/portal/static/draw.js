@@ -17,12 +17,8 @@
   const asked = async (page, given, place) => {
     if (isDark()) given.set("dark", "1");
     if (isNarrow(place)) given.set("narrow", "1");
-    try {
-      const response = await fetch(`${page}/figure?${given}`);
-      return await response.json();
-    } catch {
-      return { said: "the portal does not answer" };
-    }
+    const { text, said } = await zenRequests.ask(`${page}/figure?${given}`);
+    return said ? { said } : JSON.parse(text);
   };
 
   const fitLayout = (layout, place) => {
@@ -44,6 +40,12 @@
     return layout;
   };
 
+  // Nothing old stands under a new question.
+  const clear = (place) => {
+    for (const old of place.querySelectorAll(".plot")) Plotly.purge(old);
+    place.replaceChildren();
+  };
+
   const show = async (place, answer, listen) => {
     const figures = answer.figures.map((figure) => {
       const holder = document.createElement("figure");
@@ -59,7 +61,7 @@
       holder.append(caption, target);
       return [holder, target, figure];
     });
-    for (const old of place.querySelectorAll(".plot")) Plotly.purge(old);
+    clear(place);
     place.replaceChildren(...figures.map(([holder]) => holder));
     for (const [, target, figure] of figures) {
       const layout = fitLayout(figure.layout, place);
@@ -69,5 +71,5 @@
     }
   };
 
-  window.zenDraw = { asked, show };
+  window.zenDraw = { asked, clear, show };
 }

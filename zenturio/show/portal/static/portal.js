@@ -53,6 +53,8 @@ const listen = () => {
   if (wanted && !stream) {
     stream = new EventSource("/live");
     stream.onmessage = hear;
+    stream.onopen = () => zenRequests.dismiss(wanted);
+    stream.onerror = () => zenRequests.complainAbove(wanted, zenRequests.GONE);
   } else if (!wanted && stream) {
     stream.close();
     stream = null;
@@ -113,7 +115,7 @@ document.addEventListener("htmx:beforeRequest", (event) => {
 });
 document.addEventListener("htmx:beforeSwap", (event) => {
   const place = event.detail.target;
-  if (!place.hasAttribute("data-renewed")) return;
+  if (!place.hasAttribute("data-renewed") || event.detail.xhr.status >= 400) return;
   const text = event.detail.serverResponse;
   const busy = place.contains(document.activeElement) || place.querySelector("details[open]");
   if (place.shown === text || busy) event.detail.shouldSwap = false;
