@@ -12,10 +12,10 @@ from zenturio.errors import NotFoundError
 from zenturio.experiment import Log
 from zenturio.record import Logs
 from zenturio.show.portal.pages.left import BYTES, MOST_READ, attempt_in, saved
-from zenturio.show.portal.state import portal_of
+from zenturio.show.portal.state import Portal, portal_of
 from zenturio.show.portal.words import readable
 from zenturio.study.follow import behind, said_so_far
-from zenturio.study.look import find
+from zenturio.study.look import Found, find
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -38,21 +38,22 @@ class Said:
     end: str
 
 
+UNDER_WAY = ("waiting", "running")
+"""States that end."""
+STOP = 286
+"""The status by which htmx is told to ask no more."""
+
+
 def experiment(request: Request) -> Response:
     """The page of an experiment."""
     portal = portal_of(request)
-    found = find(portal.repository, request.path_params["digest"], _study(request))
+    found = _found(request)
     attempt = attempt_in(request)
-    digest = found.record.digest
     return portal.page(
         request,
         "experiment.html",
-        found=found,
-        attempt=attempt,
-        newest=max((each.number for each in found.attempts), default=0),
-        artifacts=portal.repository.artifacts(digest, attempt),
-        most=MOST_READ,
-        said=_streams(portal.repository.logs(digest, attempt)),
+        **_facts(portal, found, attempt),
+        renewed=found.record.state in UNDER_WAY and attempt is None,
         circumstances=tuple(_flat(found.definition.provenance)),
         commands=[
             *found.definition.notes.get("builds", ()),
@@ -62,18 +63,42 @@ def experiment(request: Request) -> Response:
 
 
 def said(request: Request) -> Response:
-    """What an experiment that runs here has said by now: a part of a page, asked for again."""
+    """What an experiment has said by now: a part of its page, asked for again while it runs.
+
+    The page says what it knows. Where that has changed, everything that depends on it comes with
+    the answer, and nobody has to load the page again.
+    """
     portal = portal_of(request)
-    found = find(portal.repository, request.path_params["digest"], _study(request))
-    running = found.record.state == "running"
-    if running:
-        parts: list[list[bytes]] = [[], []]
-        said_so_far(found.record.digest, lambda number, part: parts[number].append(part))
-        streams = _streams(Logs(*(Log(b"".join(p), b"", sum(map(len, p))) for p in parts)))
-    else:
-        streams = _streams(portal.repository.logs(found.record.digest))
-    values = {"found": found, "said": streams, "running": running, "attempt": None}
-    return HTMLResponse(portal.render("_said.html", **values))
+    found = _found(request)
+    facts = _facts(portal, found, None)
+    facts["oob"] = request.query_params.get("known", facts["known"]) != facts["known"]
+    text = portal.render("_renewed.html", **facts)
+    return HTMLResponse(text, 200 if found.record.state in UNDER_WAY else STOP)
+
+
+def _facts(portal: Portal, found: Found, attempt: int | None) -> dict[str, Any]:
+    """What the parts of the page show."""
+    digest, running = found.record.digest, found.record.state == "running"
+    logs = _said_so_far(digest) if running and attempt is None else None
+    newest = max((each.number for each in found.attempts), default=0)
+    return {
+        "found": found,
+        "attempt": attempt,
+        "newest": newest,
+        "known": f"{found.record.state} {newest}",
+        "artifacts": portal.repository.artifacts(digest, attempt),
+        "most": MOST_READ,
+        "said": _streams(logs or portal.repository.logs(digest, attempt)),
+        "running": logs is not None,
+        "oob": False,
+    }
+
+
+def _said_so_far(digest: str) -> Logs:
+    """What it has said if it runs on this machine; nothing of what runs elsewhere."""
+    parts: list[list[bytes]] = [[], []]
+    said_so_far(digest, lambda number, part: parts[number].append(part))
+    return Logs(*(Log(b"".join(p), b"", sum(map(len, p))) for p in parts))
 
 
 def files(request: Request) -> Response:
@@ -81,7 +106,7 @@ def files(request: Request) -> Response:
     from zenturio.study.refill import UnfilledError, files_of  # noqa: PLC0415 - it loads much
 
     portal = portal_of(request)
-    found = find(portal.repository, request.path_params["digest"], _study(request))
+    found = _found(request)
     texts: Mapping[str, str] = {}
     note = ""
     try:
@@ -129,5 +154,6 @@ def _flat(facts: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str
             yield f"{before}{name}", str(value)
 
 
-def _study(request: Request) -> str | None:
-    return request.query_params.get("study") or None
+def _found(request: Request) -> Found:
+    study = request.query_params.get("study") or None
+    return find(portal_of(request).repository, request.path_params["digest"], study)

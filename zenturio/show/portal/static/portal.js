@@ -117,8 +117,9 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   const place = event.detail.target;
   if (!place.hasAttribute("data-renewed") || event.detail.xhr.status >= 400) return;
   const text = event.detail.serverResponse;
-  const busy = place.contains(document.activeElement) || place.querySelector("details[open]");
-  if (place.shown === text || busy) event.detail.shouldSwap = false;
+  const isNews = text.includes("data-news");
+  const busy = !isNews && (place.contains(document.activeElement) || place.querySelector("details[open]"));
+  if ((place.shown === text && !isNews) || busy) event.detail.shouldSwap = false;
   else place.shown = text;
 });
 
