@@ -13,6 +13,7 @@ help:
 	@echo "make test-all  the gate with the slow tests"
 	@echo "make bench     every benchmark, with its peers"
 	@echo "make experiments  the studies of five papers, whole: their tables and pictures"
+	@echo "make mutants   change the code of a package in small ways, and see which tests notice"
 	@echo "make clean     remove what the other targets made"
 
 # The environment comes from the lock file alone; uv itself is the one thing that pip brings.
@@ -55,3 +56,11 @@ experiments: .venv/dev
 
 clean:
 	rm -rf .venv .zenturio .mypy_cache .ruff_cache .pytest_cache .hypothesis htmlcov .coverage dist build demo-output test-output
+
+# A seeded sample of mutants of one package: make mutants PACKAGE=record COUNT=100 SEED=1
+PACKAGE ?= record
+COUNT ?= 60
+SEED ?= 0
+.PHONY: mutants
+mutants: .venv/dev
+	$(BIN)/python .ci/mutants.py $(PACKAGE) --count $(COUNT) --seed $(SEED)
