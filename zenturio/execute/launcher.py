@@ -137,7 +137,7 @@ class Run:
                 number = at
                 self._leader, exact = spawner.start(step, setsid)
                 self._hidden = max(self._hidden, 0 if exact else self._launcher.peak())
-                begun = time.monotonic()
+                begun = spawner.begun
                 self._over = False
                 self._pump(_QUIET)
                 if not self._over:

@@ -40,6 +40,8 @@ class Spawner:
     def __init__(self, environment: dict[bytes, bytes], out: int, err: int) -> None:
         self._environment = environment
         self._out, self._err = out, err
+        self.begun = 0.0
+        """When the last command was started, by the monotonic clock: before anything of it ran."""
         self._actions = [
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
             (os.POSIX_SPAWN_DUP2, out, 1),
@@ -73,6 +75,7 @@ class Spawner:
         call = import_module("zenturio.execute.call")
         call.warm(root, target)
         gc.freeze()  # a collection in the fork would copy what is in memory already
+        self.begun = time.monotonic()
         pid = os.fork()
         if pid:
             return pid
@@ -111,6 +114,7 @@ class Spawner:
     def _spawn(self, path: str, words: list[str]) -> int:
         """posix_spawn; a program that somebody is still writing is waited for a little."""
         for pause in (0.001, 0.01, 0.1, 1.0, None):
+            self.begun = time.monotonic()
             try:
                 return os.posix_spawn(
                     path,
