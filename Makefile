@@ -4,25 +4,27 @@ BIN := .venv/bin
 # Tests start Python hundreds of times: each would compile all that it loads where this is set.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-all bench experiments lint clean help
+.PHONY: demo test test-all bench experiments lint system audit clean help
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo      install into .venv and run a real study from annotations/"
 	@echo "make test      the gate: ruff, mypy, import-linter, pytest"
 	@echo "make test-all  the gate with the slow tests"
+	@echo "make system    install the system packages that the tests use (Debian, Fedora)"
+	@echo "make audit     look for known faults of the dependencies"
 	@echo "make bench     every benchmark, with its peers"
 	@echo "make experiments  the studies of five papers, whole: their tables and pictures"
 	@echo "make mutants   change the code of a package in small ways, and see which tests notice"
 	@echo "make clean     remove what the other targets made"
 
 # The environment comes from the lock file alone; uv itself is the one thing that pip brings.
-.venv/uv: Makefile
+.venv/uv: .ci/uv.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "zenturio needs Python 3.11 or newer: make PYTHON=/path/to/python3.11"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || \
 	  { rm -rf .venv; echo "Python's venv module is needed (Debian: apt install python3-venv)"; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "uv>=0.9"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r .ci/uv.txt
 	@touch $@
 
 .venv/run: .venv/uv pyproject.toml uv.lock
@@ -53,6 +55,15 @@ bench: .venv/dev
 
 experiments: .venv/dev
 	$(BIN)/python experiments/claims.py
+
+# The packages of the system that tests use; without them these tests are skipped.
+system:
+	@bash .ci/system
+
+# Known faults of what the lock file names; wants PyPI's data, and says so where it cannot be had.
+audit: .venv/dev
+	@$(BIN)/uv export --quiet --frozen --all-groups --all-extras --no-emit-project -o .venv/locked.txt
+	@$(BIN)/uv tool run pip-audit -r .venv/locked.txt --disable-pip --require-hashes
 
 clean:
 	rm -rf .venv .zenturio .mypy_cache .ruff_cache .pytest_cache .hypothesis htmlcov .coverage dist build demo-output test-output

@@ -23,3 +23,16 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if getattr(item.obj, "is_hypothesis_test", False):
             item.add_marker(pytest.mark.no_cover)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Name what was skipped because the machine lacks it, and the one command that helps."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = [str(report.longrepr[2]) for report in skipped if isinstance(report.longrepr, tuple)]
+    missing = [reason.partition("not on the PATH: ")[2] for reason in reasons]
+    programs = sorted({name for names in missing for name in names.split(", ") if name})
+    if programs:
+        count = sum(map(bool, missing))
+        terminalreporter.write_line(
+            f"{count} tests were skipped: {', '.join(programs)} not installed (make system)"
+        )
