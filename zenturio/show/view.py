@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from zenturio.errors import InputError, Passage
 from zenturio.show.charts import AIMED, KINDS, Aggregate, Errors
 from zenturio.show.drawn import GANTT, GRIDS, Asked, Drawable, Drawn, drawn
+from zenturio.study.pinned import resolve
 
 if TYPE_CHECKING:
     from zenturio.record import Repository
@@ -112,8 +113,9 @@ class View:
         return [asked]
 
     def drawn(self, repository: Repository) -> list[Drawn]:
-        """The charts that it shows."""
-        return [drawn(repository, each) for each in self.asked()]
+        """The charts that it shows; a study may be called by its version, ``training@1``."""
+        studies = tuple(dict.fromkeys(resolve(repository, name) for name in self.studies))
+        return [drawn(repository, each) for each in replace(self, studies=studies).asked()]
 
 
 _COLOURED = tuple(kind for kind in AIMED if kind != "convergence")

@@ -64,7 +64,7 @@ def test_the_address_says_all_that_was_chosen_and_shows_it_to_a_colleague(day, p
     page.get_by_label("only where").press("Enter")
     day.settle()
     target = page.url.removeprefix(day.served.address)
-    for part in ("study=matmul", "kind=box", "color=solver", "log=y", "where=n+%3E+128"):
+    for part in ("study=matmul%401", "kind=box", "color=solver", "log=y", "where=n+%3E+128"):
         assert part in target
     shown = page.locator("figcaption").inner_text()
     assert "by solver" in shown

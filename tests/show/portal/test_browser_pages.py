@@ -121,7 +121,7 @@ def test_a_chart_is_put_into_a_report_written_about_and_taken_away_as_a_file(vis
     assert person.colours(".plot")[0] > 200
     page.locator("summary", has_text="write").click()
     text = page.locator("#text").input_value()
-    assert "![time of each](</chart?study=matmul&kind=bar&x=solver&y=wtime>)" in text
+    assert "![time of each](</chart?study=matmul%401&kind=bar&x=solver&y=wtime>)" in text
     page.locator("#text").fill(text + "\ncg is *faster*.\n")
     page.get_by_role("button", name="keep").click()
     page.wait_for_selector("article em")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -30,10 +30,10 @@ class Asked:
     """The digest of the first experiment of the page behind this one; ``end`` for the last."""
 
     @classmethod
-    def of(cls, given: QueryParams) -> Asked:
-        """InputError if it makes no sense."""
+    def of(cls, given: QueryParams, named: Callable[[str], str]) -> Asked:
+        """InputError if it makes no sense; *named* tells the study that a name means."""
         asked = cls(
-            study_in(given),
+            named(study_in(given)),
             given.get("where", "").strip(),
             given.get("state", ""),
             tuple(filter(None, given.getlist("sort"))),

@@ -22,6 +22,7 @@ from zenturio.show.portal.assets import Assets
 from zenturio.show.portal.kept import Answer, Kept
 from zenturio.show.portal.runs import Runs
 from zenturio.show.portal.watch import Watch
+from zenturio.study.pinned import pinned, resolve
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -113,6 +114,20 @@ class Portal:
 
         return self.keep(study, "repeated", find).value
 
+    def named(self, name: str) -> str:
+        """The study that an address calls *name*, which may say its version, too."""
+        try:
+            return resolve(self.repository, name)
+        except NotFoundError:  # nothing was ever run: who asks for the study says so
+            return name
+
+    def pinned(self, study: str) -> str:
+        """How addresses call a study, so that they show the same when its program was edited."""
+        try:
+            return pinned(self.repository, study)
+        except NotFoundError:
+            return study
+
     def seen(self, study: str) -> Seen:
         """Where a study stands; NotFoundError if there is none."""
         for anew in (False, True):
@@ -145,6 +160,7 @@ class Portal:
             self._templates = words.templates(
                 self.assets, allow_run=self.settings.allow_run, serves=self.settings.serves
             )
+            self._templates.globals["pinned"] = self.pinned
         return self._templates
 
     def render(self, template: str, **values: Any) -> str:

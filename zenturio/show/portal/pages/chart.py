@@ -72,8 +72,8 @@ class Offer:
 
 def chart(request: Request) -> Response:
     """The page; its figures come behind, for they may take a moment."""
-    portal, view = portal_of(request), View.of(request.query_params.multi_items())
-    names = _names(portal)
+    portal = portal_of(request)
+    view, names = _view(portal, request), _names(portal)
     if not view.studies and names:
         view = replace(view, studies=(_newest(portal) or names[-1],))
     for name in view.studies:
@@ -84,6 +84,8 @@ def chart(request: Request) -> Response:
         request,
         "chart.html",
         view=view,
+        given=replace(view, studies=tuple(map(portal.pinned, view.studies))).given,
+        versions={name: portal.pinned(name) for name in names},
         offer=_offer(portal, view, names),
         sorts=SORTS,
         aggregates=AGGREGATES,
@@ -96,7 +98,7 @@ def figure(request: Request) -> Response:
     portal, given = portal_of(request), request.query_params
     dark, narrow = given.get("dark") == "1", given.get("narrow") == "1"
     try:
-        view = View.of(given.multi_items())
+        view = _view(portal, request)
         text = _kept(portal, view, dark=dark, narrow=narrow)
     except ZenError as error:
         return JSONResponse({"said": str(error)}, status_of(error))
@@ -114,7 +116,8 @@ def status_of(error: ZenError) -> int:
 
 def picture(request: Request) -> Response:
     """One of the view's charts as a file."""
-    portal, view = portal_of(request), View.of(request.query_params.multi_items())
+    portal = portal_of(request)
+    view = _view(portal, request)
     kind, number = request.path_params["format"], request.query_params.get("number", "0")
 
     def draw() -> bytes:
@@ -146,7 +149,8 @@ def attached(name: str) -> str:
 
 def rows(request: Request) -> Response:
     """The experiments behind a view, or those of them that were brushed."""
-    portal, view = portal_of(request), View.of(request.query_params.multi_items())
+    portal = portal_of(request)
+    view = _view(portal, request)
     try:
         if not view.studies:
             raise InputError("no study is named")
@@ -192,6 +196,12 @@ def _rows(portal: Portal, view: View) -> Rows:
             portal.repository, wanted, lambda known: (known.columns, known.those(numbers[:ROWS]))
         )
     return Rows(study, condition, *shown, found, total)
+
+
+def _view(portal: Portal, request: Request) -> View:
+    """What an address shows, of the studies that its names mean now."""
+    view = View.of(request.query_params.multi_items())
+    return replace(view, studies=tuple(dict.fromkeys(map(portal.named, view.studies))))
 
 
 def _kept(portal: Portal, view: View, *, dark: bool, narrow: bool) -> str:

@@ -16,6 +16,7 @@ from zenturio.show.portal.state import Portal, portal_of
 from zenturio.show.portal.words import readable
 from zenturio.study.follow import behind, said_so_far
 from zenturio.study.look import Found, find
+from zenturio.study.pinned import is_version
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -155,5 +156,21 @@ def _flat(facts: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str
 
 
 def _found(request: Request) -> Found:
-    study = request.query_params.get("study") or None
-    return find(portal_of(request).repository, request.path_params["digest"], study)
+    """The experiment that an address means.
+
+    One without a version may be older than the program is now: then what it named has gone on under
+    another name.
+    """
+    repository, digits = portal_of(request).repository, request.path_params["digest"]
+    asked = request.query_params.get("study", "")
+    if not asked:
+        return find(repository, digits)
+    study = portal_of(request).named(asked)
+    try:
+        return find(repository, digits, study)
+    except NotFoundError:
+        for _, homes in repository.matching(digits.strip().lower(), 8):
+            for home in homes:
+                if is_version(home, study):
+                    return find(repository, digits, home)
+        raise

@@ -52,7 +52,8 @@ class Failures:
 
 def failures(request: Request) -> Response:
     """What failed, by its cause."""
-    portal, name = portal_of(request), study_in(request.query_params)
+    portal = portal_of(request)
+    name = portal.named(study_in(request.query_params))
     values = {"failures": causes(portal, name), "name": name, "rerun": again(portal, name)}
     return HTMLResponse(portal.render("_failures.html", **values))
 

@@ -41,7 +41,7 @@ def download(request: Request) -> Response:
     if "query" in given:
         content = export(answer(portal, given["query"], SAVED), kind, spreadsheet=spreadsheet)
         return Response(content, headers=_named(f"answer.{kind}"), media_type=TYPES[kind])
-    asked = Asked.of(given)
+    asked = Asked.of(given, portal.named)
     wanted = asked.wanted(repeats=portal.repeated(asked.name))
     parts = _parts(portal, wanted)
     columns = listed(portal.repository, wanted, _columns)

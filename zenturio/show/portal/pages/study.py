@@ -66,7 +66,8 @@ class Values:
 
 def study(request: Request) -> Response:
     """The page of a study."""
-    portal, asked = portal_of(request), Asked.of(request.query_params)
+    portal = portal_of(request)
+    asked = Asked.of(request.query_params, portal.named)
     repository = portal.repository
     counts = repository.counts(asked.name)
     small = sum(counts.values()) <= SMALL
@@ -99,14 +100,16 @@ def study(request: Request) -> Response:
 
 def found(request: Request) -> Response:
     """How many rows a table has, and which of them a page shows: what a large one tells late."""
-    portal, asked = portal_of(request), Asked.of(request.query_params)
+    portal = portal_of(request)
+    asked = Asked.of(request.query_params, portal.named)
     table = _table(portal, asked, counted=True)
     return HTMLResponse(portal.render("_found.html", table=table))
 
 
 def parameters(request: Request) -> Response:
     """What each parameter took."""
-    portal, name = portal_of(request), study_in(request.query_params)
+    portal = portal_of(request)
+    name = portal.named(study_in(request.query_params))
     text = portal.render("_parameters.html", values=_taken(portal, name))
     return HTMLResponse(text)
 
