@@ -10,9 +10,9 @@ from typing import TypeVar
 from zenturio.annotate.checks import check_formulas, check_parameters
 from zenturio.annotate.commands import fill_command
 from zenturio.annotate.complaints import Complaints
-from zenturio.annotate.documents import Document
+from zenturio.annotate.documents import Document, used_path
 from zenturio.annotate.holes import complaints as absent_targets
-from zenturio.annotate.model import MEASURED, After, Application, Metric, Repeat
+from zenturio.annotate.model import MEASURED, After, Application, Metric, Repeat, Use
 from zenturio.annotate.names import Names
 from zenturio.annotate.parameters import Declared, Parameters, known_names, merge
 from zenturio.annotate.probes import metric_names, unprobed
@@ -30,6 +30,7 @@ from zenturio.annotate.statements import (
     Require,
     Run,
     Together,
+    Used,
     Waits,
 )
 from zenturio.annotate.targets import Targets
@@ -91,7 +92,22 @@ class Assembly:
                 dict.fromkeys(g for e in self.each(Kept) if not e.optional for g in e.globs)
             ),
             after=after,
+            uses=tuple(self.uses()),
         )
+
+    def uses(self) -> Iterator[Use]:
+        """What is declared to be used, each once."""
+        seen: set[tuple[str, str, Path | None]] = set()
+        for document in self.documents:
+            for written in document.written:
+                if not isinstance(written.statement, Used):
+                    continue
+                kind = written.statement.kind
+                for text in written.statement.texts:
+                    path = used_path(document, text) if kind == "file" else None
+                    if (kind, text.text, path) not in seen:
+                        seen.add((kind, text.text, path))
+                        yield Use(kind, text.text, text.place(0, len(text.text)), path)
 
     def parameters(self) -> Parameters:
         declared = (

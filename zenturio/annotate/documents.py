@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from zenturio.annotate.model import Line
 from zenturio.annotate.paths import Member, is_study
 from zenturio.annotate.scopes import Scopes, Written, pair
 from zenturio.annotate.source import Source
-from zenturio.errors import Complaint, InputError
+from zenturio.errors import Complaint, InputError, Passage
 
 Kind = Literal["file", "side", "study"]
 
@@ -45,6 +46,11 @@ class Document:
         for each in self.written:
             if each.statement is None:
                 yield from re.findall(r"\w+", each.line.body.text)
+
+
+def used_path(document: Document, text: Passage) -> Path:
+    """Where a file is that *document* declares to be used."""
+    return Path(os.path.normpath(document.base.absolute() / Path(text.text).expanduser()))
 
 
 def read_documents(

@@ -9,7 +9,7 @@ from zenturio.annotate.clauses import Clauses
 from zenturio.annotate.complaints import Complaints
 from zenturio.annotate.declarations import declaration
 from zenturio.annotate.measures import check_inside, measured, probed
-from zenturio.annotate.model import Direction, Goal
+from zenturio.annotate.model import Direction, Goal, UseKind
 from zenturio.annotate.set_syntax import NUMBER
 from zenturio.annotate.statements import (
     Aim,
@@ -23,6 +23,7 @@ from zenturio.annotate.statements import (
     Run,
     Statement,
     Together,
+    Used,
     Waits,
 )
 from zenturio.annotate.steps import command, quoted_text
@@ -182,6 +183,39 @@ def _output(body: Passage, token: Token) -> Statement:
         before = Token("word", "OUTPUT", comma.start, comma.end)
 
 
+def _use(body: Passage, token: Token) -> Statement:
+    """``PROGRAM "sim", "gcc"``, ``FILE "../data"``, ``VERSION "gcc --version"``."""
+    word = next(tokens(body.text, token.end), None)
+    kinds: tuple[UseKind, ...] = ("program", "file", "version")
+    kind = next((each for each in kinds if word and word.upper() == each.upper()), None)
+    if word is None or kind is None:
+        place = body.place(*((word.start, word.end) if word else (token.start, token.end)))
+        cure = 'write USE PROGRAM "sim", USE FILE "../data/mesh.bin" or USE VERSION "gcc --version"'
+        near = did_you_mean(word.text.upper(), ["PROGRAM", "FILE", "VERSION"]) if word else ""
+        message = "USE is followed by PROGRAM, FILE or VERSION"
+        raise AnnotationError(message, place=place, cure=near if near.startswith("did") else cure)
+    texts: list[Passage] = []
+    before = word
+    while True:
+        text, at = quoted_text(body, before, f'USE {word.upper()} "{_USED[kind]}"')
+        texts.append(text)
+        comma = next(tokens(body.text, at), None)
+        if comma is None:
+            return Used(kind, tuple(texts))
+        if comma.text != ",":
+            place = body.place(comma.start, comma.end)
+            cure = f'write USE {word.upper()} "a", "b" with a comma between two'
+            raise AnnotationError(f"{comma.text} is not expected here", place=place, cure=cure)
+        before = Token("word", word.text, comma.start, comma.end)
+
+
+_USED: dict[UseKind, str] = {
+    "program": "sim",
+    "file": "../data/mesh.bin",
+    "version": "cc --version",
+}
+
+
 def _after(body: Passage, token: Token) -> Statement:
     stage, at = quoted_text(body, token, 'AFTER "mesh" ON n')
     complaints = Complaints()
@@ -230,6 +264,7 @@ _READERS: dict[str, Callable[[Passage, Token], Statement]] = {
     "CR": lambda body, token: probed(body, token.end),
     "OBJECTIVE": _objective,
     "OUTPUT": _output,
+    "USE": _use,
     "AFTER": _after,
 }
 KEYWORDS = tuple(_READERS)

@@ -26,7 +26,12 @@ def ignored(application: Application) -> Iterator[Complaint]:
     rules = GitIgnore.around(application.root)
     if rules is None:
         return
-    others = [file.path for file in application.files if not file.lines and not file.holes]
+    used = {use.path for use in application.uses}
+    others = [
+        file.path
+        for file in application.files
+        if not file.lines and not file.holes and file.source.path.absolute() not in used
+    ]
     found = {path: rule for path in others if (rule := rules.rule(application.root / path))}
     if not found:
         return
@@ -45,7 +50,8 @@ def ignored(application: Application) -> Iterator[Complaint]:
         "a change of such a file makes every experiment another one, and a BUILD may take what an "
         "earlier one left\n"
         f"for what it is to make; if these are no inputs, write into {application.root / IGNORE}:\n"
-        + _listed(lines),
+        + _listed(lines)
+        + f'\nif they are, say so: ZEN$ USE FILE "{next(iter(found))}"',
     )
 
 

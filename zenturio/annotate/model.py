@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Match = Literal["word", "text", "regex"]
 Take = Literal["first", "last", "min", "max", "mean", "sum", "count", "all"]
 Direction = Literal["minimize", "maximize"]
+UseKind = Literal["program", "file", "version"]
 Probe = Literal["WTIME", "CTIME", "MAXRSS"]
 
 MEASURED: Mapping[str, str] = {"wtime": "s", "ctime": "s", "maxrss": "B", "exit": ""}
@@ -133,6 +134,23 @@ class After:
 
 
 @dataclass(frozen=True, slots=True)
+class Use:
+    """What experiments use besides their own files."""
+
+    kind: UseKind
+    text: str
+    """A program's name or path, a file's or folder's path, or a command that prints a version."""
+    place: Place
+    path: Path | None = None
+    """Of a file or folder: where it is."""
+
+    @property
+    def base(self) -> Path:
+        """The folder of the file that declares it, from which paths begin."""
+        return Path(self.place.file).absolute().parent
+
+
+@dataclass(frozen=True, slots=True)
 class Repeat:
     """How often each point runs; *seed* names the parameter that differs run by run."""
 
@@ -188,6 +206,9 @@ class Application:
     """Sets that were given instead of those in the files."""
     paths: tuple[Path, ...] = ()
     """The files and folders that were named, absolute."""
+    uses: tuple[Use, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """What the commands of USE VERSION printed, as far as they were asked."""
     left_out: tuple[str, ...] = ()
     """Files in its folders that zenturio wrote itself, and that nobody edited since."""
     warnings: tuple[Complaint, ...] = ()

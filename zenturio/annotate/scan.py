@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from zenturio.annotate.assemble import Assembly
 from zenturio.annotate.complaints import Complaints
-from zenturio.annotate.documents import Document, read_documents
+from zenturio.annotate.documents import Document, read_documents, used_path
 from zenturio.annotate.grammar import KEYWORDS
 from zenturio.annotate.lint_space import added
 from zenturio.annotate.model import Application
 from zenturio.annotate.parameters import read_overrides
 from zenturio.annotate.paths import find_files
+from zenturio.annotate.statements import Used
 from zenturio.errors import AnnotationError, Complaint, Place
 
 
@@ -31,6 +32,9 @@ def scan(paths: Sequence[str | Path] | str | Path, *, overrides: Sequence[str] =
         *read_documents(found.files, complaints, beside=False),
         *read_documents(found.sides, complaints, beside=True),
     ]
+    declared = _declared(documents)
+    back = [member for member in found.outputs if member.path.absolute() in declared]
+    documents += read_documents(back, complaints, beside=False)
     documents.sort(key=lambda document: document.name)
     for document in documents:
         _check_side(document, complaints)
@@ -46,9 +50,20 @@ def scan(paths: Sequence[str | Path] | str | Path, *, overrides: Sequence[str] =
         sides=tuple((d.name, d.source) for d in documents if d.kind != "file"),
         overrides=tuple(overrides),
         paths=tuple(Path(path).absolute() for path in given),
-        left_out=tuple(member.name for member in found.outputs),
+        left_out=tuple(member.name for member in found.outputs if member not in back),
         warnings=warnings,
     )
+
+
+def _declared(documents: Iterable[Document]) -> set[Path]:
+    """The files that USE FILE names: inputs, whoever wrote them."""
+    return {
+        used_path(document, text)
+        for document in documents
+        for written in document.written
+        if isinstance(written.statement, Used) and written.statement.kind == "file"
+        for text in written.statement.texts
+    }
 
 
 def _check_side(document: Document, complaints: Complaints) -> None:

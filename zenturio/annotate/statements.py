@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from zenturio.annotate.model import Command, Goal, Match, Metric, Probe
+from zenturio.annotate.model import Command, Goal, Match, Metric, Probe, UseKind
 from zenturio.errors import Passage, Place
 from zenturio.expression import Expression, Type
 
@@ -124,6 +124,14 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
+class Used:
+    """USE."""
+
+    kind: UseKind
+    texts: tuple[Passage, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Waits:
     """AFTER."""
 
@@ -145,5 +153,6 @@ Statement = (
     | Probed
     | Aim
     | Kept
+    | Used
     | Waits
 )

@@ -118,6 +118,10 @@ def _circumstances(found: "Found") -> Iterator[str]:
     if git := provenance.get("git"):
         dirty = ", with changes that were not committed" if git.get("dirty") else ""
         yield f"code: commit {git.get('commit') or 'none'} on {git.get('branch')}{dirty}"
+    for command, answer in found.definition.notes.get("versions", {}).items():
+        yield f"{command}: {answer.partition(chr(10))[0]}"
+    for program, facts in found.definition.notes.get("programs", {}).items():
+        yield f"program: {program} is {facts['path']}, {facts['changes'][-1][1][:8]}"
     if host := provenance.get("host"):
         yield f"started from: {_machine(host)}; zenturio {provenance.get('tool')}"
 

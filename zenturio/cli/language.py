@@ -47,12 +47,15 @@ def check(
     Examples: zen check matmul.c; zen check . --json; zen check matmul.c --show
     """
     from zenturio.annotate import lint, scan
+    from zenturio.annotate.programs import undeclared_programs
     from zenturio.errors import InputError
+    from zenturio.experiment.used import used_digests
 
     application = None
     try:
         application = scan(paths, overrides=param or [])
         complaints = tuple(dict.fromkeys((*application.warnings, *lint(application))))
+        used_digests(application)
         if application.after:
             from zenturio.study.stages import stages_of
 
@@ -60,9 +63,15 @@ def check(
     except InputError as error:
         application, complaints = None, error.complaints
     left_out = application.left_out if application else ()
+    undeclared = undeclared_programs(application) if application else {}
     if json:
         said = [_said(complaint) for complaint in complaints]
-        facts = {"ok": application is not None, "complaints": said, "left_out": left_out}
+        facts = {
+            "ok": application is not None,
+            "complaints": said,
+            "left_out": left_out,
+            "undeclared": {word: str(path) for word, path in undeclared.items()},
+        }
         if show and application is not None:
             facts["replacements"] = replaced.facts(application)
         output.facts(facts)
@@ -71,6 +80,7 @@ def check(
             replaced.show(application, in_colour=sys.stdout.isatty())
         _tell(complaints)
         _tell_left_out(left_out)
+        _tell_undeclared(list(undeclared))
     if application is None:
         raise typer.Exit(2)
     if not json:
@@ -158,7 +168,15 @@ def _tell_left_out(names: "Sequence[str]") -> None:
         more = [f"and {len(names) - SHOWN:,} more"] if len(names) > SHOWN else []
         listed = ", ".join([*names[:SHOWN], *more])
         typer.echo(f"left out, as zen wrote them: {listed}")
-        typer.echo("  a file that is edited is an input again")
+        typer.echo("  a file that is edited, or declared with USE FILE, is an input again")
+
+
+def _tell_undeclared(words: "Sequence[str]") -> None:
+    """Print which programs a change of which makes no other experiment."""
+    if words:
+        quoted = ", ".join(f'"{word}"' for word in words)
+        typer.echo(f"not declared: {', '.join(words)}; an update of it is no other experiment")
+        typer.echo(f"  ZEN$ USE PROGRAM {quoted} makes what it is part of each experiment")
 
 
 def _said(complaint: "Complaint") -> dict[str, Any]:

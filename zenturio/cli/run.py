@@ -160,7 +160,8 @@ def _plan(plan: "Plan") -> str:
         most = f"at most {what}" if plan.points else "as many points as there is time for"
         what = f"search by {plan.engine}, {most}"
     slots = f"; {plan.slots} at a time" if plan.slots else ""
-    return f"{_before(plan)}study {plan.study}: {what}, {known}{slots}"
+    remarks = "".join(f"\n{remark}" for remark in plan.remarks)
+    return f"{_before(plan)}study {plan.study}: {what}, {known}{slots}{remarks}"
 
 
 def _before(plan: "Plan") -> str:

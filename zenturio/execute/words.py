@@ -6,6 +6,7 @@ import re
 import shlex
 from typing import Any
 
+from zenturio.annotate.programs import BUILTINS
 from zenturio.experiment import Step
 
 _STACK = 8 * 2**20
@@ -15,83 +16,6 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./+,:@%^= \t-]*")
 """Nothing here means something to a shell; ``=`` does in the first word only."""
 _QUOTED = re.compile(
     r"""(?: [A-Za-z0-9_./+,:@%^=\ \t-]  |  '[^'\n]*'  |  "[^"$`\\\n]*"  )*""", re.VERBOSE
-)
-_BUILTIN = frozenset(
-    (
-        ".",
-        ":",
-        "[",
-        "alias",
-        "bg",
-        "break",
-        "builtin",
-        "caller",
-        "case",
-        "cd",
-        "command",
-        "continue",
-        "coproc",
-        "declare",
-        "do",
-        "done",
-        "echo",
-        "elif",
-        "else",
-        "enable",
-        "esac",
-        "eval",
-        "exec",
-        "exit",
-        "export",
-        "false",
-        "fc",
-        "fg",
-        "fi",
-        "for",
-        "function",
-        "getopts",
-        "hash",
-        "help",
-        "history",
-        "if",
-        "in",
-        "jobs",
-        "kill",
-        "let",
-        "local",
-        "logout",
-        "mapfile",
-        "newgrp",
-        "popd",
-        "printf",
-        "pushd",
-        "pwd",
-        "read",
-        "readonly",
-        "return",
-        "select",
-        "set",
-        "shift",
-        "shopt",
-        "source",
-        "stop",
-        "suspend",
-        "test",
-        "then",
-        "time",
-        "times",
-        "trap",
-        "true",
-        "type",
-        "typeset",
-        "ulimit",
-        "umask",
-        "unalias",
-        "unset",
-        "until",
-        "wait",
-        "while",
-    )
 )
 
 
@@ -103,7 +27,7 @@ def words(command: str) -> list[str] | None:
         found = shlex.split(command)
     else:
         return None
-    if not found or "=" in found[0] or found[0] in _BUILTIN:
+    if not found or "=" in found[0] or found[0] in BUILTINS:
         return None
     return found
 

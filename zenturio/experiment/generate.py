@@ -23,9 +23,11 @@ from zenturio.experiment.identity import (
     files_digest,
     framed_digest,
     path_record,
+    used_part,
 )
 from zenturio.experiment.points import Values, value_at
 from zenturio.experiment.reading import value_of
+from zenturio.experiment.used import used_digests
 from zenturio.expression import Value
 from zenturio.expression.values import shown
 from zenturio.space import Point
@@ -59,6 +61,8 @@ class Generator:
         seen = self._filler.parameters | given
         self._unseen = [p.name for p in application.space.dimensions if p.name not in seen]
         self._names = sorted((used | given | set(self._unseen)) - {seed})
+        self._used = used_digests(application)
+        self._used_part = used_part(self._used)
         self._builds: dict[tuple[bytes | str, ...], Build] = {}
         self.recipe = Recipe(
             application.metrics,
@@ -79,7 +83,7 @@ class Generator:
         found |= {filed.path: framed_digest([record])[:_SHORT] for filed, record in unchanged}
         for word, commands in (("BUILD", self._makes), ("RUN", self._runs)):
             found[word] = framed_digest([each.text.encode() for each in commands])[:_SHORT]
-        return found
+        return found | {words: digest[:_SHORT] for words, digest in self._used.items()}
 
     def experiments(self, point: Point, index: int | None = None) -> tuple[Experiment, ...]:
         """The experiments of *point*, in the order of their repeats; a seed is among the values.
@@ -113,8 +117,9 @@ class Generator:
         environment = self._application.environment
         variables = {name: texts[parameter] for name, parameter in environment.items()}
         commands = (*build.steps, *steps) if build else steps
+        unseen = {name: texts[name] for name in self._unseen}
         return Experiment(
-            combined(whole, commands, variables, repeat, {n: texts[n] for n in self._unseen}),
+            combined(whole, commands, variables, repeat, unseen, self._used_part),
             index,
             repeat,
             values,
@@ -135,7 +140,8 @@ class Generator:
         if build is None:
             if len(self._builds) >= _REMEMBERED:
                 self._builds.clear()
-            build = self._builds[key] = Build(combined(whole, steps, {}, 0), files, steps)
+            digest = combined(whole, steps, {}, 0, used=self._used_part)
+            build = self._builds[key] = Build(digest, files, steps)
         return build
 
 

@@ -2,9 +2,9 @@
 What makes an experiment the same: a digest of all that could change what it does.
 
 Covered are the files with their paths and executable bits, the commands to the letter, the
-environment that the experiment sets and the repeat number; not covered are limits (TIMEOUT, RETRY,
-CPUS, MEMORY), metrics, and the machine. Every part is framed by its length, so that no two
-experiments can be read from the same bytes.
+environment that the experiment sets, what USE declares, and the repeat number; not covered are
+limits (TIMEOUT, RETRY, CPUS, MEMORY), metrics, and the machine. Every part is framed by its length,
+so that no two experiments can be read from the same bytes.
 """
 
 from __future__ import annotations
@@ -71,11 +71,13 @@ def combined(
     environment: Mapping[str, str],
     repeat: int,
     unseen: Mapping[str, str] = {},
+    used: bytes = b"",
 ) -> str:
     """The experiment's digest from that of its files (``files_digest``) and all else.
 
     *unseen* are the parameters that neither a file nor the environment shows: those that only
     formulas use would not tell two points apart otherwise, and each point has its own outcome.
+    *used* is what USE declares (``used_part``).
     """
     commands = b"".join(
         [_framed(step.command.encode("utf-8", "surrogateescape")) for step in steps]
@@ -84,7 +86,18 @@ def combined(
     parts = [_VERSION, files, commands, names, b"%d" % repeat]
     if unseen:
         parts.append(b"".join([_named(name, text) for name, text in sorted(unseen.items())]))
+    if used:
+        parts.append(used)
     return framed_digest(parts)
+
+
+def used_part(digests: Mapping[str, str]) -> bytes:
+    """What is used besides files, by its declarations; no bytes for nothing.
+
+    It begins with a letter, as no part of *unseen* does: these begin with a length.
+    """
+    named = b"".join([_named(name, digest) for name, digest in sorted(digests.items())])
+    return b"used " + named if named else b""
 
 
 def framed_digest(parts: Iterable[bytes]) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from time import perf_counter, thread_time, time
 
 from zenturio.errors import InputError, Interrupted
 from zenturio.execute import Executor
 from zenturio.experiment import Experiment, Generator, Outcome
+from zenturio.experiment.used import ask_versions
 from zenturio.record import Repository
 from zenturio.search import Pilot, Scores
 from zenturio.space import Point
@@ -40,7 +41,9 @@ class Arena:
     _known: dict[Point, Scores] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._generator = Generator(self.program.application)
+        application = ask_versions(self.program.application)
+        self.program = replace(self.program, application=application)
+        self._generator = Generator(application)
 
     def bout(self, contest: Contest, settings: dict[str, object], seed: int) -> Bout:
         """A search whose points are known, or come to be known here."""

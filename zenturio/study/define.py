@@ -10,12 +10,15 @@ from zenturio.annotate import Application, Metric
 from zenturio.annotate.model import MEASURED, Repeat
 from zenturio.errors import NotFoundError
 from zenturio.experiment.provenance import provenance
+from zenturio.experiment.used import recall_versions
 from zenturio.expression import Type
 from zenturio.record import SEED, Definition, Field, Repository, Study, naming
 from zenturio.space import Parameter, Space
 
 PROGRAM = "program"
 """The note that says which program a study is of: a digest of each of its parts."""
+VERSIONS = "versions"
+"""The note that holds what the commands of USE VERSION printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,17 @@ def _other_version(
     root = before.get("root")
     elsewhere = root if root and notes.get("root") not in (None, root) else ""
     return found, Archived(name, changes_of(before[PROGRAM], notes[PROGRAM]), elsewhere)
+
+
+def recalled(application: Application, repository: Repository, study: str) -> Application:
+    """*application* with the answers of its version commands as *study* recorded them last."""
+    if not any(use.kind == "version" for use in application.uses):
+        return application
+    try:
+        versions = repository.definition(study).notes.get(VERSIONS, {})
+    except NotFoundError:
+        versions = {}
+    return recall_versions(application, versions)
 
 
 def changes_of(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
@@ -166,4 +180,5 @@ def _notes(application: Application) -> Mapping[str, Any]:
         "runs": [command.text.text for command in application.runs],
         "builds": [command.text.text for command in application.builds],
         "outputs": list(application.outputs),
+        **({VERSIONS: dict(application.versions)} if application.versions else {}),
     }

@@ -26,7 +26,7 @@ from zenturio.experiment import (
 )
 from zenturio.record import Definition, Record, Repository
 from zenturio.record.facts import RECORDED
-from zenturio.study.define import PROGRAM, changes_of, define, way_of
+from zenturio.study.define import PROGRAM, changes_of, define, recalled, way_of
 
 BATCH = 500
 
@@ -72,6 +72,7 @@ def extract(
             f"study {study} has no annotated files", cure="name them: zen extract STUDY PATH"
         )
     application = scan(named, overrides=before.notes.get("overrides", ()))
+    application = recalled(application, repository, study)
     again = _Again(before, application.metrics)
     planned, program = before.notes.get("experiments", 0), before.notes.get(PROGRAM, {})
     definition = define(application, int(planned), program)

@@ -8,9 +8,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Lock, Thread
 
+from zenturio.annotate import Application
 from zenturio.errors import InputError
 from zenturio.experiment import Generator
+from zenturio.experiment.used import ask_versions
 from zenturio.study.course import Course
+from zenturio.study.define import recalled
 from zenturio.study.lending import Lender, Share
 from zenturio.study.progress import Plan, Progress, Summary
 from zenturio.study.run import Run
@@ -50,7 +53,13 @@ class Pipeline:
                 f"{self.session.study} waits for another stage, and is not searched",
                 cure="run it without --search",
             )
-        self.stages = stages_of(self.session.application)
+        repository = self.session.repository
+        self._prepare(lambda application: recalled(application, repository, application.name))
+
+    def _prepare(self, version: Callable[[Application], Application]) -> None:
+        """Plan the stages, the *version* of whose programs is known or asked for."""
+        found = stages_of(self.session.application)
+        self.stages = tuple(replace(e, application=version(e.application)) for e in found)
         self._course = Course(self.stages, self.session.points)
         pairs = zip(self.stages, built_on(self.stages), strict=True)
         self._sessions = [self._session(stage, programs) for stage, programs in pairs]
@@ -77,6 +86,8 @@ class Pipeline:
         lent: Callable[[Share], None] = lambda _share: None,
     ) -> Summary:
         """Run all stages, for *owner*, in slots of *lender*; *lent* hears of each share."""
+        if any(use.kind == "version" for s in self.stages for use in s.application.uses):
+            self._prepare(ask_versions)
         shares = [lender.share(owner, self._course.urgency(s.number)) for s in self.stages]
         for share in shares:
             lent(share)
@@ -116,7 +127,13 @@ class Pipeline:
         source = partial(self._source, stage)
         if stage is self.stages[-1]:
             points = self._course.points(stage.number)
-            return replace(self.session, points=points, source=source, built_on=programs)
+            return replace(
+                self.session,
+                application=stage.application,
+                points=points,
+                source=source,
+                built_on=programs,
+            )
         return Session(
             stage.application,
             self._course.points(stage.number),

@@ -30,6 +30,8 @@ class Plan:
     """What searches; ``points`` are as many as it may visit then, or 0 if nobody knows."""
     before: tuple[Plan, ...] = ()
     """Of the stages that it waits for."""
+    remarks: tuple[str, ...] = ()
+    """What should be known of the cached results."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from zenturio.record import Lease, Repository
 from zenturio.study.flight import Flight
 from zenturio.study.heart import Heart
 from zenturio.study.journal import GROUP, WAIT, Journal
+from zenturio.study.programs import ProgramHistory
 from zenturio.study.progress import Progress, Summary
 from zenturio.study.signals import stopping
 from zenturio.study.source import Source
@@ -66,6 +67,7 @@ class Run:
         goals: tuple[Goal, ...] = (),
         settings: Settings = PLAIN,
         listener: Listener = lambda _progress: None,
+        programs: ProgramHistory | None = None,
     ) -> None:
         self._study = study
         self._slots = executor.slots
@@ -75,7 +77,7 @@ class Run:
         self._fail_fast = settings.fail_fast
         self._listener = listener
         self._heart = Heart(repository, lease)
-        self._tally = Tally(study, executor.slots, goals)
+        self._tally = Tally(study, executor.slots, goals, programs)
         self._flight = Flight(executor)
         self._supply = Supply(study, lease.number, repository, source, only, self._recalled)
         self._journal = Journal(
@@ -110,6 +112,7 @@ class Run:
                 self._abandon(error)
                 raise
         interrupted = self._stops > 0 and not self._failed_fast
+        self._tally.conclude()
         self._tell()
         seconds = monotonic() - began
         return self._tally.summary(self._source.total, seconds, interrupted=interrupted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -9,14 +10,16 @@ from itertools import islice
 from typing import Any
 
 from zenturio.annotate import Application, Goal
-from zenturio.errors import InputError, RecordError
+from zenturio.errors import InputError, NotFoundError, RecordError
 from zenturio.execute import Executor
 from zenturio.experiment import Generator
+from zenturio.experiment.used import ask_versions
 from zenturio.failpoints import Failpoint
 from zenturio.record import Definition, Lease, Repository
 from zenturio.record.driver import Driver
 from zenturio.study.choose import Chosen
-from zenturio.study.define import Archived, define, foresee_version, open_version
+from zenturio.study.define import Archived, define, foresee_version, open_version, recalled
+from zenturio.study.programs import PROGRAMS, ProgramHistory, outdated
 from zenturio.study.progress import Plan, Progress, Summary
 from zenturio.study.remembered import RUN
 from zenturio.study.run import Run, Settings
@@ -86,17 +89,21 @@ class Session:
     def foresee(self) -> Plan:
         """What a run would do; nothing is written, and nothing is run."""
         self.check()
-        generator = Generator(self.application)
+        generator = Generator(recalled(self.application, self.repository, self.study))
         experiments = iter(self._source(generator))
         known = looked_at = 0
+        programs, changed = self._programs(), Counter[str]()
         while batch := [each.digest for each in islice(experiments, BATCH)]:
             looked_at += len(batch)
-            known += len(self.repository.find(batch))
+            outcomes = self.repository.find(batch)
+            known += len(outcomes)
+            for outcome in outcomes.values():
+                changed.update(programs.changed_since(outcome))
             if self.hunt is not None:  # what comes next depends on what comes of these
                 break
         notes = define(self.application, self.experiments, self._program(generator)).notes
         archived = foresee_version(self.repository, self.study, notes)
-        return self.plan(looked_at, known, 0, archived)
+        return replace(self.plan(looked_at, known, 0, archived), remarks=tuple(outdated(changed)))
 
     def run(
         self,
@@ -110,8 +117,13 @@ class Session:
         *begun* is handed the run before: who has it may stop it.
         """
         self.check()
-        generator = Generator(self.application)
-        definition = self._definition(generator)
+        application = ask_versions(self.application)
+        if application.versions != self.application.versions:
+            asked = replace(self, application=application)
+            return asked.run(executor, planned, listener, begun)
+        generator = Generator(application)
+        programs = self._programs()
+        definition = self._definition(generator, programs)
         archived = open_version(self.repository, self.study, definition)
         OPENED()
         with self._lease() as lease:
@@ -126,6 +138,7 @@ class Session:
                 goals=self.goals,
                 settings=self.settings,
                 listener=listener,
+                programs=programs,
             )
             begun(run)
             looked_at, known = run.look_ahead()
@@ -137,7 +150,15 @@ class Session:
     def _program(self, generator: Generator) -> Mapping[str, str]:
         return {**generator.program, **self.built_on}
 
-    def _definition(self, generator: Generator) -> Definition:
+    def _programs(self) -> ProgramHistory:
+        """What is known of the executables that nobody declared, from the runs before."""
+        try:
+            notes = self.repository.definition(self.study).notes
+        except NotFoundError:
+            notes = {}
+        return ProgramHistory.of(self.application, notes)
+
+    def _definition(self, generator: Generator, programs: ProgramHistory) -> Definition:
         found = define(self.application, self.experiments, self._program(generator))
         other = foresee_version(self.repository, self.study, found.notes) if self.same else None
         if other is not None:
@@ -145,7 +166,8 @@ class Session:
                 f"the program of {self.study} is another one by now: {', '.join(other.changes)}",
                 cure="take the change back, or begin anew: zen run",
             )
-        return replace(found, notes={**found.notes, RUN: dict(self.remembered)})
+        notes = {**found.notes, RUN: dict(self.remembered), PROGRAMS: programs.notes()}
+        return replace(found, notes=notes)
 
     def _concluded(self, summary: Summary, source: Source, definition: Definition) -> Summary:
         """What a search came to; one that ended before its budget leaves nothing to be begun."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -9,13 +10,20 @@ from zenturio.annotate import Goal
 from zenturio.experiment import Experiment, Outcome
 from zenturio.expression import Value
 from zenturio.study.goal import Best
+from zenturio.study.programs import ProgramHistory, outdated
 from zenturio.study.progress import Failures, Meter, Progress, Summary
 
 
 class Tally:
     """Counts each experiment of a study once."""
 
-    def __init__(self, study: str, slots: int, goals: tuple[Goal, ...]) -> None:
+    def __init__(
+        self,
+        study: str,
+        slots: int,
+        goals: tuple[Goal, ...],
+        programs: ProgramHistory | None = None,
+    ) -> None:
         self._study = study
         self._slots = slots
         self._meter = Meter()
@@ -25,6 +33,8 @@ class Tally:
         self.ok = 0
         self.failed = 0
         self._alone = 0
+        self._programs = programs or ProgramHistory()
+        self._outdated: Counter[str] = Counter()
         self._remarks: dict[str, None] = {}
         self._news: list[str] = []
 
@@ -36,6 +46,7 @@ class Tally:
     def recalled(self, experiment: Experiment, outcome: Outcome) -> None:
         """One had its outcome already, or got it from another driver."""
         self.known += 1
+        self._outdated.update(self._programs.changed_since(outcome))
         self._learn(experiment, outcome)
 
     def ended(self, experiment: Experiment, outcome: Outcome) -> None:
@@ -83,6 +94,11 @@ class Tally:
             alone=self._alone,
             remarks=tuple(self._remarks),
         )
+
+    def conclude(self) -> None:
+        """Nothing more comes: what can only be counted in the end becomes remarks."""
+        for remark in outdated(self._outdated):
+            self._remark(remark)
 
     def news(self) -> tuple[str, ...]:
         """The remarks of outcomes that nobody was told yet."""

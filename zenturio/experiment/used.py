@@ -1,0 +1,143 @@
+"""
+What an application uses besides its files (USE), as identity counts it: by content.
+
+A program and a file are read here, which executes nothing. What a version command prints is asked
+by who runs experiments (``ask_versions``); all others take what was recorded then.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+
+from zenturio.annotate.model import Application, Use
+from zenturio.annotate.programs import find_program
+from zenturio.errors import InputError, PlaceError
+from zenturio.experiment.identity import framed_digest
+
+PIECE = 2**20
+_ANSWER = 60.0
+"""Seconds within which a version command answers."""
+_LONGEST = 2**16
+"""Bytes of an answer that are recorded; all of it counts."""
+_UNKNOWN = "unknown"
+"""The digest of a version that was never asked for."""
+
+
+def used_digests(application: Application) -> dict[str, str]:
+    """A digest of each thing that is used, by the words that declare it."""
+    found = {
+        f"USE {use.kind.upper()} {use.text}": _digest(use, application) for use in application.uses
+    }
+    return dict(sorted(found.items()))
+
+
+def _digest(use: Use, application: Application) -> str:
+    if use.kind == "version":
+        output = application.versions.get(use.text)
+        return (
+            _UNKNOWN
+            if output is None
+            else framed_digest([output.encode("utf-8", "surrogateescape")])
+        )
+    if use.kind == "program":
+        path = find_program(use.text, application.root)
+        if path is None:
+            raise InputError(
+                f"there is no program {use.text!r}",
+                place=use.place,
+                cure="install it, correct its name, or extend PATH",
+            )
+        return file_digest(path)
+    assert use.path is not None, "a file has a path"
+    try:
+        return _folder_digest(use.path) if use.path.is_dir() else file_digest(use.path)
+    except OSError as error:
+        raise InputError(
+            f"{use.text} cannot be read: {error.strerror}",
+            place=use.place,
+            cure=f"paths begin at {use.base}",
+        ) from error
+
+
+def file_digest(path: Path) -> str:
+    """Of the content of a file, read again only if it looks changed; OSError if it cannot be."""
+    look = path.stat()
+    if not stat.S_ISREG(look.st_mode):
+        raise OSError(errno.EINVAL, "it is neither a file nor a folder", str(path))
+    key = (look.st_dev, look.st_ino, look.st_size, look.st_mtime_ns, look.st_ctime_ns)
+    return _content_digest(str(path), key)
+
+
+@lru_cache(maxsize=4096)
+def _content_digest(path: str, _look: tuple[int, ...]) -> str:
+    digest = blake2b(digest_size=16)
+    with open(path, "rb") as file:  # noqa: PTH123 - a text as a key
+        while piece := file.read(PIECE):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def _folder_digest(folder: Path) -> str:
+    """Of all files below *folder*: their paths and contents; links count as what they say."""
+    return framed_digest(_parts(folder))
+
+
+def _parts(folder: Path) -> Iterator[bytes]:
+    for above, folders, names in os.walk(folder):
+        folders.sort()
+        links = [name for name in folders if Path(above, name).is_symlink()]
+        for name in sorted([*names, *links]):
+            path = Path(above, name)
+            yield os.fsencode(path.relative_to(folder))
+            if path.is_symlink():
+                yield b"link " + os.fsencode(os.readlink(path))  # noqa: PTH115 - the text itself
+            elif path.is_file():
+                yield file_digest(path).encode()
+
+
+def recall_versions(application: Application, versions: Mapping[str, str]) -> Application:
+    """*application* with what its version commands printed when they were asked last."""
+    wanted = {use.text for use in application.uses if use.kind == "version"}
+    known = {text: output for text, output in versions.items() if text in wanted}
+    return replace(application, versions={**known, **application.versions})
+
+
+def ask_versions(application: Application) -> Application:
+    """*application* with what its version commands print now; each is asked once."""
+    asked = dict(application.versions)
+    for use in application.uses:
+        if use.kind == "version" and use.text not in asked:
+            asked[use.text] = _answer(use, application.root)
+    return replace(application, versions=asked)
+
+
+def _answer(use: Use, folder: Path) -> str:
+    try:
+        done = subprocess.run(
+            ["/bin/sh", "-c", use.text],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=_ANSWER,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        reason = f"it takes longer than {_ANSWER:g} s"
+    else:
+        output = done.stdout.decode("utf-8", "backslashreplace").strip()
+        if done.returncode == 0:
+            whole = blake2b(done.stdout, digest_size=16).hexdigest()
+            return output if len(output) <= _LONGEST else f"{output[:_LONGEST]}\n... {whole}"
+        last = output.rpartition("\n")[2]
+        reason = f"exit {done.returncode}{': ' + last if last else ''}"
+    message = f"USE VERSION {use.text!r} cannot be asked: {reason}"
+    raise PlaceError(message, place=use.place, cure="try the command by hand, or leave it out")
