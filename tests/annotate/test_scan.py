@@ -495,3 +495,22 @@ def test_a_zenignore_further_down_speaks_of_its_own_folder_alone(tmp_path):
     assert found == ["a.sh", "other/x", "out/y", "x"]
     named = [file.path for file in scan([tmp_path / "a.sh", tmp_path / "all" / "p"]).files]
     assert named == ["a.sh", "all/p/q"]
+
+
+@pytest.mark.parametrize("made", ['LINES("{0}/names")', 'GLOB("{0}/*")', 'LINES("../names")'])
+def test_elements_from_outside_of_the_program_are_told(tmp_path, made):
+    (tmp_path / "names").write_text("root:x:0:0\n")
+    folder = tmp_path / "received"
+    folder.mkdir()
+    (folder / "p.sh").write_text(
+        f"#ZEN$ PARAM x = {{ {made.format(tmp_path)} }}\n#ZEN$ RUN 'true'\n"
+    )
+    (warning,) = scan(folder / "p.sh").warnings
+    assert str(warning).startswith(f"{folder}/p.sh:1:")
+    assert "outside" in warning.message
+
+
+def test_elements_from_beside_the_program_are_not_told(tmp_path):
+    (tmp_path / "names").write_text("a\nb\n")
+    (tmp_path / "p.sh").write_text('#ZEN$ PARAM x = { LINES("names") }\n#ZEN$ RUN "true"\n')
+    assert scan(tmp_path / "p.sh").warnings == ()

@@ -17,6 +17,7 @@ from zenturio.annotate.names import Names
 from zenturio.annotate.parameters import Declared, Parameters, known_names, merge
 from zenturio.annotate.probes import metric_names, unprobed
 from zenturio.annotate.seeds import seed_of
+from zenturio.annotate.sets import files_outside
 from zenturio.annotate.statements import (
     Aim,
     Build,
@@ -62,6 +63,7 @@ class Assembly:
     def application(self, name: str, root: Path) -> Application | None:
         """The application, if nothing is wrong with it."""
         parameters = self.parameters()
+        self.warn_of_files_outside(root)
         repeated = self.once(Repeated, "REPEAT", lambda each: each.place)
         repeat, dimensions = self.seed(repeated, parameters)
         targets = self.targets(parameters, repeat)
@@ -117,6 +119,19 @@ class Assembly:
             if isinstance(written.statement, Declaration)
         )
         return merge(declared, self.overrides, self.complaints)
+
+    def warn_of_files_outside(self, root: Path) -> None:
+        """Name files outside of *root* from which elements are taken.
+
+        Their content is shown and written into files, and a program may come from somebody else.
+        """
+        for document in self.documents:
+            for written in document.written:
+                if isinstance(written.statement, Declaration) and written.statement.elements:
+                    for name in files_outside(written.statement.elements, document.base, root):
+                        message = f"elements are read from {name.text}, outside of {root}"
+                        place = name.place(0, len(name.text))
+                        self.complaints.warn(message, place, "run it only if that is meant")
 
     def once(self, kind: type[S], keyword: str, place: Callable[[S], Place]) -> S | None:
         """The only statement of its kind; a second one is a complaint that names the first."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -52,11 +52,19 @@ def read_set(passage: Passage, base: Path, type: Type | None = None) -> Domain: 
     return _Builder(passage, base, type).whole(written)
 
 
-def set_names(passage: Passage) -> tuple[Expression, ...]:
-    """The expressions in the bounds of the set that *passage* writes."""
-    items = read_elements(passage).items
-    bounds = (b for item in items if isinstance(item, Range) for b in item.bounds)
-    return tuple(parse(bound) for bound in bounds if bound.text.startswith("("))
+def files_outside(passage: Passage, base: Path, root: Path) -> Iterator[Passage]:
+    """The files and patterns that the set *passage* reads and that lie outside of *root*."""
+    with suppress(AnnotationError):  # a set that is wrong has been complained about
+        for item in read_elements(passage).items:
+            if isinstance(item, Call) and item.name in ("LINES", "GLOB") and item.arguments:
+                name = _file_name(item)
+                if not (base / name.text).resolve().is_relative_to(root.resolve()):
+                    yield name
+
+
+def _file_name(item: Call) -> Passage:
+    argument = item.arguments[0]
+    return unquote(argument) if argument.text[:1] in {'"', "'"} else argument
 
 
 @dataclass(frozen=True)
@@ -201,8 +209,7 @@ class _Builder:
 
     def found(self, item: Call) -> Domain:
         """LINES and GLOB: what is on the disk now."""
-        argument = item.arguments[0]
-        name = unquote(argument) if argument.text[0] in "\"'" else argument
+        name = _file_name(item)
         place = name.place(0, len(name.text))
         if item.name == "LINES":
             return listed(lines_of(name, self.base, place), None)
