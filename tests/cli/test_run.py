@@ -323,7 +323,7 @@ def test_an_experiment_says_where_its_files_are_and_what_ran_them(study):
     assert "1 / 0" in (Path(facts["folder"]) / "small.py").read_text()
     assert facts["provenance"]["git"]["dirty"] is False
     shown = zen("show", digest, cwd=study.parent).out
-    assert "\nfailed (exit 1)\n" in shown
+    assert "\nfailed (exit 1: ZeroDivisionError: division by zero)\n" in shown
     assert f"\ncode: commit {facts['provenance']['git']['commit']} on " in shown
     assert f"\nfolder: {facts['folder']}\n" in shown
 
@@ -452,3 +452,22 @@ def test_names_are_data(tmp_path):
     shown = json.dumps(facts["columns"])
     assert "select" in shown
     assert "a" * 70 in shown
+
+
+def test_failures_are_grouped_by_what_happened_and_each_shows_the_end_of_a_log(tmp_path):
+    (tmp_path / "a.sh").write_text(
+        '#ZEN$ PARAM n = { 1:6 }\n#ZEN$ RUN "sh a.sh {n}"\n'
+        "if [ $1 -ge 5 ]; then echo start >&2; echo FloatingPointError: step $1 >&2; exit 1; fi\n"
+        "echo \"NameError: name 'x' is not defined\" >&2; exit 1\n"
+    )
+    summary = zen("run", "a.sh", cwd=tmp_path, code=3).out
+    named = "4 x exit 1: NameError: name 'x' is not defined, such as n="
+    overflow = "2 x exit 1: FloatingPointError: step #, such as n="
+    status = zen("status", "a", cwd=tmp_path).out
+    cached = zen("run", "a.sh", cwd=tmp_path, code=3).out
+    for said in (summary, status, cached):
+        assert said.index(named) < said.index(overflow)
+        assert "    | start\n    | FloatingPointError: step" in said
+    failures = zen("status", "a", "--json", cwd=tmp_path).facts["failures"]
+    assert [each["count"] for each in failures] == [4, 2]
+    assert failures[1]["end"] == f"start\nFloatingPointError: step {failures[1]['values']['n']}"

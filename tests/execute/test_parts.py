@@ -18,7 +18,7 @@ from zenturio.execute.outputs import found
 from zenturio.execute.streams import Stream
 from zenturio.execute.verdict import ended, verdict
 from zenturio.execute.words import words
-from zenturio.experiment import Filed, Step
+from zenturio.experiment import Filed, Log, Step
 from zenturio.experiment.identity import content_digest
 
 # Words
@@ -113,7 +113,9 @@ def test_an_exit_status_has_a_name(status, shell, verdict):
 )
 def test_a_run_that_was_stopped_says_why(stop, expected):
     facts = {"stop": stop, "why": "Argument list too long", "status": -9}
-    assert verdict(facts, Step("a", timeout=90.0, memory=1000), shell=False) == expected
+    assert (
+        verdict(facts, Step("a", timeout=90.0, memory=1000), shell=False, stderr=Log()) == expected
+    )
 
 
 # Streams

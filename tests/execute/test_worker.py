@@ -83,7 +83,7 @@ def test_workers_of_a_session_try_a_build_that_fails_once(tmp_path):
         for session in ("one", "one", "two")
     ]
     assert {(o.cause, o.exit, o.stderr.head) for o in found} == {
-        ("build failed: exit 2", 2, b"broken\n")
+        ("build failed: exit 2: broken", 2, b"broken\n")
     }
     assert (tmp_path / "log").read_text() == "tried\n" * 2
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from zenturio.cli import again, output
+from zenturio.cli import again, failures, output
 from zenturio.cli.experiment import (
     difference_facts,
     facts_of,
@@ -62,17 +62,22 @@ def status(
 ) -> None:
     """Say where studies stand: what ran, what failed, who drives, what is where in a queue.
 
+    Of a study that is named, failures are grouped by their cause, each with the end of what one
+    of them said.
+
     Example: zen status matmul
     """
     from zenturio.study.look import standing, standings
 
     found = standings(db) if study is None else [standing(db, study)]
+    failed = failures.of_study(study, db) if study is not None and found[0].failed else []
     if json:
         facts = [_standing_facts(each) for each in found]
-        output.facts(facts if study is None else facts[0])
+        output.facts(facts if study is None else {**facts[0], "failures": failures.facts(failed)})
         return
     for each in found:
         typer.echo(_standing_line(each, db))
+        failures.show(failed, each.study, db)
     if not found:
         typer.echo(NOTHING)
 

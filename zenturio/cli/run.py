@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from zenturio.cli import options, output
+from zenturio.cli import failures, options, output
 from zenturio.show import quantities
 
 if TYPE_CHECKING:
@@ -202,11 +202,7 @@ def _print_summary(summary: "Summary", db: str | None, *, named: bool = False) -
     if summary.best is not None:
         best = summary.best
         typer.echo(f"best: {best.goal} = {output.number(best.value)} at {settings(best.at)}")
-    for failures in summary.failures:
-        typer.echo(
-            f"{failures.count:,} x {failures.cause}, such as {settings(failures.values)}\n"
-            f"    look at one: {again.command('logs', failures.digest[:12], db=db)}"
-        )
+    failures.show(summary.failures, summary.study, db)
     if summary.failures:
         typer.echo(f"run the failed ones again: {again.only_failed()}")
     typer.echo(f"look at them: {again.command('results', summary.study, db=db)}")
@@ -223,6 +219,6 @@ def _summary_facts(summary: "Summary") -> dict[str, Any]:
 
     facts = asdict(summary)
     for stage in (facts, *facts["before"]):
-        for failures in stage["failures"]:
-            failures["values"] = dict(failures["values"])
+        for each in stage["failures"]:
+            each["values"] = dict(each["values"])
     return facts

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from zenturio.cli import output
+from zenturio.cli import failures, output
 from zenturio.cli.options import Database, Json, Trust
 from zenturio.show import quantities
 
@@ -132,7 +132,6 @@ def _plan(prospect: "Prospect") -> str:
 
 def _print(verdict: "Verdict", db: str | None) -> None:
     from zenturio.cli import again
-    from zenturio.cli.live import settings
 
     tuned = verdict.tuned
     summary, study = tuned.summary, verdict.study.name
@@ -143,11 +142,7 @@ def _print(verdict: "Verdict", db: str | None) -> None:
     if tuned.archived is not None:
         changes = ", ".join(tuned.archived.changes)
         typer.echo(f"it is another study ({changes}): what was before is {tuned.archived.name} now")
-    for failures in summary.failures:
-        typer.echo(
-            f"{failures.count:,} x {failures.cause}, such as {settings(failures.values)}\n"
-            f"    look at one: {again.command('logs', failures.digest[:12], db=db)}"
-        )
+    failures.show(summary.failures, study, db)
     if tuned.tuning.optimum is None:
         typer.echo("no search found anything: nothing can be recommended")
         return

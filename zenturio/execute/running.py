@@ -303,7 +303,8 @@ def _calls(experiment: Experiment) -> bool:
 
 def _judged(reply: Reply, steps: Sequence[Step]) -> tuple[Status, str]:
     step = steps[reply.facts["step"]] if steps else Step("")
-    return verdict(reply.facts, step, shell=words(step.command) is None)
+    shell = words(step.command) is None
+    return verdict(reply.facts, step, shell=shell, stderr=reply.stderr)
 
 
 def _reported(path: str) -> bytes:

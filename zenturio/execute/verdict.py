@@ -6,12 +6,13 @@ import signal
 from collections.abc import Mapping
 from typing import Any
 
-from zenturio.experiment import Measure, Missing, Status, Step
+from zenturio.experiment import Log, Measure, Missing, Status, Step
+from zenturio.experiment.failure import explained
 
 _HIDDEN = "the run was short, and smaller than its {}, which has {} B"
 
 
-def verdict(facts: dict[str, Any], step: Step, *, shell: bool) -> tuple[Status, str]:
+def verdict(facts: dict[str, Any], step: Step, *, shell: bool, stderr: Log) -> tuple[Status, str]:
     """Status and cause of a run whose last command was *step*; *shell*: a shell ran it."""
     match facts["stop"]:
         case "timeout":
@@ -24,7 +25,8 @@ def verdict(facts: dict[str, Any], step: Step, *, shell: bool) -> tuple[Status, 
             return "failed", "too many processes"
         case "unstartable":
             return "failed", f"cannot start: {facts['why']}"
-    return ended(facts["status"], shell=shell)
+    status, cause = ended(facts["status"], shell=shell)
+    return status, explained(cause, stderr) if status == "failed" else cause
 
 
 def ended(status: int, *, shell: bool) -> tuple[Status, str]:

@@ -90,7 +90,8 @@ def is_from_signal(outcome: Outcome) -> bool:
     """
     if outcome.status == "cancelled":
         return True
-    return outcome.status == "failed" and any(name in outcome.cause for name in _SIGNALS)
+    ended, _, _ = outcome.cause.partition(": ")  # behind it stands what the experiment said
+    return outcome.status == "failed" and any(name in ended for name in _SIGNALS)
 
 
 def _stoppable(future: Future[Outcome]) -> Outcome:

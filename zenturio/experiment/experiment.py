@@ -147,7 +147,8 @@ class Outcome:
     digest: str
     status: Status
     cause: str = ""
-    """Short and the same for the same fault, so that failures group by it: ``exit 3``."""
+    """Short and the same for the same fault, so that failures group by it: ``exit 3``, or
+    ``exit 1: ValueError: step # diverged`` where the program said why."""
     metrics: Mapping[str, Measure] = field(default_factory=dict)
     attempt: int = 1
     host: str = ""

@@ -16,6 +16,7 @@ from zenturio.study.define import Archived, open_version
 from zenturio.study.heart import Heart
 from zenturio.study.progress import Failures, Progress, Summary
 from zenturio.study.run import PLAIN
+from zenturio.study.tally import count_failure
 
 WAIT = 0.1
 """Seconds that an outcome waits for others at the most before it is committed."""
@@ -122,11 +123,7 @@ class Entry:
             self._ok += new
             return
         self._failed += new
-        cause = outcome.cause or outcome.status
-        seen = self._failures.get(cause)
-        count = seen.count + 1 if seen else 1
-        shown = seen or Failures(cause, 1, experiment.digest, experiment.values)
-        self._failures[cause] = Failures(cause, count, shown.digest, shown.values)
+        count_failure(self._failures, experiment, outcome)
 
     def _tell(self) -> None:
         ended = self._ok + self._failed

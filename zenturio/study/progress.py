@@ -67,6 +67,8 @@ class Failures:
     count: int
     digest: str
     values: Mapping[str, Value]
+    end: str = ""
+    """The last lines of what that one said."""
 
 
 @dataclass(frozen=True, slots=True)

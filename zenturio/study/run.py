@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import monotonic
@@ -12,16 +12,17 @@ from zenturio.errors import Interrupted, RecordError
 from zenturio.execute import Executor
 from zenturio.execute.executor import Learning
 from zenturio.experiment import Experiment, Outcome
+from zenturio.experiment.failure import log_end
 from zenturio.record import Lease, Repository
 from zenturio.study.flight import Flight
 from zenturio.study.heart import Heart
 from zenturio.study.journal import GROUP, WAIT, Journal
 from zenturio.study.programs import ProgramHistory
-from zenturio.study.progress import Progress, Summary
+from zenturio.study.progress import Failures, Progress, Summary
 from zenturio.study.signals import stopping
 from zenturio.study.source import Source
 from zenturio.study.supply import BATCH, Only, Ready, Supply
-from zenturio.study.tally import Tally
+from zenturio.study.tally import LINES, Tally
 from zenturio.study.wishes import Wishes
 
 AHEAD = 0.25
@@ -34,6 +35,8 @@ HEED = 1.0
 """Seconds between two looks at what others wish."""
 KILLING = 10.0
 """Seconds within which what was killed is back, at the most: more than any place's grace."""
+CAUSES = 10
+"""Causes of failures of which the summary shows the end of a log."""
 
 Listener = Callable[[Progress], None]
 
@@ -70,6 +73,7 @@ class Run:
         programs: ProgramHistory | None = None,
     ) -> None:
         self._study = study
+        self._repository = repository
         self._slots = executor.slots
         self._place = executor
         self._learning = executor if isinstance(executor, Learning) else None
@@ -115,7 +119,17 @@ class Run:
         self._tally.conclude()
         self._tell()
         seconds = monotonic() - began
-        return self._tally.summary(self._source.total, seconds, interrupted=interrupted)
+        summary = self._tally.summary(self._source.total, seconds, interrupted=interrupted)
+        return replace(summary, failures=tuple(self._with_end(summary.failures)))
+
+    def _with_end(self, failures: Iterable[Failures]) -> Iterator[Failures]:
+        """Each with the end of what its example said, also of those that failed before."""
+        for number, each in enumerate(failures):
+            if each.end or number >= CAUSES:
+                yield each
+            else:
+                logs = self._repository.logs(each.digest)
+                yield replace(each, end=log_end(logs.stderr, logs.stdout, LINES)[1])
 
     def stop(self) -> None:
         """Take nothing more; asked again, kill what runs."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 
 from zenturio.annotate import Goal
 from zenturio.experiment import Experiment, Outcome
-from zenturio.expression import Value
+from zenturio.experiment.failure import log_end
 from zenturio.study.goal import Best
 from zenturio.study.programs import ProgramHistory, outdated
 from zenturio.study.progress import Failures, Meter, Progress, Summary
+
+LINES = 5
+"""Of the end of what a failed experiment said."""
 
 
 class Tally:
@@ -114,11 +116,15 @@ class Tally:
         if outcome.status == "ok":
             self._best.see(experiment.values, outcome)
         else:
-            cause = outcome.cause or outcome.status
-            self._fails(cause, experiment.digest, experiment.values)
+            count_failure(self._failures, experiment, outcome)
 
-    def _fails(self, cause: str, digest: str, values: Mapping[str, Value]) -> None:
-        seen = self._failures.get(cause)
-        self._failures[cause] = (
-            replace(seen, count=seen.count + 1) if seen else Failures(cause, 1, digest, values)
-        )
+
+def count_failure(failures: dict[str, Failures], experiment: Experiment, outcome: Outcome) -> None:
+    """Count an *experiment* that failed among those that failed for the same cause."""
+    cause = outcome.cause or outcome.status
+    seen = failures.get(cause)
+    if seen is None:
+        _, end = log_end(outcome.stderr, outcome.stdout, LINES)
+        failures[cause] = Failures(cause, 1, experiment.digest, experiment.values, end)
+    else:
+        failures[cause] = replace(seen, count=seen.count + 1)

@@ -212,8 +212,18 @@ class CommandContract(ExecutorContract):
 
     def test_a_command_that_is_not_there_is_an_outcome(self, place: Executor) -> None:
         found = outcome(place, experiment("surely-not-there 3"))
-        assert (found.status, found.cause) == ("failed", "exit 127")
+        assert (found.status, found.exit) == ("failed", 127)
+        assert found.cause.startswith("exit 127: ")
+        assert "surely-not-there" in found.cause
         assert b"surely-not-there" in found.stderr.head
+
+    def test_failures_are_told_apart_by_what_they_say(self, place: Executor) -> None:
+        commands = [f"echo '{said}' >&2; exit 1" for said in ("NaN in step 3", "NaN in step 12")]
+        causes = [outcome(place, experiment(command)).cause for command in commands]
+        assert causes == ["exit 1: NaN in step #"] * 2
+        build = ("echo broken >&2; exit 2",)
+        found = outcome(place, experiment("true", builds=build))
+        assert found.cause == "build failed: exit 2: broken"
 
     def test_what_takes_too_long_is_killed(self, place: Executor) -> None:
         found = outcome(place, experiment(Step(f"echo begun; sleep {long('97.3')}", timeout=0.2)))
@@ -301,7 +311,7 @@ class CommandContract(ExecutorContract):
         several = [place.submit(experiment(f"./p {i}", builds=build)) for i in range(4)]
         found = [future.result(PATIENCE) for future in several]
         assert {(o.status, o.cause, o.exit) for o in found} == {
-            ("failed", "build failed: exit 2", 2)
+            ("failed", "build failed: exit 2: broken", 2)
         }
         assert {o.stderr.head for o in found} == {b"broken\n"}
         assert (tmp_path / "log").read_text() == "tried\n"

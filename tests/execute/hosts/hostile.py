@@ -19,7 +19,7 @@ LIES = {
     "absolute": ("found", {"files": [["/tmp/left.txt", 4, 0o644]]}),
     "nul": ("found", {"files": [["left\0.txt", 4, 0o644]]}),
     "twice": ("found", {"files": [["left.txt", 4, 0o644], ["left.txt/a", 4, 0o644]]}),
-    "types": ("reply", {"reply": {"stop": 7}, "spoilt": False}),
+    "types": ("reply", {"reply": {"stop": 7}, "spoilt": False, "fault": ""}),
     "names": ("prepare", {"where": "nowhere"}),
     "words": ("start", {"state": ["running"]}),
     "jobs": ("hello", {"folder": "/", "jobs": ["../../x"]}),

@@ -86,7 +86,9 @@ def _judged(place: Site, steps: tuple[Step, ...]) -> Broken | None:
     facts = told["reply"]
     check_run_facts(facts, len(steps))
     step = steps[facts["step"]] if steps else Step("")
-    status, cause = verdict(facts, step, shell=words(step.command) is None)
+    stdout, stderr = logs_of(facts["sizes"], blobs)
+    shell = words(step.command) is None
+    status, cause = verdict(facts, step, shell=shell, stderr=stderr)
     if status == "ok":
         return None
-    return Broken(f"build failed: {cause}", facts["status"], *logs_of(facts["sizes"], blobs))
+    return Broken(f"build failed: {cause}", facts["status"], stdout, stderr)

@@ -35,7 +35,8 @@ class Judge:
         """What happened, as the host tells it."""
         facts, steps = found.facts, experiment.steps
         step = steps[facts["step"]] if steps else Step("")
-        status, cause = verdict(facts, step, shell=words(step.command) is None)
+        shell = words(step.command) is None
+        status, cause = verdict(facts, step, shell=shell, stderr=found.stderr)
         meter = self._meters.of(experiment.recipe)
         evidence = Evidence(
             found.stdout, found.stderr, found.folder, found.reported, usage(facts, "keeper")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.responses import HTMLResponse, Response
 
+from zenturio.experiment.failure import log_end
 from zenturio.expression import quoted
 from zenturio.expression.nodes import Literal
 from zenturio.expression.writer import write
@@ -25,7 +26,6 @@ CAUSES = 30
 """That a page shows; of more it says that there are."""
 LINES = 12
 """Of a log's end."""
-MOST_BYTES = 4000
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,7 @@ def causes(portal: Portal, name: str) -> Failures:
 def _failing(portal: Portal, found: Listing, cause: Cause) -> Failing:
     facts = found.known.facts
     status, why = (quoted(facts[fact].name) for fact in ("status", "cause"))
+    logs = portal.repository.logs(cause.example.digest)
     return Failing(
         cause,
         [
@@ -85,17 +86,6 @@ def _failing(portal: Portal, found: Listing, cause: Cause) -> Failing:
             for column, cell in zip(found.columns, cause.example.cells, strict=True)
             if column.role == "parameter" and cell is not None
         ],
-        *_end(portal, cause.example.digest),
+        *log_end(logs.stderr, logs.stdout, LINES),
         f"{status} == {write(Literal(cause.status))} and {why} == {write(Literal(cause.cause))}",
     )
-
-
-def _end(portal: Portal, digest: str) -> tuple[str, str]:
-    """The end of what an experiment said, of stderr if it said anything there."""
-    logs = portal.repository.logs(digest)
-    for stream, log in (("stderr", logs.stderr), ("stdout", logs.stdout)):
-        content = (log.tail or log.head)[-MOST_BYTES:]
-        if content.strip():
-            lines = content.decode("utf-8", "backslashreplace").rstrip("\n").split("\n")
-            return stream, "\n".join(lines[-LINES:])
-    return "", ""

@@ -1,0 +1,90 @@
+"""What happened to failed experiments: the same words for the same fault."""
+
+import pytest
+
+from zenturio.experiment import Log
+from zenturio.experiment.failure import explained, log_end
+
+PYTHON = """\
+loading /tmp/work/{digest}/mesh.dat
+Traceback (most recent call last):
+  File "/tmp/work/{digest}/run.py", line {n}, in <module>
+    main()
+  File "/tmp/work/{digest}/run.py", line 3, in main
+    1 / 0
+ZeroDivisionError: division by zero
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "/tmp/work/{digest}/run.py", line 1, in <module>
+    raise Diverged
+__main__.Diverged: residual {n}.5e-{n} in step {n} of mesh /tmp/work/{digest}/mesh.dat
+  it had two lines
+Exception ignored in: <_io.TextIOWrapper>
+"""
+
+
+def cause(stderr, begin="exit 1"):
+    data = stderr if isinstance(stderr, bytes) else stderr.encode()
+    return explained(begin, Log(data, b"", len(data)))
+
+
+@pytest.mark.parametrize(
+    ("stderr", "line"),
+    [
+        (PYTHON.format(digest="0f" * 16, n=7), "__main__.Diverged: residual # in step # of mesh mesh.dat"),
+        ("step 3 done\nsingular matrix at step 17\n\n", "singular matrix at step #"),
+        ("  File 'a.py', line 1\n    f(\n     ^\nSyntaxError: '(' was never closed\n", "SyntaxError: '(' was never closed"),
+        ("a.c:5:3: error: expected ';' before '}' token\n    5 | }\n      | ^\nmake[1]: *** [Makefile:3: all] Error 1\nmake: Leaving directory '/tmp/x'\n", "a.c:#:#: error: expected ';' before '}' token"),
+        ("make: *** No rule to make target 'prog'.  Stop.\n", "make: *** No rule to make target 'prog'. Stop."),
+        ("ld: x.o: undefined reference to `foo'\ncollect2: error: ld returned 1 exit status\n", "ld: x.o: undefined reference to `foo'"),
+        ("At line 5 of file a.f90\nFortran runtime error: End of file\n\nError termination. Backtrace:\n#0  0x7f11\n#1  0x7f22 in main\n", "Fortran runtime error: End of file"),
+        ('Exception in thread "main" java.lang.RuntimeException: x\n\tat A.main(A.java:3)\nCaused by: java.io.IOException: disk\n\t... 3 more\n', "Caused by: java.io.IOException: disk"),
+        ("/t/x.js:1\nthrow Error()\n^\n\nError: boom\n    at f (x.js:1)\n\nNode.js v18.1.0\n", "Error: boom"),
+        ("panic: boom 3\n\ngoroutine 1 [running]:\nmain.main()\n\t/x.go:4 +0x1d\nexit status 2\n", "panic: boom #"),
+        ("thread 'main' panicked at src/main.rs:2:5:\nboom\nnote: run with `RUST_BACKTRACE=1`\n", "boom"),
+        ("free(): invalid pointer\nsh: line 1: 4711 Aborted                 (core dumped) ./p\n", "free(): invalid pointer"),
+        ("\x1b[31mERROR\x1b[0m: node 0xdeadbeef lost\rbad\t\x07line 3\n=====\n", "bad line #"),
+        ("KeyError: 'n'\n", "KeyError: 'n'"),
+        ("expected float64, not x1\n", "expected float64, not x1"),
+        (b"caf\xe9 failed", "caf\\xe9 failed"),
+        ("x" * 500, "x" * 117 + "..."),
+    ],
+)  # fmt: skip
+def test_the_line_that_says_what_happened_is_part_of_the_cause(stderr, line):
+    assert cause(stderr) == f"exit 1: {line}"
+
+
+@pytest.mark.parametrize(
+    "stderr",
+    ["", "\n \n", "-----\n", "Segmentation fault\n", "sh: line 2:  4711 Segmentation fault      (core dumped) ./a.out 3\n", "make: *** [all] Error 1\n"],
+)  # fmt: skip
+def test_what_says_nothing_adds_nothing(stderr):
+    assert cause(stderr, "exit 139 (SIGSEGV)") == "exit 139 (SIGSEGV)"
+
+
+def test_points_steps_and_folders_make_no_other_cause():
+    first, other = (PYTHON.format(digest=d, n=n) for d, n in (("0f3a" * 8, 3), ("77e1" * 8, 12)))
+    assert cause(first) == cause(other)
+    assert cause("NameError: a") != cause("FloatingPointError: a")
+
+
+def test_a_long_log_takes_no_time_worth_mentioning():
+    for text in (
+        "=" * 2**22,
+        "a/" * 2**21,
+        " \n" * 2**21,
+        "1" * 2**22,
+        "make: " * 2**20,
+        "\n1 |" * 2**19,
+    ):
+        cause(text)
+
+
+def test_the_end_of_a_log_is_that_of_stderr_if_it_says_anything():
+    out, err = Log(b"1\n2\n3\n", b"", 6), Log(b"a\nb\nc\n\n", b"", 7)
+    assert log_end(err, out, 2) == ("stderr", "b\nc")
+    assert log_end(Log(b" \n"), out, 2) == ("stdout", "2\n3")
+    assert log_end(Log(), Log(b"x", b"y\nz", 900), 5) == ("stdout", "y\nz")
+    assert log_end(Log(), Log(), 5) == ("", "")
