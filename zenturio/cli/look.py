@@ -179,6 +179,8 @@ def _standing_line(standing: "Standing", db: str | None) -> str:
         line += f"\n  at {standing.place}: {stages}"
     elif standing.running and standing.place not in ("", "local"):
         line += f"\n  at {standing.place}"
+    for machine, why in standing.drained.items():
+        line += f"\n  {machine}: {why}"
     for driver in standing.drivers:
         line += f"\n  driven by process {driver.pid} on {driver.host} since {moment(driver.since)}"
     if standing.left and not standing.drivers:
@@ -204,6 +206,7 @@ def _standing_facts(standing: "Standing") -> dict[str, Any]:
         "created": iso(standing.created),
         "place": standing.place,
         "stages": dict(_ordered(standing)),
+        "drained": dict(standing.drained),
         "drivers": [
             {"host": d.host, "pid": d.pid, "since": iso(d.since)} for d in standing.drivers
         ],

@@ -74,3 +74,12 @@ class Left(Protocol):
     def cancel(self, digests: Collection[str]) -> int:
         """Ends those of *digests* whose drivers are dead; how many there were."""
         ...
+
+
+@runtime_checkable
+class Draining(Protocol):
+    """What tells, of a place seen from outside, which of its machines get nothing new."""
+
+    def drained(self) -> Mapping[str, str]:
+        """Why each of them is drained, by name."""
+        ...

@@ -8,16 +8,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from zenturio.errors import InputError, NotFoundError
+from zenturio.execute.executor import Draining
 from zenturio.experiment import Artifact, Measure, Missing, Series
 from zenturio.record import Attempt, Definition, Lease, Record, Repository, State, Study
 from zenturio.record.open import FOLDER, open_repository, project_folder
 from zenturio.study.remembered import left_at, place_of
 
 if TYPE_CHECKING:
-    from zenturio.execute.executor import Stage
+    from zenturio.execute.executor import Left, Stage
     from zenturio.expression import Value
 
 
@@ -46,6 +47,8 @@ class Standing:
     """Where it was run last, if that is known."""
     stages: Mapping[Stage, int] = field(default_factory=dict)
     """How far those of its experiments are that the place has, where they outlive their driver."""
+    drained: Mapping[str, str] = field(default_factory=dict)
+    """Why each machine of the place is drained that gets nothing new."""
 
     @property
     def total(self) -> int:
@@ -92,6 +95,8 @@ def standings(db: str | None) -> list[Standing]:
 def _standing(repository: Repository, study: Study) -> Standing:
     notes = repository.definition(study.name).notes
     counts = repository.counts(study.name)
+    is_over = not counts["running"] + counts["waiting"]
+    left = None if is_over else left_at(notes, project_folder() / FOLDER)
     return Standing(
         study.name,
         study.created,
@@ -99,13 +104,13 @@ def _standing(repository: Repository, study: Study) -> Standing:
         int(notes.get("experiments", 0)),
         tuple(each for each in repository.drivers(study.name) if not each.has_gone()),
         place_of(notes),
-        _stages(repository, study.name, notes) if counts["running"] + counts["waiting"] else {},
+        _stages(repository, study.name, left),
+        left.drained() if isinstance(left, Draining) else {},
     )
 
 
-def _stages(repository: Repository, study: str, notes: Mapping[str, Any]) -> dict[Stage, int]:
+def _stages(repository: Repository, study: str, left: Left | None) -> dict[Stage, int]:
     """How far the experiments of *study* are that its place still has."""
-    left = left_at(notes, project_folder() / FOLDER)
     stages = left.stages() if left is not None else {}
     found: Counter[Stage] = Counter()
     if stages:

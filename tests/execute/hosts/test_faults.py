@@ -125,7 +125,7 @@ def test_an_experiment_whose_keeper_is_killed_each_time_fails(hosts, testbed, tm
             if any(_leads(pid, each) for each in running(long("88.3"))):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.05)
-    assert (future.result().status, future.result().cause) == ("failed", "keeper lost")
+    assert (future.result().status, future.result().cause) == ("failed", "its keeper died 5 times")
     assert not running(long("88.3"))
 
 

@@ -26,13 +26,15 @@ from zenturio.execute.hosts.host import Host
 from zenturio.execute.hosts.job import Job
 from zenturio.execute.hosts.journal import Attempt
 from zenturio.execute.hosts.moving import carry
+from zenturio.execute.hosts.place_faults import LEAST_DISK, program, sign
 from zenturio.execute.hosts.profile import Profile
 from zenturio.execute.hosts.site import Site
+from zenturio.execute.hosts.stages import Finished
 from zenturio.experiment import Outcome
 
 _ENDING = 30.0
 """Seconds that a job may take to end when it is told to."""
-_LOSSES = 3
+_LOSSES = 5
 """How often an experiment is begun whose keeper dies each time."""
 _SELDOM = 0.01
 """The part of a job's age after which its progress is recorded again."""
@@ -145,16 +147,40 @@ class Agent:
             self._hold.note("epilog")
             found = self._hold.stage(site, "epilog", lambda: stages.epilog(site), ending=True)
         except UnbuiltError as error:
-            return self._desk.judge.unbuilt(
-                job.experiment, self._host.name, error.broken, job.began
-            )
+            broken = error.broken
+            why = sign("", broken.exit or 0, "", broken.stderr)
+            if why:
+                self._hold.suspect(why)
+            self._hold.judge_hosts()
+            return self._desk.judge.unbuilt(job.experiment, self._host.name, broken, job.began)
         finally:
             self._host.silence(site.token)
         if found.spoilt:
             self._hold.forget_staged()
+        self._look_for_fault(site, found)
         outcome = self._desk.judge.outcome(job.experiment, self._host.name, found)
         remove(str(site.scratch))
         return outcome
+
+    def _look_for_fault(self, site: Site, found: Finished) -> None:
+        """Sends the job elsewhere where the host may be why it failed."""
+        facts, steps = found.facts, self._job.experiment.steps
+        if facts["stop"] == "cancelled" or self._job.stopped:
+            return
+        why = sign(facts["stop"], facts["status"], facts["why"], found.stderr)
+        if not why and facts["status"] and not facts["stop"] and self._is_full(site):
+            why = "its disk is full"
+        if why:
+            self._hold.suspect(why, program(steps[facts["step"]]) if steps else "")
+        self._hold.judge_hosts()
+
+    def _is_full(self, site: Site) -> bool:
+        try:
+            answer, _ = site.host.ask("facts", whole=False, calibrate=False, probe="")
+        except (DroppedError, RefusedError):
+            return False
+        disk = answer["facts"].get("disk")
+        return isinstance(disk, int) and disk < LEAST_DISK
 
     def _adopted(self, site: Site) -> bool:
         """Goes on with what an earlier driver began; false where it was not started yet."""
@@ -204,7 +230,8 @@ class Agent:
         """Its keeper was killed; nothing of it is alive any more."""
         self._job.losses += 1
         if self._job.losses >= _LOSSES and not self._job.stopped:
-            raise LostError("keeper lost")
+            raise LostError(f"its keeper died {_LOSSES} times")
+        self._hold.suspect("the keeper of an experiment died")
         raise ElsewhereError("its keeper died")
 
     def _cancel(self, site: Site) -> None:

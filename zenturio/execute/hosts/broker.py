@@ -54,7 +54,7 @@ class Broker:
     def refusal(self, job: Job) -> PlaceError | ExpressionError | None:
         """Why no host will ever do for *job*; none as long as one may."""
         hosts = [host for host in self.hosts if not host.leaving and not host.distrusted]
-        if not hosts and self.hosts:
+        if self.hosts and all(host.drained for host in hosts):
             why = "\n".join(f"{host.name}: {host.why}" for host in self.hosts)
             return PlaceError("no host is left that can be used", cure=why)
         if not all(host.slots for host in hosts):

@@ -23,7 +23,7 @@ _SEEN = 10_000
 """Events that are kept in memory."""
 Kind = Literal[
     "submitted", "prolog", "started", "adopted", "progress", "moving", "left", "epilog", "ended",
-    "failed", "dropped", "attached", "requires", "retry", "up", "down",
+    "failed", "dropped", "attached", "requires", "retry", "up", "down", "drained", "taken back",
 ]  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
 
 from zenturio.errors import PlaceError, PluginError, ZenError
@@ -22,6 +22,7 @@ from zenturio.execute.hosts.stages import Stages
 from zenturio.execute.schema import MalformedError
 
 _PAUSE = 0.2
+_ORDINARY = 1000
 T = TypeVar("T")
 
 
@@ -35,6 +36,8 @@ class Desk:
     events: Events
     judge: Judge
     broker: Broker
+    ordinary: set[str] = field(default_factory=set)
+    """Signs of a host's fault that were seen at every host: they are the experiments' own."""
 
     def take_off(self, job: Job) -> None:
         """*job* is to end while it waits."""
@@ -103,7 +106,35 @@ class Hold:
         if self.ways.then == "stop":
             raise PlaceError(f"{host}: the {name} failed: {error}", cure="resume it: zen run ...")
         self.job.avoid(host, self.ways.exists)
+        self.host.charge(self.job.digest, str(error))
         self._leave(f"the {name} failed: {error}")
+
+    def suspect(self, why: str, needed: str = "") -> None:
+        """The host may be why the job failed: it runs at another one, if one would do.
+
+        When that goes better the host is charged with it. What every host shows is no fault of one.
+        """
+        job, desk = self.job, self.desk
+        if self.ways.then == "stop" or why in desk.ordinary:
+            return
+        job.suspects[self.host.name] = (why, needed)
+        if desk.broker.others(job, self.host):
+            job.avoid(self.host.name, self.ways.exists)
+            raise ElsewhereError(why)
+        if len(job.suspects) > 1 and len(desk.ordinary) < _ORDINARY:
+            desk.ordinary.add(why)
+
+    def judge_hosts(self) -> None:
+        """The job has ended here: hosts where it could not run are charged with that."""
+        suspects = dict(self.job.suspects)
+        self.job.suspects.clear()
+        if self.host.name in suspects:
+            return  # it went no better here
+        self.host.discharge()
+        for name, (why, needed) in suspects.items():
+            other = self.desk.broker.host(name)
+            if other is not None:
+                other.charge(self.job.digest, why, needed)
 
     def _leave(self, why: str) -> NoReturn:
         """Gives up the host; PlaceError where no other one would do."""

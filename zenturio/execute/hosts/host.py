@@ -14,8 +14,9 @@ from zenturio.errors import PlaceError
 from zenturio.execute.hosts.configuration import values_of
 from zenturio.execute.hosts.connection import Answer, Connection, DroppedError, RefusedError
 from zenturio.execute.hosts.machine import Machine, Ways
+from zenturio.execute.hosts.place_faults import probe
 from zenturio.execute.hosts.protocol import sound_facts
-from zenturio.execute.schema import is_token
+from zenturio.execute.schema import MalformedError, is_token
 from zenturio.expression import Value
 
 _LEAST, _MOST = 0.5, 30.0
@@ -54,6 +55,8 @@ class Host:
         """Whether it said what no host may say: this driver does not speak to it again."""
         self.announced: bool | None = None
         """What was last said of whether it is up."""
+        self.announced_drained = ""
+        """What was last said of why it is drained."""
         self.first = Event()
         """Set when the first attempt to connect is over."""
         self.cpus = 0
@@ -74,6 +77,11 @@ class Host:
         self._closed = False
         self._looked = 0.0
         self._seen = 0.0
+        self._faults: set[str] = set()
+        """The experiments that it could not run, since the last one that it could."""
+        self._needed = ""
+        """The command that the last of them asked for."""
+        self._probe_at = 0.0
         self._thread = Thread(target=self._keep, name=f"zenturio-{self.name}", daemon=True)
         self._thread.start()
 
@@ -128,6 +136,24 @@ class Host:
         if connection is not None:
             connection.refuse(violation)
 
+    def charge(self, digest: str, why: str, needed: str = "") -> None:
+        """It could not run that experiment; the last of several in a row drains it."""
+        with self._stir:
+            self._faults.add(digest)
+            self._needed = needed
+            most = self._ways.drain
+            if self.drained or not most or len(self._faults) < most:
+                return
+            self.drained = f"drained, it could not run {most} experiments in a row: {why}"
+            self.why = self.drained
+            self._probe_at = time.monotonic() + self._ways.status
+            self._stir.notify()
+        self._changed(self)
+
+    def discharge(self) -> None:
+        """It ran an experiment to its end."""
+        self._faults.clear()
+
     def listen(self, token: str, hear: Hear) -> None:
         """*hear* is told what happens to the job *token*, and to the connection."""
         self._ears[token] = hear
@@ -174,6 +200,8 @@ class Host:
             if time.monotonic() >= self._looked + self._ways.status:
                 self._look(whole=time.monotonic() >= self._seen + self._ways.exists)
             self._tidy_up()
+            if self.drained and time.monotonic() >= self._probe_at:
+                self._take_back()
             left = self._looked + self._ways.status - time.monotonic()
             self._rest(_TIDY if self._leftovers else max(left, 0.0))
 
@@ -245,10 +273,27 @@ class Host:
         except DroppedError:
             return
         sound, fault = sound_facts(told.get("facts", {}))
-        self.why = why or fault
+        self.why = self.drained or why or fault
         self.facts = {**self.facts, **sound, **self.machine.facts}
         if self.up:
             self._changed(self)
+
+    def _take_back(self) -> None:
+        """Has a drained host run a small job: it gets experiments again when it can."""
+        self._probe_at = time.monotonic() + self._ways.status
+        try:
+            why = probe(self, self._needed)
+        except DroppedError:
+            return
+        except MalformedError as error:
+            self.distrust(str(error))
+            return
+        if why or self.distrusted:
+            return
+        with self._stir:
+            self._faults.clear()
+            self.drained = self.why = ""
+        self._changed(self)
 
     def _tidy_up(self) -> None:
         for token in list(self._leftovers):

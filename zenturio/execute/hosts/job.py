@@ -44,6 +44,8 @@ class Job(Task):
         """Seconds that it took to start it, the last time."""
         self.score = 0.0
         """The rank of that host when it went there: what is usual there was measured under it."""
+        self.suspects: dict[str, tuple[str, str]] = {}
+        """Hosts that may be why it failed there: a sign of that, and the command that it needs."""
         self._avoided: dict[str, float] = {}
         self.left_at = 0.0
         """Since when it is on its way to another host; 0 where it is not."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
@@ -28,15 +28,18 @@ from zenturio.execute.schema import (
     MalformedError,
     is_digest,
     is_token,
+    loose_text,
     matching,
     read_json,
     real,
     record,
+    table,
     text,
 )
 from zenturio.experiment import Outcome
 from zenturio.experiment.identity import checked_digest
 
+_check_drained = table(text(), loose_text(2**16))
 _check_attempt = record(
     {
         "token": matching("[0-9a-f]{32}-[0-9a-z]{1,64}", "the name of an attempt"),
@@ -106,8 +109,27 @@ class Journal:
         """Whether an outcome is here that is not recorded."""
         return (self.entry(digest) / "outcome").exists()
 
+    def keep_drained(self, hosts: Mapping[str, str]) -> None:
+        """The hosts that get nothing new from this driver, and why: for who looks on."""
+        folder = self.folder / "drained"
+        with suppress(OSError):
+            folder.mkdir(exist_ok=True)
+            _write(folder / self._driver.name, json.dumps(dict(hosts)).encode())
+
+    def drained(self) -> dict[str, str]:
+        """The hosts that get nothing new from some driver that lives, and why."""
+        found: dict[str, str] = {}
+        for path in sorted(self.folder.glob("drained/[!.]*")):
+            with suppress(OSError, MalformedError):
+                hosts = read_json(path.read_bytes())
+                _check_drained(hosts, "drained")
+                if self._driver.is_held(path.name):
+                    found.update(hosts)
+        return found
+
     def close(self) -> None:
         """This driver begins nothing more."""
+        (self.folder / "drained" / self._driver.name).unlink(missing_ok=True)
         self._driver.release()
 
     def _named(self, digest: str, attempt: Attempt) -> Attempt:

@@ -32,6 +32,14 @@ class Left:
         finally:
             journal.close()
 
+    def drained(self) -> Mapping[str, str]:
+        """The hosts that get nothing new, and why."""
+        journal = Journal(self._folder)
+        try:
+            return journal.drained()
+        finally:
+            journal.close()
+
     def cancel(self, digests: Collection[str]) -> int:
         """Ends those of *digests* whose drivers are dead; how many there were.
 

@@ -65,6 +65,8 @@ class Ways:
     """Seconds that a connection may take to be made."""
     retries: int = 2
     """How often a stage that failed is tried again at the same host."""
+    drain: int = 3
+    """A host that could not run so many different experiments in a row gets no more; 0: never."""
     then: Literal["reschedule", "stop"] = "reschedule"
     """What follows when no retries are left: another host, or the end of the study."""
     contract: float = 0.0

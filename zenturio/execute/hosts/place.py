@@ -259,7 +259,14 @@ class Hosts(Closing):
                 self.remarks.append(f"{host.name}: {'it is back' if host.up else host.why}")
             host.announced = host.up
             self.events.note("up" if host.up else "down", host=host.name, why=host.why)
-        if host.distrusted:
+        if host.announced_drained != host.drained:
+            host.announced_drained = host.drained
+            self.remarks.append(f"{host.name}: {host.drained or 'it is taken back'}")
+            self.events.note(
+                "drained" if host.drained else "taken back", host=host.name, why=host.drained
+            )
+            self._journal.keep_drained({h.name: h.drained for h in self.hosts if h.drained})
+        if host.drained:
             self._broker.refuse_hopeless()
         self._broker.changed()
         stuck = self._broker.stuck() if host.up else ""

@@ -1,0 +1,159 @@
+"""Hosts that cannot run what others can: experiments run elsewhere, and such a host is drained."""
+
+import json
+import sys
+
+import pytest
+
+from zenturio.errors import PlaceError
+from zenturio.execute.hosts.place import Hosts, HostsSettings
+from zenturio.execute.hosts.place_faults import sign
+from zenturio.experiment import Log
+from zenturio.testing.executor import experiment, outcome, until
+
+
+@pytest.fixture
+def place(tmp_path):
+    """Opens a place on this machine without SSH: the faster host is asked first."""
+    opened = []
+
+    def make(names=("bad", "good"), **options):
+        lines = ["[options]\n", *(f"{n} = {json.dumps(v)}\n" for n, v in options.items())]
+        for speed, name in enumerate(reversed(names), 1):
+            (tmp_path / name).mkdir(exist_ok=True)
+            lines += [
+                f'[hosts.{name}]\naddress = {json.dumps(name)}\nvia = "sh"\nslots = 1\n',
+                f"speed = {speed}\npython = {json.dumps(sys.executable)}\n",
+                f"folder = {json.dumps(str(tmp_path / name))}\n",
+            ]
+        (tmp_path / "hosts.toml").write_text("".join(lines))
+        found = Hosts(tmp_path / "zen", options=HostsSettings(str(tmp_path / "hosts.toml")))
+        opened.append(found)
+        return found
+
+    yield make
+    for each in opened:
+        each.close()
+
+
+def lacking(tmp_path, command="exec python9"):
+    """An experiment whose interpreter is missing at the host ``bad``."""
+    return experiment(f"case $PWD in {tmp_path}/bad/*) {command};; esac; echo on")
+
+
+FAULTS = {
+    "interpreter": "exec no-such-interpreter p.py",
+    "tool-in-a-script": "echo 'p.sh: line 3: gfortran: command not found' >&2; exit 127",
+    "disk": 'echo "OSError: [Errno 28] No space left on device" >&2; exit 1',
+    "quota": "echo 'cp: writing x: Disk quota exceeded' >&2; exit 1",
+    "keeper": "kill -9 $PPID; sleep 60",
+}
+
+
+@pytest.mark.parametrize("fault", sorted(FAULTS))
+def test_what_a_host_cannot_run_runs_on_another_and_the_host_is_drained(place, tmp_path, fault):
+    there = place()
+    for _ in range(3):
+        found = outcome(there, lacking(tmp_path, FAULTS[fault]))
+        assert (found.status, found.host, found.stdout.head) == ("ok", "good", b"on\n")
+    bad = there.host("bad")
+    assert bad.drained.startswith("drained, it could not run 3 experiments in a row: ")
+    assert [line for line in there.remarks if line == f"bad: {bad.drained}"]
+    assert outcome(there, lacking(tmp_path, "false")).host == "good"
+    assert "drained" in [event.kind for event in there.events.seen]
+
+
+def test_a_command_that_is_missing_everywhere_is_the_experiments_own_fault(place):
+    there = place(("one", "two", "three"))
+    for number in range(4):
+        found = outcome(there, experiment(f"no-such-program; test {number} = x"))
+        assert (found.status, found.cause) == ("failed", "exit 1")
+    for _ in range(4):
+        found = outcome(there, experiment("no-such-program"))
+        assert (found.status, found.exit) == ("failed", 127)
+    assert not any(host.drained for host in there.hosts)
+    begun = [event.host for event in there.events.seen if event.kind == "started"]
+    assert len(begun) == 4 + 3 + 3  # each host once for the first, and nobody asks them again
+
+
+def test_a_program_that_fails_by_itself_fails_once(place):
+    there = place()
+    assert outcome(there, experiment("exit 3")).cause == "exit 3"
+    assert [event.kind for event in there.events.seen].count("started") == 1
+
+
+def test_a_host_that_ran_one_in_between_is_not_drained(place, tmp_path):
+    there = place()
+    for _ in range(3):
+        outcome(there, lacking(tmp_path))
+        outcome(there, lacking(tmp_path))
+        assert outcome(there, experiment("true")).host == "bad"
+    assert not there.host("bad").drained
+
+
+def test_a_drained_host_is_probed_and_taken_back(place, tmp_path):
+    there = place(status=0.2)
+    tool = tmp_path / "tool"
+    command = f"case $PWD in {tmp_path}/bad/*) exec {tool};; esac; echo on"
+    for _ in range(3):
+        assert outcome(there, experiment(command)).host == "good"
+    bad = there.host("bad")
+    until(lambda: bad.drained)
+    until(lambda: not bad.drained)  # the command is not its own, and it runs a small job
+    assert "bad: it is taken back" in there.remarks
+    assert outcome(there, experiment("true")).host == "bad"
+
+
+def test_a_host_on_which_nothing_can_be_prepared_is_drained_until_it_can(
+    place, tmp_path, monkeypatch
+):
+    there = place(status=0.2, retries=0)
+    jobs = tmp_path / "bad" / "jobs"
+    until(jobs.exists)
+    (owner,) = [p for p in jobs.iterdir() if p.is_dir()]
+    owner.rename(tmp_path / "kept")
+    owner.write_text("in the way, as a disk that is full")
+    for _ in range(3):
+        assert outcome(there, experiment("true")).host == "good"
+    bad = there.host("bad")
+    until(lambda: bad.drained)
+    owner.unlink()
+    (tmp_path / "kept").rename(owner)
+    until(lambda: not bad.drained)
+    assert outcome(there, experiment("true")).host == "bad"
+
+
+def test_where_every_host_is_drained_the_study_ends_with_the_reasons(place, tmp_path):
+    there = place(retries=0, drain=1)
+    for name in ("bad", "good"):
+        until((tmp_path / name / "jobs").exists)
+        (owner,) = (tmp_path / name / "jobs").iterdir()
+        owner.rename(tmp_path / f"{name}-kept")
+        owner.touch()
+    with pytest.raises(PlaceError, match="Not a directory"):
+        outcome(there, experiment("true"))
+    until(lambda: all(host.drained for host in there.hosts))
+    with pytest.raises(PlaceError, match="no host is left that can be used") as caught:
+        outcome(there, experiment("true"))
+    assert "bad: drained, " in str(caught.value)
+    assert "good: drained, " in str(caught.value)
+
+
+def test_who_looks_on_sees_which_host_is_drained_and_why(place, tmp_path):
+    there = place()
+    left = Hosts.left(tmp_path / "zen", HostsSettings(str(tmp_path / "hosts.toml")))
+    assert left.drained() == {}
+    for _ in range(3):
+        outcome(there, lacking(tmp_path))
+    until(left.drained)
+    assert left.drained() == {"bad": there.host("bad").drained}
+    there.close()
+    assert left.drained() == {}
+
+
+def test_signs_of_a_hosts_fault_are_those_of_failures_alone():
+    full = Log(b"No space left on device", b"", 23)
+    assert sign("", 1, "", full) == "no space left on device"
+    assert sign("", 0, "", full) == sign("timeout", 0, "", full) == sign("", 1, "", Log()) == ""
+    assert "exit 127" in sign("", 127, "", Log())
+    assert "too many" in sign("unstartable", 0, "too many processes", Log())
