@@ -10,15 +10,12 @@ from __future__ import annotations
 import secrets
 import shlex
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from zenturio.execute.hosts.connection import RefusedError
+from zenturio.execute.hosts.connection import Answer, RefusedError
 from zenturio.execute.run_facts import check_run_facts
 from zenturio.execute.words import told, words
 from zenturio.experiment import Log, Step
-
-if TYPE_CHECKING:
-    from zenturio.execute.hosts.host import Host
 
 LEAST_DISK = 2**20
 """A disk with fewer bytes is full."""
@@ -29,6 +26,14 @@ _SHOWN = 200
 _CONTENT = b"read by a probe\n" * 4096
 _SECONDS = 30.0
 _PAUSE = 0.05
+
+
+class Probed(Protocol):
+    """What a probe asks of a host."""
+
+    def ask(self, do: str, *blobs: bytes, **what: Any) -> Answer: ...
+
+    def discard(self, token: str) -> None: ...
 
 
 def sign(stop: str, exit_status: int, why: str, stderr: Log) -> str:
@@ -57,7 +62,7 @@ def program(step: Step) -> str:
     return "" if "/" in first else first
 
 
-def probe(host: Host, needed: str) -> str:
+def probe(host: Probed, needed: str) -> str:
     """Why *host* cannot run a small job that writes a file and finds *needed*; nothing if it can.
 
     DroppedError where there is no connection.
