@@ -64,7 +64,8 @@ Stage = Literal["queued", "running", "ended"]
 class Left(Protocol):
     """What drivers have at a place, living and dead, seen from outside.
 
-    The class of a place that has such a thing answers it from ``left(folder, options)``.
+    The class of a place that has such a thing answers it from ``left(folder, options)``. It may
+    also have ``drained()``: of machines that get nothing new, the name and why.
     """
 
     def stages(self) -> Mapping[str, Stage]:
@@ -73,13 +74,4 @@ class Left(Protocol):
 
     def cancel(self, digests: Collection[str]) -> int:
         """Ends those of *digests* whose drivers are dead; how many there were."""
-        ...
-
-
-@runtime_checkable
-class Draining(Protocol):
-    """What tells, of a place seen from outside, which of its machines get nothing new."""
-
-    def drained(self) -> Mapping[str, str]:
-        """Why each of them is drained, by name."""
         ...

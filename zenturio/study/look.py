@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from zenturio.errors import InputError, NotFoundError
-from zenturio.execute.executor import Draining
 from zenturio.experiment import Artifact, Measure, Missing, Series
 from zenturio.record import Attempt, Definition, Lease, Record, Repository, State, Study
 from zenturio.record.open import FOLDER, open_repository, project_folder
@@ -105,8 +104,13 @@ def _standing(repository: Repository, study: Study) -> Standing:
         tuple(each for each in repository.drivers(study.name) if not each.has_gone()),
         place_of(notes),
         _stages(repository, study.name, left),
-        left.drained() if isinstance(left, Draining) else {},
+        _drained(left),
     )
+
+
+def _drained(left: Left | None) -> Mapping[str, str]:
+    ask = getattr(left, "drained", None)
+    return {} if ask is None else dict(ask())
 
 
 def _stages(repository: Repository, study: str, left: Left | None) -> dict[Stage, int]:
