@@ -67,7 +67,7 @@ def test_a_command_that_is_missing_everywhere_is_the_experiments_own_fault(place
     there = place(("one", "two", "three"))
     for number in range(4):
         found = outcome(there, experiment(f"no-such-program; test {number} = x"))
-        assert (found.status, found.cause) == ("failed", "exit 1")
+        assert (found.status, found.exit) == ("failed", 1)
     for _ in range(4):
         found = outcome(there, experiment("no-such-program"))
         assert (found.status, found.exit) == ("failed", 127)
@@ -78,7 +78,7 @@ def test_a_command_that_is_missing_everywhere_is_the_experiments_own_fault(place
 
 def test_a_program_that_fails_by_itself_fails_once(place):
     there = place()
-    assert outcome(there, experiment("exit 3")).cause == "exit 3"
+    assert outcome(there, experiment("exit 3")).exit == 3
     assert [event.kind for event in there.events.seen].count("started") == 1
 
 
