@@ -64,7 +64,7 @@ def test_a_place_that_is_in_order_says_so(project):
     assert "2 slots" in said
     assert told("places", "check", "simulate", "--json").facts["ok"]
     made = {path.name for path in (project / ".zenturio").iterdir()}
-    assert made <= {"outputs", "work", "trust-id"}
+    assert made <= {"store", "work", "trust-id"}
 
 
 def test_a_place_that_is_not_in_order_says_why_in_words(project):

@@ -20,7 +20,8 @@ from zenturio.execute.dask.batches import Batches
 from zenturio.execute.dask.checks import complaints_of
 from zenturio.execute.dask.options import Options
 from zenturio.execute.dask.place import Dask
-from zenturio.experiment import Filed, Recipe
+from zenturio.execute.outputs import is_of_attempt
+from zenturio.experiment import INCOMING, Filed, Recipe
 from zenturio.experiment.identity import content_digest
 from zenturio.testing.executor import (
     PATIENCE,
@@ -81,7 +82,7 @@ def test_a_machine_without_our_disk_gets_the_files_and_sends_them_back(
         monkeypatch.setattr(Path, "exists", lambda path: path.name != "big" and path.is_file())
         for what in each:
             (left,) = outcome(place, what).artifacts
-            assert left.kept == tmp_path / "zen" / "outputs" / what.digest / "left"
+            assert is_of_attempt(left.kept, "left", tmp_path / "zen" / INCOMING, what.digest)
             where = Path(left.kept.read_text())
             assert not where.is_relative_to(tmp_path)
     assert not where.parents[2].is_dir()  # what it had there is cleared away

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from zenturio.annotate import scan
 from zenturio.annotate.model import Metric
 from zenturio.errors import ConflictError, PlaceError, SafetyError, ZenError
+from zenturio.execute.outputs import attempt_folder, is_of_attempt
 from zenturio.execute.parcel import (
     pack,
     pack_all,
@@ -188,22 +189,22 @@ def test_a_large_file_travels_or_is_named(tmp_path):
     assert unpack(named).files == (big,)
 
 
-def kept(outputs: Path, content: bytes = b"1\n") -> Outcome:
-    path = outputs / DIGEST / "sub" / "a"
+def kept(incoming: Path, content: bytes = b"1\n") -> Outcome:
+    path = attempt_folder(incoming, DIGEST) / "sub" / "a"
     path.parent.mkdir(parents=True)
     path.write_bytes(content)
-    artifact = Artifact("sub/a", 2, sha256(content).hexdigest(), path)
+    artifact = Artifact("sub/a", 2, sha256(content).hexdigest(), path, 0o750)
     return Outcome(DIGEST, "ok", artifacts=(artifact,))
 
 
 def test_artifacts_come_back_with_the_outcome(tmp_path):
     gone = kept(tmp_path / "there")
-    (tmp_path / "here" / DIGEST).mkdir(parents=True)
-    (tmp_path / "here" / DIGEST / "old").touch()
-    (found,) = back(pack_outcome(gone), tmp_path / "here").artifacts
-    assert found.kept == tmp_path / "here" / DIGEST / "sub" / "a"
-    assert found.kept.read_bytes() == b"1\n"
-    assert not (tmp_path / "here" / DIGEST / "old").exists()
+    data = pack_outcome(gone)
+    (found,), (again,) = (back(data, tmp_path / "here").artifacts for _ in range(2))
+    assert found.kept != again.kept
+    for each in (found, again):
+        assert is_of_attempt(each.kept, "sub/a", tmp_path / "here", DIGEST)
+        assert (each.kept.read_bytes(), each.mode) == (b"1\n", 0o750)
 
 
 def test_artifacts_on_a_shared_disk_stay_where_they_are(tmp_path):

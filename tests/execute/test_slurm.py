@@ -15,7 +15,7 @@ from zenturio.errors import PlaceError
 from zenturio.execute.slurm import clerk, pilots, submission
 from zenturio.execute.slurm.options import Options
 from zenturio.execute.slurm.place import Slurm
-from zenturio.experiment import Filed, Recipe, Step
+from zenturio.experiment import INCOMING, Filed, Recipe, Step
 from zenturio.testing.executor import (
     PATIENCE,
     CommandContract,
@@ -352,7 +352,7 @@ def test_files_travel_where_nodes_see_another_folder_than_the_project(opened, tm
     assert found.stdout.head == b"x" * 100
     (kept,) = found.artifacts
     assert kept.kept.read_bytes() == b"x" * 100
-    assert kept.kept.is_relative_to(tmp_path / "zen" / "outputs")
+    assert kept.kept.is_relative_to(tmp_path / "zen" / INCOMING)
     assert not (tmp_path / "zen" / "work").exists()
 
 

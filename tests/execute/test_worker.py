@@ -11,7 +11,7 @@ from zenturio.errors import PlaceError
 from zenturio.execute import worker
 from zenturio.execute.parcel import pack, unpack_all, unpack_outcome
 from zenturio.execute.running import Settings
-from zenturio.experiment import Recipe, Step
+from zenturio.experiment import INCOMING, Recipe, Step
 from zenturio.testing.executor import experiment, gflops, long, running, until
 
 SOON = Settings(grace=0.3)
@@ -19,7 +19,7 @@ SOON = Settings(grace=0.3)
 
 def run(what, folder, **ways):
     return unpack_outcome(
-        worker.run(pack(what), folder, settings=SOON, **ways), what.digest, folder / "outputs"
+        worker.run(pack(what), folder, settings=SOON, **ways), what.digest, folder / INCOMING
     )
 
 
@@ -33,7 +33,7 @@ def started(what, folder: Path, *words: str, parent: str = "") -> subprocess.Pop
 
 def result(folder: Path):
     (experiment,) = unpack_all((folder / "parcel").read_bytes())
-    return unpack_outcome((folder / "outcome").read_bytes(), experiment.digest, folder / "outputs")
+    return unpack_outcome((folder / "outcome").read_bytes(), experiment.digest, folder / INCOMING)
 
 
 def test_a_parcel_is_run_and_measured(tmp_path):
@@ -70,7 +70,7 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path):
 def test_artifacts_are_named_or_sent(tmp_path, shared):
     what = experiment("echo 1 > a", recipe=Recipe(outputs=("a",)))
     data = worker.run(pack(what), tmp_path, shared=shared)
-    home = tmp_path / ("outputs" if shared else "back")
+    home = tmp_path / (INCOMING if shared else "back")
     (one,) = unpack_outcome(data, what.digest, home).artifacts
     assert one.kept.is_relative_to(home)
     assert one.kept.read_bytes() == b"1\n"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from record import oracle
+from record.leaving import left
 from record.old import make_old, stamp
 from record.worker import DEFINITION, STUDY, drive
 from zenturio.errors import ConflictError, InputError, NotFoundError, RecordError
@@ -196,7 +197,7 @@ def test_a_file_of_which_nothing_can_be_read_is_named(tmp_path):
         upkeep.salvage(tmp_path / "a.db", tmp_path / "new.db")
 
 
-def test_pruning_takes_the_files_along_that_nobody_else_needs(url, tmp_path):
+def test_pruning_leaves_files_that_are_not_in_the_project(url, tmp_path):
     repository = open_repository(url)
     files = {name: tmp_path / name for name in ("own", "shared", "gone")}
     files["own"].touch()
@@ -212,12 +213,34 @@ def test_pruning_takes_the_files_along_that_nobody_else_needs(url, tmp_path):
             with pytest.raises(ConflictError):
                 upkeep.prune(repository, "s")
         repository.leave(lease)
-    burden = repository.burden("s")
-    assert sorted(Path(path).name for path in burden.artifacts) == ["gone", "own"]
+    burden = upkeep.burden(repository, "s")
+    assert burden.artifacts == ()
+    assert sorted(Path(path).name for path in burden.foreign) == ["gone", "own"]
     assert upkeep.prune(repository, "s") == burden
-    assert [name for name, path in files.items() if path.exists()] == ["shared"]
+    assert [name for name, path in files.items() if path.exists()] == ["own", "shared"]
     repository.close()
     assert upkeep.check(url) == ()
+
+
+def test_pruning_takes_the_files_along_that_nobody_else_needs(url, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    home = tmp_path / ".zenturio"
+    home.mkdir()
+    repository = open_repository(url)
+    for study, index in (("s", 1), ("t", 2)):
+        given = experiment(index)
+        repository.open(study, DEFINITION)
+        lease = repository.lease(study, Driver.here())
+        done = left(home, given, files={"own": study.encode(), "same": b"same"})
+        repository.enter(study, lease.number, [(given, done)])
+        repository.leave(lease)
+    burden = upkeep.burden(repository, "s")
+    assert [Path(path).read_bytes() for path in burden.artifacts] == [b"s"]
+    assert upkeep.prune(repository, "s") == burden
+    kept = repository.artifacts(experiment(2).digest)
+    assert {a.path: a.kept.read_bytes() for a in kept} == {"own": b"t", "same": b"same"}
+    repository.close()
+    assert upkeep.check(url, contents=True) == ()
 
 
 def test_the_library_that_copies_is_the_one_that_writes(tmp_path):

@@ -25,14 +25,22 @@ def add_to(app: typer.Typer) -> None:
     app.command()(prune)
 
 
-def check(db: Database = None, json: Json = False) -> None:
-    """Look for damage: the database's own check, and what must hold between the tables.
+def check(
+    artifacts: Annotated[
+        bool, typer.Option("--artifacts", help="Read all artifacts, and verify their hashes.")
+    ] = False,
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Look for damage: the database's own check, what must hold between the tables, and files.
 
-    Example: zen db check
+    Every artifact has to be there with its size; --artifacts also verifies the contents.
+
+    Examples: zen db check; zen db check --artifacts
     """
     from zenturio.record import upkeep
 
-    found = upkeep.check(db)
+    found = upkeep.check(db, contents=artifacts)
     if json:
         output.facts({"ok": not found, "complaints": [complaint.message for complaint in found]})
     else:

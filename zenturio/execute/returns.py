@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, get_args
 
 from zenturio import errors
 from zenturio.errors import Complaint, PlaceError, ZenError
-from zenturio.execute.filing import checked, disk, remove, write
+from zenturio.execute.filing import checked, disk, write
 from zenturio.execute.noted import check_noted, noted_values, read_noted
 from zenturio.execute.notes import noted_place, read_place
+from zenturio.execute.outputs import attempt_folder, is_of_attempt
 from zenturio.execute.schema import (
     digest,
     items,
@@ -28,7 +30,6 @@ from zenturio.execute.schema import (
 )
 from zenturio.execute.seal import opened, sealed
 from zenturio.experiment import Artifact, Log, Outcome, Status
-from zenturio.experiment.identity import checked_digest
 
 _MAGIC = b"zen-outcome 1\n"
 _LONG, _COMPLAINTS = 2**16, 10_000
@@ -36,7 +37,7 @@ _TEXT = loose_text(_LONG)
 _MOMENT = real(-1e12, 1e12)
 """Seconds since 1970."""
 _SHA256 = matching("[0-9a-f]{64}", "a SHA-256")
-_ARTIFACT = row(path, whole(), _SHA256, text())
+_ARTIFACT = row(path, whole(), _SHA256, text(), whole(0, 0o777))
 _PLACE = nullable(row(_TEXT, whole(), whole(), _TEXT, whole()))
 _COMPLAINT = row(_TEXT, _PLACE, _TEXT, one_of("error", "warning"))
 _FAILURE = record({"failure": text(64), "complaints": items(_COMPLAINT, _COMPLAINTS, 1)})
@@ -52,7 +53,7 @@ def pack_outcome(outcome: Outcome, *, shared: bool = False) -> bytes:
     """*outcome* as bytes; with *shared* its artifacts are only named: the disk is the same."""
     logs = (outcome.stdout, outcome.stderr)
     blobs = [part for log in logs for part in (log.head, log.tail)]
-    kept = [[each.path, each.size, each.sha256, str(each.kept)] for each in outcome.artifacts]
+    kept = [[a.path, a.size, a.sha256, str(a.kept), a.mode] for a in outcome.artifacts]
     if not shared:
         blobs += [each.kept.read_bytes() for each in outcome.artifacts]
     told = {
@@ -81,8 +82,8 @@ def pack_failure(error: ZenError) -> bytes:
     return sealed(_MAGIC, {"failure": type(error).__name__, "complaints": told}, ())
 
 
-def unpack_outcome(data: bytes, digest: str, outputs: Path) -> Outcome:
-    """The outcome of the experiment *digest*; its artifacts are below *outputs*.
+def unpack_outcome(data: bytes, digest: str, incoming: Path) -> Outcome:
+    """The outcome of the experiment *digest*; its artifacts are below *incoming*.
 
     Those that came with it are written there. PlaceError where it is the outcome of another
     experiment, or none at all; raises what the place could not do.
@@ -90,16 +91,18 @@ def unpack_outcome(data: bytes, digest: str, outputs: Path) -> Outcome:
     told, blobs = opened(_MAGIC, data, _check)
     if "failure" in told:
         raise _failure(told)
-    artifacts = tuple(Artifact(p, s, c, Path(kept)) for p, s, c, kept in told["artifacts"])
+    artifacts = tuple(
+        Artifact(p, s, c, Path(kept), mode) for p, s, c, kept, mode in told["artifacts"]
+    )
     if told["digest"] != digest:
         raise PlaceError(f"an outcome of {told['digest'][:12]} came for experiment {digest[:12]}")
     if len(blobs) not in (4, 4 + len(artifacts)):
         raise PlaceError(f"an outcome came with {len(blobs)} pieces for {len(artifacts)} artifacts")
-    folder = outputs.absolute() / checked_digest(digest)
+    incoming = incoming.absolute()
     if len(blobs) > 4:
-        artifacts = _kept(artifacts, blobs[4:], folder)
-    elif any(each.kept != folder / each.path for each in artifacts):
-        raise PlaceError(f"an outcome names artifacts that are not in {folder}")
+        artifacts = _written(artifacts, blobs[4:], incoming, digest)
+    elif not all(is_of_attempt(a.kept, a.path, incoming, digest) for a in artifacts):
+        raise PlaceError(f"an outcome names artifacts that are not in {incoming}")
     heads = ((blobs[0], blobs[1]), (blobs[2], blobs[3]))
     stdout, stderr = (Log(*parts, size) for parts, size in zip(heads, told["logs"], strict=True))
     return Outcome(
@@ -123,22 +126,22 @@ def _check(manifest: Any, where: str) -> None:
     (_FAILURE if "failure" in manifest else _OUTCOME)(manifest, where)
 
 
-def _kept(artifacts: tuple[Artifact, ...], blobs: list[bytes], folder: Path) -> Any:
-    """Writes what came; those of an earlier attempt give way."""
-    with disk(folder):
-        remove(str(folder))
-        return tuple(
-            _written(each, blob, folder) for each, blob in zip(artifacts, blobs, strict=True)
-        )
+def _written(
+    artifacts: tuple[Artifact, ...], blobs: list[bytes], incoming: Path, digest: str
+) -> tuple[Artifact, ...]:
+    """Writes what came into a folder of its own."""
+    with disk(incoming):
+        folder = attempt_folder(incoming, digest)
+        return tuple(_write(a, blob, folder) for a, blob in zip(artifacts, blobs, strict=True))
 
 
-def _written(artifact: Artifact, content: bytes, folder: Path) -> Artifact:
+def _write(artifact: Artifact, content: bytes, folder: Path) -> Artifact:
     if sha256(content).hexdigest() != artifact.sha256:
         raise PlaceError(f"{artifact.path} came back with other bytes than it had")
     kept = folder / checked(artifact.path)
     kept.parent.mkdir(parents=True, exist_ok=True)
-    write(str(kept), content, 0o644)
-    return Artifact(artifact.path, artifact.size, artifact.sha256, kept)
+    write(str(kept), content, 0o444)
+    return replace(artifact, size=len(content), kept=kept)
 
 
 def _failure(told: dict[str, Any]) -> ZenError:

@@ -23,6 +23,7 @@ from zenturio.execute.verdict import usage, verdict
 from zenturio.execute.words import told, words
 from zenturio.execute.workspace import REPORT, Keep, Workspace
 from zenturio.experiment import (
+    INCOMING,
     METRICS,
     Evidence,
     Experiment,
@@ -81,7 +82,8 @@ class Runner:
     def __init__(self, folder: Path, settings: Settings, closed: Event) -> None:
         self.settings = settings
         self._host = platform.node()
-        self._outputs = folder.absolute() / "outputs"
+        self._incoming = folder.absolute() / INCOMING
+        outputs.sweep(self._incoming)
         self._workspace = Workspace(folder)
         self._inputs = Inputs(folder.absolute() / "inputs")
         self._builds = Builds(folder, self._inputs, closed, settings.session)
@@ -143,7 +145,7 @@ class Runner:
         built = self._built(task, slot, cpus) if experiment.build else None
         if isinstance(built, Failure):
             return self._unbuilt(experiment, built, began)
-        with disk(self._outputs):
+        with disk(self._incoming):
             folder = self._workspace.make(experiment.digest)
             request = self._request(
                 experiment, folder.path, experiment.steps, experiment.environment
@@ -277,7 +279,7 @@ class Runner:
 
     def _artifacts(self, digest: str, path: str, patterns: Sequence[str]) -> tuple[Any, ...]:
         move = self.settings.keep == "never"
-        return outputs.collect(path, patterns, self._outputs, digest, move=move)
+        return outputs.collect(path, patterns, self._incoming, digest, move=move)
 
     def _spoilt(self, experiment: Experiment, folder: Folder) -> str:
         """What this run wrote to that others share, which is then made anew."""

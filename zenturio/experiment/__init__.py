@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from zenturio.experiment.evidence import Evidence
     from zenturio.experiment.experiment import (
+        INCOMING,
         Artifact,
         Build,
         Experiment,
@@ -40,6 +41,7 @@ _HOMES = {
 """Where the names are that do not stand in ``experiment``."""
 
 __all__ = [
+    "INCOMING",
     "METRICS",
     "Artifact",
     "Build",

@@ -19,6 +19,8 @@ class Evidence:
     folder: str | Path | None = None
     reported: bytes = b""
     usage: Mapping[str, Measure] = field(default_factory=dict)
+    files: Mapping[str, Path] = field(default_factory=dict)
+    """Files by the path that they had, where they are not in one folder any more."""
 
     def text(self, source: str) -> Text:
         """What *source* holds: ``stdout``, ``stderr``, or a file of the folder."""
@@ -26,10 +28,16 @@ class Evidence:
             return Text(source, self.stdout)
         if source == "stderr":
             return Text(source, self.stderr)
-        if self.folder is None:
+        name = "/".join(part for part in source.split("/") if part not in ("", "."))
+        folder, path = self.folder, source
+        if name in self.files:
+            folder, path = self.files[name].parent, self.files[name].name
+        elif self.files:
+            return Text(source, Log(), f"{source} is not there")
+        if folder is None:
             return Text(source, Log(), f"{source} cannot be read here: there is no folder")
         try:
-            content = read_inside(Path(self.folder), source)
+            content = read_inside(Path(folder), path)
         except OutsideError as error:
             return Text(source, Log(), str(error))
         return Text(source, Log(content, b"", len(content)))

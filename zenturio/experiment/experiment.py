@@ -130,6 +130,10 @@ class Log:
         return Log(self.head[:most], (self.tail or self.head)[-most:], self.size)
 
 
+INCOMING = Path("store", "incoming")
+"""Where, below a project's ``.zenturio``, the files of an attempt wait for their commit."""
+
+
 @dataclass(frozen=True, slots=True)
 class Artifact:
     """A file that is kept: where it stood, its size and SHA-256, and where it lies now."""
@@ -138,6 +142,8 @@ class Artifact:
     size: int
     sha256: str
     kept: Path
+    mode: int = 0o644
+    """The permissions that it had."""
 
 
 @dataclass(frozen=True, slots=True)

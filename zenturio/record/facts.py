@@ -192,4 +192,6 @@ class Removal:
     attempts: int
     log_bytes: int
     artifacts: tuple[str, ...]
-    """Where the files of the artifacts lie."""
+    """The files of artifacts that nothing else needs."""
+    foreign: tuple[str, ...] = ()
+    """Those among them that are not in the project, and stay."""

@@ -1,9 +1,11 @@
-"""What the operating system tells about the file that a database lies in."""
+"""What the operating system tells about the files of a repository, and does for them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 NETWORK = frozenset(
@@ -76,3 +78,60 @@ def _command(pid: int) -> str:
     except OSError:
         return "?"
     return b" ".join(words).decode(errors="replace").strip()[:200] or "?"
+
+
+SLOWEST_SYNC = 2.0
+"""Seconds; a sync of a file system that takes longer waits for the data of other programs."""
+_slow: set[int] = set()
+"""The devices where that was so: files are synced one by one there."""
+
+
+def sync_files(folder: Path, paths: Sequence[Path]) -> None:
+    """Returns when *paths*, which lie below *folder*, and their names are on the disk.
+
+    One sync of the file system costs less than one for each file; elsewhere than on Linux there
+    is none that can be waited for.
+    """
+    if not paths:
+        return
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        device = os.fstat(handle).st_dev
+        sync = _syncfs()
+        if sync is None or device in _slow:
+            above = {parent for path in paths for parent in path.parents}
+            folders = sorted((f for f in above if f.is_relative_to(folder)), reverse=True)
+            for path in (*dict.fromkeys(paths), *folders):
+                _sync_one(path)
+            return
+        begun = time.monotonic()
+        sync(handle)
+        if time.monotonic() - begun > SLOWEST_SYNC:
+            _slow.add(device)
+    finally:
+        os.close(handle)
+
+
+def _sync_one(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@cache
+def _syncfs() -> Callable[[int], None] | None:
+    """The system's call, if it has one."""
+    import ctypes  # noqa: PLC0415 - only who keeps artifacts pays for it
+
+    call = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+    if call is None:
+        return None
+
+    def sync(handle: int) -> None:
+        if call(handle) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+
+    return sync

@@ -425,6 +425,9 @@ class Memory(Line):
         at = known.chosen(attempt)
         return known.logs.get(at, Logs()) if at else Logs()
 
+    def contents(self, sha256: Iterable[str]) -> frozenset[str]:  # noqa: ARG002 - it has no store
+        return frozenset()
+
     def artifacts(self, digest: str, attempt: int | None = None) -> tuple[Artifact, ...]:
         known = self._experiment(digest)
         at = known.chosen(attempt)

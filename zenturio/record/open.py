@@ -12,6 +12,7 @@ from zenturio.record.memory import Memory
 from zenturio.record.repository import Repository
 
 if TYPE_CHECKING:
+    from zenturio.record.artifact_store import ArtifactStore
     from zenturio.record.flavour import Flavour
 
 FOLDER = ".zenturio"
@@ -40,7 +41,17 @@ def open_repository(url: str | Path | None = None, *, create: bool = True) -> Re
         refuse_missing(kind)
     elif isinstance(place, Path) and place.parent.name == FOLDER:
         trust.begin(place.parent)
-    return Sql(connect(kind, waiting()))
+    return Sql(connect(kind, waiting()), artifact_store(kind))
+
+
+def artifact_store(kind: Flavour) -> ArtifactStore:
+    """Where the artifacts of a database are: in its project, else in the one that is at work."""
+    from zenturio.record.artifact_store import ArtifactStore  # noqa: PLC0415
+    from zenturio.record.sqlite import SQLite  # noqa: PLC0415
+
+    if isinstance(kind, SQLite) and kind.path.parent.name == FOLDER:
+        return ArtifactStore(kind.path.parent, kind.place)
+    return ArtifactStore(project_folder() / FOLDER, kind.place, has_database=False)
 
 
 def refuse_missing(kind: Flavour) -> None:

@@ -213,6 +213,10 @@ class Repository(Protocol):
         """The files that an attempt left; of the accepted or newest one, if none is named."""
         ...
 
+    def contents(self, sha256: Iterable[str]) -> frozenset[str]:
+        """Those of these contents that artifacts have whose files are in a project's store."""
+        ...
+
     def submit(self, token: str, user: str, study: str, request: Mapping[str, Any]) -> Submission:
         """Puts *study* into the queue of a service; the same *token* again changes nothing."""
         ...

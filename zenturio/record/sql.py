@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -22,6 +23,7 @@ from zenturio.record import (
     studies,
     views,
 )
+from zenturio.record.artifact_store import ArtifactStore
 from zenturio.record.database import Database, Transaction
 from zenturio.record.driver import Driver
 from zenturio.record.facts import (
@@ -40,6 +42,7 @@ from zenturio.record.facts import (
     Turn,
 )
 from zenturio.record.layout import Layout
+from zenturio.record.portable import local, portable
 from zenturio.record.rows import Desk
 
 Result = TypeVar("Result")
@@ -50,8 +53,9 @@ _BATCH = 500
 class Sql:
     """A repository in a database whose schema is current; safe to share among threads."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, store: ArtifactStore) -> None:
         self._database = database
+        self.store = store
         self._layouts: dict[str, Layout] = {}
 
     @property
@@ -108,7 +112,8 @@ class Sql:
 
     def open(self, name: str, definition: Definition) -> Study:
         naming.check(name, definition)
-        return self._database.write(lambda t: studies.open_study(t, name, definition))
+        stored = self._portable(definition)
+        return self._database.write(lambda t: studies.open_study(t, name, stored))
 
     def archive(self, study: Study) -> Study | None:
         archived = self._database.write(lambda t: leases.archive(t, study))
@@ -122,16 +127,25 @@ class Sql:
         return self._database.read(studies.all_studies)
 
     def definition(self, study: str, at: float | None = None) -> Definition:
-        return self._database.read(lambda t: studies.definition(t, study, at))
+        found = self._database.read(lambda t: studies.definition(t, study, at))
+        folder = self.store.project
+        return replace(found, notes=local(found.notes, folder)) if folder else found
+
+    def _portable(self, definition: Definition) -> Definition:
+        """With paths that stay right when the project is moved."""
+        folder = self.store.project
+        notes = dict(definition.notes)
+        return replace(definition, notes=portable(notes, folder)) if folder else definition
 
     def counts(self, study: str) -> dict[State, int]:
         return self._database.read(lambda t: studies.counts(t, study))
 
     def burden(self, study: str) -> Removal:
-        return self._database.read(lambda t: removal.burden(t, study))
+        return self._database.read(lambda t: removal.burden(t, study, self.store.located))
 
     def delete(self, study: str) -> Removal:
-        return self._database.write(lambda t: removal.delete_study(t, study))
+        locate = self.store.located
+        return self._database.write(lambda t: removal.delete_study(t, study, locate))
 
     # Drivers
 
@@ -176,23 +190,26 @@ class Sql:
     def record(
         self, study: str, driver: int, outcomes: Iterable[Outcome], *, final: bool = True
     ) -> frozenset[str]:
-        given = list(outcomes)
-        return self._write(study, lambda desk: recording.record(desk, driver, given, final))
+        with self.store.publishing(list(outcomes)) as given:
+            return self._write(study, lambda desk: recording.record(desk, driver, given, final))
 
     def enter(
         self, study: str, driver: int, results: Iterable[tuple[Experiment, Outcome]]
     ) -> frozenset[str]:
-        given = list(results)
-        return self._write(study, lambda desk: recording.enter(desk, driver, given))
+        pairs = list(results)
+        with self.store.publishing([outcome for _, outcome in pairs]) as published:
+            given = [(e, outcome) for (e, _), outcome in zip(pairs, published, strict=True)]
+            return self._write(study, lambda desk: recording.enter(desk, driver, given))
 
     def remeasure(
         self, study: str, outcomes: Iterable[Outcome], definition: Definition | None = None
     ) -> int:
+        stored = self._portable(definition) if definition is not None else None
         again = list(outcomes) if isinstance(outcomes, Iterator) else outcomes
 
         def work(desk: Desk) -> int:
-            if definition is not None:
-                studies.open_study(desk.transaction, study, definition)
+            if stored is not None:
+                studies.open_study(desk.transaction, study, stored)
                 desk.layout = studies.read_layout(desk.transaction, study)
             given = iter(again)
             batches = iter(lambda: list(islice(given, _BATCH)), [])
@@ -235,4 +252,9 @@ class Sql:
         return self._database.read(lambda t: answers.logs_of(t, digest, attempt))
 
     def artifacts(self, digest: str, attempt: int | None = None) -> tuple[Artifact, ...]:
-        return self._database.read(lambda t: answers.artifacts_of(t, digest, attempt))
+        rows = self._database.read(lambda t: answers.artifacts_of(t, digest, attempt))
+        return tuple(self.store.located(artifact, digest) for artifact in rows)
+
+    def contents(self, sha256: Iterable[str]) -> frozenset[str]:
+        wanted = list(sha256)
+        return self._database.read(lambda t: removal.contents_in_use(t, wanted))

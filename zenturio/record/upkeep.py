@@ -5,23 +5,35 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from itertools import chain, count
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from itertools import chain, count, islice
 from pathlib import Path
 
-from zenturio.errors import Complaint, InputError, PlaceError, RecordError
+from zenturio.errors import Complaint, InputError, PlaceError, RecordError, ZenError
 from zenturio.record import schema, upgrade
+from zenturio.record.artifact_check import check_artifacts
+from zenturio.record.artifact_store import YOUNG_SECONDS
 from zenturio.record.database import Database
 from zenturio.record.facts import Removal
 from zenturio.record.flavour import Flavour
 from zenturio.record.inspection import inspect
-from zenturio.record.open import flavour, located, refuse_missing, waiting
+from zenturio.record.open import (
+    artifact_store,
+    flavour,
+    located,
+    open_repository,
+    refuse_missing,
+    waiting,
+)
 from zenturio.record.postgresql import PostgreSQL
 from zenturio.record.repository import Repository
 from zenturio.record.salvage import Salvage, salvage_file
+from zenturio.record.sql import Sql
 from zenturio.record.sqlite import SQLite
+
+_BATCH = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +47,17 @@ class Upgrade:
     """The database as it was; none if nothing was to be done, or a server keeps it."""
 
 
-def check(url: str | Path | None = None) -> tuple[Complaint, ...]:
-    """Everything that is wrong with the repository; nothing is changed."""
+def check(url: str | Path | None = None, *, contents: bool = False) -> tuple[Complaint, ...]:
+    """Everything that is wrong with the repository and with the files of its artifacts.
+
+    With *contents* these are read, and their hashes verified. Nothing is changed.
+    """
     kind = _existing(url)
     try:
         with _connected(kind) as database:
-            return tuple(Complaint(f"{kind.place}: {found}") for found in inspect(database))
+            files = check_artifacts(database, artifact_store(kind), contents=contents)
+            found = (*inspect(database), *files)
+            return tuple(Complaint(f"{kind.place}: {each}") for each in found)
     except RecordError as error:
         return error.complaints
 
@@ -116,17 +133,92 @@ def salvage(source: Path, target: Path) -> Salvage:
     return salvage_file(kind, SQLite(target, waiting()))
 
 
-def prune(repository: Repository, study: str) -> Removal:
-    """Removes a study, and the files of its artifacts that nothing else needs.
+def burden(repository: Repository, study: str) -> Removal:
+    """What ``prune`` would remove."""
+    return _told_apart(repository, repository.burden(study))
 
-    What would be removed is told before by ``repository.burden``. The rows go first: a fault
-    in between leaves files that nobody knows, never rows whose files are gone.
+
+def prune(repository: Repository, study: str) -> Removal:
+    """Removes a study, and those files of its artifacts in this project that nothing else needs.
+
+    The rows go first: a fault in between leaves files that nobody knows, never rows whose files
+    are gone. Files elsewhere stay, whatever the database says of them.
     """
-    removal = repository.delete(study)
-    for path in removal.artifacts:
-        with suppress(OSError):
-            Path(path).unlink(missing_ok=True)
+    if not isinstance(repository, Sql):
+        return repository.delete(study)
+    store = repository.store
+    with store.alone():
+        removal = _told_apart(repository, repository.delete(study))
+        paths = [Path(path) for path in removal.artifacts]
+        contents = {sha: path for path in paths if (sha := store.content_of(path))}
+        # Files of before the store are no other database's.
+        old = [path for path in paths if store.content_of(path) is None]
+        unneeded = contents.keys() - _needed(repository, contents)
+        store.remove([*old, *(contents[sha] for sha in sorted(unneeded))])
     return removal
+
+
+def _told_apart(repository: Repository, removal: Removal) -> Removal:
+    """The files in the project apart from those that stay, for they are not."""
+    if not isinstance(repository, Sql):
+        return removal
+    own = {path for path in removal.artifacts if repository.store.owns(Path(path))}
+    foreign = tuple(path for path in removal.artifacts if path not in own)
+    return replace(removal, artifacts=tuple(sorted(own)), foreign=foreign)
+
+
+@dataclass(frozen=True, slots=True)
+class Garbage:
+    """What nothing needs any more in the store of a project."""
+
+    objects: tuple[Path, ...]
+    """Contents that are no artifact's."""
+    folders: tuple[Path, ...]
+    """Files of attempts that were never recorded."""
+    size: int
+    """Bytes of both."""
+
+
+def collect_garbage(
+    repository: Repository, *, really: bool, young: float = YOUNG_SECONDS
+) -> Garbage:
+    """Removes contents and files of attempts that nothing needs, and are not *young*."""
+    if not isinstance(repository, Sql):
+        return Garbage((), (), 0)
+    store = repository.store
+    with store.alone() if really else nullcontext():
+        objects: list[Path] = []
+        every = store.objects(young)
+        while batch := dict(islice(every, _BATCH)):
+            objects += [batch[sha] for sha in batch.keys() - _needed(repository, batch)]
+        folders = store.abandoned(young)
+        inside = [p for folder in folders for p in folder.rglob("*")]
+        size = sum(p.lstat().st_size for p in (*objects, *inside) if p.is_file())
+        if really:
+            store.remove(objects)
+            for folder in folders:
+                shutil.rmtree(folder, ignore_errors=True)
+    return Garbage(tuple(sorted(objects)), tuple(folders), size)
+
+
+def _needed(repository: Sql, contents: Collection[str]) -> frozenset[str]:
+    """Those of *contents* that an artifact of any database with files in the store has.
+
+    All of them, where one of these databases cannot be asked.
+    """
+    needed = repository.contents(contents)
+    for place in repository.store.databases():
+        if "://" not in place and not Path(place).exists():
+            continue
+        try:
+            other = open_repository(place, create=False)
+        except ZenError:
+            return frozenset(contents)
+        try:
+            needed |= other.contents(contents)
+        finally:
+            other.close()
+    return needed
 
 
 def _existing(url: str | Path | None) -> Flavour:

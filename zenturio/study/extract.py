@@ -8,14 +8,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
 from typing import Any, Self, cast
 
 from zenturio.annotate import MEASURED, Metric, scan
 from zenturio.errors import InputError
 from zenturio.execute.noted import noted_values, read_noted
 from zenturio.experiment import (
-    Artifact,
     Evidence,
     Generator,
     Measure,
@@ -143,8 +141,8 @@ class _Again:
             return
         kept = {n: m for n, m in outcome.metrics.items() if n not in self.names}
         logs = repository.logs(record.digest)
-        folder = _folder(repository.artifacts(record.digest))
-        evidence = Evidence(logs.stdout, logs.stderr, folder, usage=kept)
+        files = {a.path: a.kept for a in repository.artifacts(record.digest)}
+        evidence = Evidence(logs.stdout, logs.stderr, usage=kept, files=files)
         metrics = self._meter.measure(record.values, evidence)
         yield self._judged(outcome, metrics)
 
@@ -162,11 +160,3 @@ class _Again:
             return replace(outcome, metrics=metrics)
         cause = self._judge.lacking(metrics)
         return replace(outcome, metrics=metrics, status="failed" if cause else "ok", cause=cause)
-
-
-def _folder(artifacts: tuple[Artifact, ...]) -> Path | None:
-    """The folder below which the files of a run were kept."""
-    for artifact in artifacts:
-        depth = artifact.path.count("/") + 1
-        return artifact.kept.parents[depth - 1]
-    return None

@@ -25,6 +25,7 @@ class Pruned:
     studies: tuple[Removal, ...]
     folders: tuple[tuple[Path, int, int], ...]
     """Each with its files and their bytes."""
+    garbage: upkeep.Garbage
 
     def lines(self) -> list[str]:
         """Each in a line for a person."""
@@ -32,11 +33,15 @@ class Pruned:
             f"study {each.study}: {each.experiments:,} experiments, {each.attempts:,} attempts, "
             f"{_bytes(each.log_bytes)} of logs, {len(each.artifacts):,} kept files"
             + (f" ({each.shared:,} experiments stay with other studies)" if each.shared else "")
+            + (f" ({len(each.foreign):,} outside the project stay)" if each.foreign else "")
             for each in self.studies
         ]
         found += [
             f"{folder}: {files:,} files, {_bytes(size)}" for folder, files, size in self.folders
         ]
+        count = len(self.garbage.objects) + len(self.garbage.folders)
+        if count:
+            found.append(f"{count:,} files that no experiment has, {_bytes(self.garbage.size)}")
         return found
 
     def facts(self) -> dict[str, Any]:
@@ -44,6 +49,10 @@ class Pruned:
         return {
             "studies": [asdict(each) for each in self.studies],
             "folders": [{"path": str(p), "files": n, "bytes": b} for p, n, b in self.folders],
+            "garbage": {
+                "files": len(self.garbage.objects) + len(self.garbage.folders),
+                "bytes": self.garbage.size,
+            },
         }
 
 
@@ -57,14 +66,17 @@ def prune(
         if folders:
             _refuse_while_used(project_folder() / FOLDER)
         removals = tuple(
-            upkeep.prune(repository, name) if really else repository.burden(name)
+            upkeep.prune(repository, name) if really else upkeep.burden(repository, name)
             for name in studies
         )
         kept = tuple(_measured(folder) for folder in _folders()) if folders else ()
         if really:
             for folder, _, _ in kept:
                 shutil.rmtree(folder, ignore_errors=True)
-        return Pruned(removals, kept)
+        garbage = upkeep.Garbage((), (), 0)
+        if folders:
+            garbage = upkeep.collect_garbage(repository, really=really)
+        return Pruned(removals, kept, garbage)
     finally:
         repository.close()
 

@@ -129,13 +129,12 @@ def _filed(artifact: Artifact, folder: str) -> Filed:
     """A file that an earlier experiment left, as one of a later experiment's own."""
     path = f"{folder}/{artifact.path}"
     try:
-        mode = artifact.kept.stat().st_mode & 0o777 | 0o200
         content = artifact.kept.read_bytes()
     except OSError as error:
         raise _gone(artifact.kept, error.strerror or str(error)) from error
     if len(content) != artifact.size:
         raise _gone(artifact.kept, f"it has {len(content)} B, and had {artifact.size} B")
-    digest = content_digest(content).hex()
+    mode, digest = artifact.mode | 0o200, content_digest(content).hex()
     if len(content) <= LARGE:
         return Filed(path, mode, content, digest=digest)
     return Filed(path, mode, None, artifact.kept.absolute(), digest)

@@ -24,7 +24,7 @@ from zenturio.execute.dask.station import Way
 from zenturio.execute.dask.ticket import Ticket
 from zenturio.execute.dask.traffic import Traffic
 from zenturio.execute.workspace import Keep
-from zenturio.experiment import Experiment, Outcome
+from zenturio.experiment import INCOMING, Experiment, Outcome
 
 _USUAL = DaskOptions()
 _SPELL = 1.0
@@ -57,8 +57,8 @@ class Dask(Closing):
         except BaseException:
             self._session.close()
             raise
-        outputs = folder / "outputs"
-        self._traffic = Traffic(self._cluster, self._way, batches, outputs, options.patience)
+        incoming = folder.absolute() / INCOMING
+        self._traffic = Traffic(self._cluster, self._way, batches, incoming, options.patience)
         self._closed = False
         self._lock = Lock()
 

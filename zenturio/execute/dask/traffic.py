@@ -40,12 +40,12 @@ class Traffic:
     """Sends tickets in the order in which they came, as soon as the cluster has room."""
 
     def __init__(
-        self, cluster: Cluster, way: Way, batches: Batches, outputs: Path, patience: float
+        self, cluster: Cluster, way: Way, batches: Batches, incoming: Path, patience: float
     ) -> None:
         self._cluster = cluster
         self._way = way
         self._batches = batches
-        self._outputs = outputs
+        self._incoming = incoming
         self._patience = patience
         self._turn = Condition()
         self._waiting: deque[Ticket] = deque()
@@ -263,7 +263,7 @@ class Traffic:
 
     def _ended(self, ticket: Ticket, data: bytes) -> None:
         try:
-            outcome = unpack_outcome(data, ticket.experiment.digest, self._outputs)
+            outcome = unpack_outcome(data, ticket.experiment.digest, self._incoming)
         except ZenError as error:
             ticket.fails(error)
         else:

@@ -36,7 +36,7 @@ from zenturio.execute.schema import (
     table,
     text,
 )
-from zenturio.experiment import Outcome
+from zenturio.experiment import INCOMING, Outcome
 from zenturio.experiment.identity import checked_digest
 
 _check_drained = table(text(), loose_text(2**16))
@@ -67,7 +67,7 @@ class Journal:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute() / "places" / "hosts"
-        self._outputs = folder.absolute() / "outputs"
+        self._incoming = folder.absolute() / INCOMING
         with disk(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         text = f"{node()}\n{self.folder}".encode("utf-8", "surrogateescape")
@@ -159,7 +159,7 @@ class Journal:
         """What came out and was not forgotten; all of it must still be there."""
         with suppress(OSError, ValueError, PlaceError):
             data = (self.entry(digest) / "outcome").read_bytes()
-            found = unpack_outcome(data, digest, self._outputs)
+            found = unpack_outcome(data, digest, self._incoming)
             if all(each.kept.exists() for each in found.artifacts):
                 return found
         return None

@@ -37,7 +37,7 @@ from zenturio.execute.hosts.left import Left
 from zenturio.execute.hosts.machine import Machine
 from zenturio.execute.hosts.stages import Stages
 from zenturio.execute.workspace import Keep
-from zenturio.experiment import Experiment, Outcome
+from zenturio.experiment import INCOMING, Experiment, Outcome
 from zenturio.search.settings import setting
 
 _REMARKS = 100
@@ -96,7 +96,7 @@ class Hosts(Closing):
             stages,
             self._journal,
             self.events,
-            Judge(self._folder / "outputs"),
+            Judge(self._folder / INCOMING),
             self._broker,
         )
         self._meet(self._configuration.discovered())

@@ -28,7 +28,7 @@ from zenturio.execute.slurm.submission import Submission
 from zenturio.execute.slurm.ticket import Ticket
 from zenturio.execute.worker import is_from_signal
 from zenturio.execute.workspace import Keep
-from zenturio.experiment import Experiment, Outcome
+from zenturio.experiment import INCOMING, Experiment, Outcome
 
 if TYPE_CHECKING:
     from zenturio.execute.dask.options import Options as DaskOptions
@@ -86,8 +86,8 @@ class Slurm(Closing):
             raise
         self._desk = Desk(self.slots)
         self._submission = Submission(self._desk, self._session, options, paths, queue)
-        outputs = folder.absolute() / "outputs"
-        self._reader = Reader(self._desk, self._sessions, outputs, options.poll, self.learn)
+        incoming = folder.absolute() / INCOMING
+        self._reader = Reader(self._desk, self._sessions, incoming, options.poll, self.learn)
         self._clerk = Clerk(
             self._desk,
             self._submission,

@@ -26,14 +26,14 @@ class Reader:
         self,
         desk: Desk,
         sessions: list[Session],
-        outputs: Path,
+        incoming: Path,
         poll: float,
         heard: Callable[[Outcome], None],
     ) -> None:
         """*heard* gets each outcome."""
         self._desk = desk
         self._sessions = sessions
-        self._outputs = outputs
+        self._incoming = incoming
         self._pause = max(min(poll / 5, MOST), 0.02)
         self._heard = heard
         self._closed = Event()
@@ -62,7 +62,7 @@ class Reader:
 
     def unpacked(self, data: bytes, digest: str) -> Outcome:
         """What a worker wrote of that experiment; PlaceError where that is no outcome of it."""
-        return unpack_outcome(data, digest, self._outputs)
+        return unpack_outcome(data, digest, self._incoming)
 
     def _take(self, session: Session, digest: str) -> None:
         ticket = self._desk.find(digest)

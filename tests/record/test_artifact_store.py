@@ -1,0 +1,442 @@
+"""Files of artifacts are kept by their content, and go with the project."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from record import leaving
+from record.leaving import DEFINITION, STUDY, contents, drive, left
+from zenturio import failpoints
+from zenturio.errors import ConflictError, PlaceError
+from zenturio.execute import outputs
+from zenturio.experiment import INCOMING
+from zenturio.experiment.experiment import Artifact
+from zenturio.record import Driver, artifact_store, filesystem, upkeep
+from zenturio.record.artifact_store import ArtifactStore, object_path
+from zenturio.record.open import open_repository
+from zenturio.testing.experiments import dead_driver, experiment, outcome
+
+COUNT = 7
+POINTS = ("collected", "linked", "synced", "recorded", "cleared")
+
+
+@pytest.fixture
+def home(tmp_path):
+    return tmp_path / "project" / ".zenturio"
+
+
+def opened(home):
+    return contextlib.closing(open_repository(home / "zenturio.db"))
+
+
+def files(home):
+    """All files of the store beside its lock."""
+    store = home / "store"
+    return sorted(str(p.relative_to(store)) for p in store.rglob("*") if p.is_file())[:-1]
+
+
+def holds(home, count=COUNT):
+    """Each experiment has its files, to the byte, and nothing waits."""
+    with opened(home) as repository:
+        for index in range(count):
+            kept = repository.artifacts(experiment(index).digest)
+            assert {a.path: a.kept.read_bytes() for a in kept} == contents(index)
+            assert all(a.kept.is_relative_to(home / "store" / "objects") for a in kept)
+    assert upkeep.check(home / "zenturio.db", contents=True) == ()
+
+
+def test_equal_contents_are_kept_once_and_nothing_waits_after_the_commit(home):
+    home.parent.mkdir()
+    drive(home, COUNT, 3)
+    holds(home)
+    assert len(files(home)) == COUNT + (COUNT + 1) // 2
+    assert list((home / INCOMING).iterdir()) == []
+
+
+def test_the_store_has_the_failpoints_that_are_tried_here():
+    names = {name for name in failpoints.names() if name.startswith("store.")}
+    assert names == {f"store.{point}" for point in (*POINTS, "removed")}
+
+
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("time_", [1, 3])
+def test_a_driver_that_is_killed_loses_no_file_and_leaves_no_row_without_one(home, point, time_):
+    home.parent.mkdir()
+    done = subprocess.run(
+        [sys.executable, leaving.__file__, str(home), str(COUNT), "2"],
+        env=os.environ
+        | {
+            "PYTHONPATH": str(Path(leaving.__file__).parents[1]),
+            "ZENTURIO_FAILPOINT": f"store.{point}:{time_}",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert upkeep.check(home / "zenturio.db", contents=True) == ()
+    with opened(home) as repository:
+        for line in done.stdout.splitlines():
+            assert len(repository.artifacts(line.split()[1])) == 2
+    drive(home, COUNT, 2)
+    holds(home)
+    with opened(home) as repository:
+        upkeep.collect_garbage(repository, really=True, young=-1)
+    holds(home)
+    assert len(files(home)) == COUNT + (COUNT + 1) // 2
+    assert list((home / INCOMING).iterdir()) == []
+
+
+def test_a_late_attempt_replaces_no_file_of_the_accepted_one(home):
+    home.mkdir(parents=True)
+    of = experiment(1)
+    with opened(home) as repository:
+        repository.open(STUDY, DEFINITION)
+        repository.add(STUDY, [of])
+        late = repository.lease(STUDY, dead_driver())
+        first = repository.claim(STUDY, late.number, [of.digest])[of.digest]
+        outcome_of_late = left(home, of, first, {"f": b"late", "only-late": b"x"})
+        heir = repository.lease(STUDY, Driver.here())
+        second = repository.claim(STUDY, heir.number, [of.digest])[of.digest]
+        assert repository.record(STUDY, heir.number, [left(home, of, second, {"f": b"accepted"})])
+        assert not repository.record(STUDY, late.number, [outcome_of_late])
+        (kept,) = repository.artifacts(of.digest)
+        assert (kept.path, kept.kept.read_bytes()) == ("f", b"accepted")
+        was = {a.path: a.kept.read_bytes() for a in repository.artifacts(of.digest, first)}
+        assert was == {"f": b"late", "only-late": b"x"}
+    assert upkeep.check(home / "zenturio.db", contents=True) == ()
+
+
+def test_a_driver_that_was_stopped_past_its_lease_replaces_no_file(home):
+    home.mkdir(parents=True)
+    late = subprocess.Popen(
+        [sys.executable, leaving.__file__, str(home), "1", "0"],
+        env=os.environ | {"PYTHONPATH": str(Path(leaving.__file__).parents[1])},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    os.waitid(os.P_PID, late.pid, os.WSTOPPED | os.WNOWAIT)
+    of = experiment(0)
+    with opened(home) as repository:
+        while True:
+            with contextlib.suppress(ConflictError):
+                lease = repository.lease(STUDY, Driver.here())
+                break
+            time.sleep(0.1)
+        claims = repository.claim(STUDY, lease.number, [of.digest])
+        done = left(home, of, claims[of.digest], {"own": b"accepted", "same": b"accepted"})
+        assert repository.record(STUDY, lease.number, [done]) == {of.digest}
+        late.send_signal(signal.SIGCONT)
+        out, _ = late.communicate()
+        assert (out, late.returncode) == ("accepted\n", 0)
+        kept = repository.artifacts(of.digest)
+        assert {a.path: a.kept.read_bytes() for a in kept} == dict.fromkeys(
+            ("own", "same"), b"accepted"
+        )
+        states = [attempt.state for attempt in repository.attempts(of.digest)]
+        assert sorted(states) == ["ok", "superseded"]
+    assert upkeep.check(home / "zenturio.db", contents=True) == ()
+
+
+def test_a_commit_that_failed_is_tried_again_with_the_same_files(home, monkeypatch):
+    home.mkdir(parents=True)
+    of = experiment(1)
+    with opened(home) as repository:
+        repository.open(STUDY, DEFINITION)
+        lease = repository.lease(STUDY, Driver.here())
+        repository.add(STUDY, [of])
+        repository.claim(STUDY, lease.number, [of.digest])
+        done = left(home, of)
+        with monkeypatch.context() as away:
+            away.setattr(repository, "_write", lambda *_: (_ for _ in ()).throw(PlaceError("away")))
+            with pytest.raises(PlaceError, match="away"):
+                repository.record(STUDY, lease.number, [done])
+        assert repository.record(STUDY, lease.number, [done]) == {of.digest}
+        kept = repository.artifacts(of.digest)
+        assert {a.path: a.kept.read_bytes() for a in kept} == contents(1)
+
+
+def test_the_permissions_of_a_file_are_told_though_its_content_is_kept_once(home, tmp_path):
+    home.mkdir(parents=True)
+    of = experiment(1)
+    (tmp_path / "out").mkdir()
+    for name, mode in (("program", 0o755), ("text", 0o640)):
+        (tmp_path / "out" / name).write_bytes(b"same")
+        (tmp_path / "out" / name).chmod(mode)
+    artifacts = outputs.collect(
+        str(tmp_path / "out"), ["*"], home / INCOMING, of.digest, move=False
+    )
+    with opened(home) as repository:
+        repository.open(STUDY, DEFINITION)
+        lease = repository.lease(STUDY, Driver.here())
+        repository.enter(STUDY, lease.number, [(of, replace(outcome(of), artifacts=artifacts))])
+        one, two = repository.artifacts(of.digest)
+        assert (one.mode, two.mode, one.kept) == (0o755, 0o640, two.kept)
+        assert one.kept.stat().st_mode & 0o222 == 0
+
+
+def test_a_file_with_a_second_name_is_copied_so_that_nobody_can_write_to_it(home, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "f").write_bytes(b"as it was")
+    os.link(tmp_path / "out" / "f", tmp_path / "second-name")
+    (kept,) = outputs.collect(
+        str(tmp_path / "out"), ["*"], home / INCOMING, experiment(1).digest, move=True
+    )
+    (tmp_path / "second-name").write_bytes(b"written over")
+    assert kept.kept.read_bytes() == b"as it was"
+
+
+def test_an_object_that_is_not_whole_is_replaced(home):
+    home.parent.mkdir()
+    drive(home, 1, 1)
+    with opened(home) as repository:
+        kept = {a.path: a for a in repository.artifacts(experiment(0).digest)}["same"]
+    kept.kept.chmod(0o600)
+    kept.kept.write_bytes(b"\0" * kept.size)
+    (wrong,) = upkeep.check(home / "zenturio.db", contents=True)
+    assert "left same, which has other bytes than it had" in wrong.message
+    drive(home, 2, 1)
+    assert upkeep.check(home / "zenturio.db", contents=True) == ()
+
+
+def test_what_is_missing_or_of_another_size_is_told(home):
+    home.parent.mkdir()
+    drive(home, 30, 30)
+    objects = [path for path in (home / "store" / "objects").rglob("*") if path.is_file()]
+    for path in objects:
+        path.unlink()
+    found = [each.message for each in upkeep.check(home / "zenturio.db")]
+    assert len(found) == 21
+    assert "left a/own, which is not there (No such file or directory): " in found[0]
+    assert "40 more artifacts are missing" in found[-1]
+    objects[0].write_bytes(b"short")
+    assert (
+        any(
+            "which has 5 bytes, and had" in each.message
+            for each in upkeep.check(home / "zenturio.db")
+        )
+        or len(objects) > 20
+    )
+
+
+@pytest.mark.parametrize("move", [shutil.move, lambda a, b: shutil.copytree(a, b, symlinks=True)])
+def test_a_project_that_is_moved_or_copied_has_its_files(home, tmp_path, move):
+    home.parent.mkdir()
+    drive(home, COUNT, 3)
+    move(home.parent, tmp_path / "other")
+    holds(tmp_path / "other" / ".zenturio")
+
+
+def test_a_copy_that_is_pruned_leaves_the_original_as_it_was(home, tmp_path):
+    home.parent.mkdir()
+    drive(home, COUNT, 3)
+    before = files(home)
+    copy = tmp_path / "copy" / ".zenturio"
+    shutil.copytree(home.parent, copy.parent)
+    with opened(copy) as repository:
+        removal = upkeep.prune(repository, STUDY)
+    assert (len(removal.artifacts), removal.foreign) == (len(before), ())
+    assert files(copy) == []
+    assert files(home) == before
+    holds(home)
+
+
+def _old_style(home, root):
+    """Files of before the store, whose rows name them by their paths."""
+    of = experiment(1)
+    path = root / "outputs" / of.digest / "sub" / "f"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"of before")
+    kept = Artifact("sub/f", 9, "0" * 64, path)
+    with opened(home) as repository:
+        repository.open(STUDY, DEFINITION)
+        lease = repository.lease(STUDY, Driver.here())
+        repository.enter(STUDY, lease.number, [(of, replace(outcome(of), artifacts=(kept,)))])
+        repository.leave(lease)
+    return of.digest
+
+
+def test_files_of_before_are_found_in_a_copy_and_only_those_of_the_copy_are_removed(home, tmp_path):
+    home.mkdir(parents=True)
+    digest = _old_style(home, home)
+    copy = tmp_path / "copy" / ".zenturio"
+    shutil.copytree(home.parent, copy.parent)
+    with opened(copy) as repository:
+        (kept,) = repository.artifacts(digest)
+        assert kept.kept == copy / "outputs" / digest / "sub" / "f"
+        assert upkeep.prune(repository, STUDY).artifacts == (str(kept.kept),)
+    assert not (copy / "outputs").exists()
+    assert (home / "outputs" / digest / "sub" / "f").read_bytes() == b"of before"
+
+
+def test_a_copy_without_the_files_of_before_reads_the_original_and_removes_nothing(home, tmp_path):
+    home.mkdir(parents=True)
+    digest = _old_style(home, home)
+    copy = tmp_path / "copy" / ".zenturio"
+    shutil.copytree(home.parent, copy.parent)
+    shutil.rmtree(copy / "outputs")
+    with opened(copy) as repository:
+        (kept,) = repository.artifacts(digest)
+        assert kept.kept.read_bytes() == b"of before"
+        removal = upkeep.prune(repository, STUDY)
+    assert (removal.artifacts, removal.foreign) == ((), (str(kept.kept),))
+    assert kept.kept.read_bytes() == b"of before"
+
+
+def test_a_hostile_database_makes_nobody_remove_a_file_outside_the_project(home, tmp_path):
+    home.mkdir(parents=True)
+    digest = _old_style(home, home)
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "f").write_bytes(b"mine")
+    (home / "outputs" / "link").symlink_to(victim)
+    (home / "store").mkdir(exist_ok=True)
+    (home / "store" / "objects").symlink_to(victim)
+    (home / INCOMING).symlink_to(victim)
+    (victim / "00").mkdir()
+    (victim / "00" / ("0" * 62)).write_bytes(b"mine")
+    named = [
+        str(victim / "f"), f"{home}/outputs/../../../victim/f", f"{home}/outputs/link/f",
+        f"store:644:{victim}", "store:644", f"store:644:{home}/store", "store:99999999999",
+        "../../victim/f", "/", "", "store:x",
+    ]  # fmt: skip
+    for kept in named:
+        with opened(home) as repository:
+            repository._database.write(
+                lambda t, kept=kept: t.sql("UPDATE artifacts SET kept = ?", (kept,))
+            )
+            repository.artifacts(digest)
+            assert upkeep.burden(repository, STUDY).artifacts == ()
+    with opened(home) as repository:
+        assert upkeep.prune(repository, STUDY).artifacts == ()
+        upkeep.collect_garbage(repository, really=True, young=-1)
+    assert (victim / "f").read_bytes() == (victim / "00" / ("0" * 62)).read_bytes() == b"mine"
+
+
+def test_a_database_elsewhere_keeps_its_files_when_the_projects_own_are_removed(
+    home, tmp_path, monkeypatch
+):
+    home.mkdir(parents=True)
+    monkeypatch.chdir(home.parent)
+    drive(home, COUNT, 3)
+    elsewhere = tmp_path / "elsewhere.db"
+    of = experiment(1)
+    with contextlib.closing(open_repository(elsewhere)) as other:
+        other.open(STUDY, DEFINITION)
+        lease = other.lease(STUDY, Driver.here())
+        other.enter(STUDY, lease.number, [(of, left(home, of))])
+        other.leave(lease)
+        with opened(home) as repository:
+            upkeep.prune(repository, STUDY)
+            upkeep.collect_garbage(repository, really=True, young=-1)
+        kept = other.artifacts(of.digest)
+        assert {a.path: a.kept.read_bytes() for a in kept} == contents(1)
+        monkeypatch.chdir(tmp_path)
+        assert {a.path: a.kept.read_bytes() for a in other.artifacts(of.digest)} == contents(1)
+    monkeypatch.chdir(home.parent)
+    elsewhere.unlink()
+    with opened(home) as repository:
+        upkeep.collect_garbage(repository, really=True, young=-1)
+    assert [name for name in files(home) if name.startswith("objects")] == []
+
+
+def test_what_others_have_too_stays_when_a_study_goes(home):
+    home.mkdir(parents=True)
+    with opened(home) as repository:
+        for name, index in (("s", 1), ("t", 2)):
+            of = experiment(index)
+            repository.open(name, DEFINITION)
+            lease = repository.lease(name, Driver.here())
+            done = left(home, of, files={"own": name.encode(), "same": b"same"})
+            repository.enter(name, lease.number, [(of, done)])
+            repository.leave(lease)
+        assert len(upkeep.prune(repository, "s").artifacts) == 1
+        kept = repository.artifacts(experiment(2).digest)
+        assert {a.path: a.kept.read_bytes() for a in kept} == {"own": b"t", "same": b"same"}
+
+
+def test_who_removes_waits_for_who_publishes(home):
+    home.mkdir(parents=True)
+    of, order = experiment(1), []
+    store = ArtifactStore(home)
+
+    def collect():
+        with store.alone():
+            order.append("alone")
+
+    with store.publishing([left(home, of)]):
+        thread = threading.Thread(target=collect)
+        thread.start()
+        time.sleep(0.05)
+        order.append("committed")
+    thread.join()
+    assert order == ["committed", "alone"]
+
+
+def test_what_is_young_is_not_garbage(home):
+    home.mkdir(parents=True)
+    with opened(home) as repository:
+        done = left(home, experiment(1))
+        with contextlib.suppress(ZeroDivisionError), repository.store.publishing([done]):
+            raise ZeroDivisionError
+        assert upkeep.collect_garbage(repository, really=True) == upkeep.Garbage((), (), 0)
+        assert len(files(home)) == 4
+        garbage = upkeep.collect_garbage(repository, really=True, young=-1)
+    assert (len(garbage.objects), len(garbage.folders)) == (2, 1)
+    assert files(home) == []
+
+
+def test_where_the_system_cannot_sync_a_whole_file_system_each_file_is_synced(home, monkeypatch):
+    home.mkdir(parents=True)
+    synced = []
+    monkeypatch.setattr(filesystem, "_syncfs", lambda: None)
+    monkeypatch.setattr(filesystem, "_sync_one", synced.append)
+    with ArtifactStore(home).publishing([left(home, experiment(1))]) as (published,):
+        own = {object_path(home / "store", a.sha256) for a in published.artifacts}
+        assert own < set(synced)
+        assert {path.parent for path in own} | {home / "store"} < set(synced)
+
+
+def test_a_sync_that_was_slow_is_not_asked_for_again(home, monkeypatch):
+    home.mkdir(parents=True)
+    (home / "f").touch()
+    calls = []
+    monkeypatch.setattr(filesystem, "_slow", set())
+    monkeypatch.setattr(filesystem, "SLOWEST_SYNC", -1.0)
+    monkeypatch.setattr(filesystem, "_syncfs", lambda: calls.append)
+    for _ in range(2):
+        filesystem.sync_files(home, [home / "f"])
+    assert len(calls) == 1
+
+
+def test_what_was_set_apart_long_ago_is_swept_and_no_link_is_followed(tmp_path):
+    incoming = tmp_path / INCOMING
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (tmp_path / "other" / "store").mkdir(parents=True)
+    (tmp_path / "other" / INCOMING).symlink_to(incoming)
+    folders = [outputs.attempt_folder(incoming, experiment(1).digest) for _ in range(2)]
+    (incoming / "link").symlink_to(victim)
+    long_ago = time.time() - outputs.STALE_SECONDS - 1
+    os.utime(folders[0], (long_ago, long_ago))
+    os.utime(victim, (long_ago, long_ago))
+    os.utime(incoming / "link", (long_ago, long_ago), follow_symlinks=False)
+    outputs.sweep(tmp_path / "other" / INCOMING)
+    assert folders[0].exists()
+    outputs.sweep(incoming)
+    assert [f.exists() for f in (*folders, victim)] == [False, True, True]
+
+
+def test_a_content_that_is_no_hash_names_no_path():
+    for text in ("", "../" * 20, "A" * 64, "0" * 63, "0" * 64 + "\n"):
+        assert object_path(Path("/r"), text) == Path("/r/objects/00/no-such-content")
+    assert Path("store") == artifact_store.STORE
