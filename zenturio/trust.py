@@ -320,7 +320,7 @@ def _shared_of(path: Path, changed: int) -> _Shared:
         content = tomllib.loads(path.read_text("utf-8"))
         groups = [grp.getgrnam(name).gr_gid for name in content.get("groups", [])]
         folders = tuple(Path(name).expanduser().absolute() for name in content.get("folders", []))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise SafetyError(
             f"{path} cannot be read: {error}",
             cure='it holds groups = ["lab"] and folders = ["/srv/project"]',

@@ -75,6 +75,8 @@ def _read(path: Path) -> tuple[list[str], dict[str, Any]]:
 def _parsed(path: Path, text: str, lines: list[str]) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
+    except RecursionError:
+        raise InputError(f"{path}: values are nested too deeply", cure="write tables") from None
     except tomllib.TOMLDecodeError as error:
         message = str(error)
         where = _WHERE.search(message)

@@ -1,0 +1,252 @@
+"""Parsers of bytes that others wrote, fed with what a seeded mutation makes of good examples.
+
+Each parser runs in a process of its own under a limit of memory. For each input it has to answer
+within its deadline: with a result, or with an error of ours. Anything else is a crash.
+"""
+
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+MEMORY = 3 * 2**30
+"""Bytes of address space of a parser's process, of which what it imports takes about one half."""
+DEADLINE = 20
+"""Seconds of processor time for one input."""
+
+SWF = b"; UnixStartTime: 0\n; MaxProcs: 8\n" + b"".join(
+    b"%d %d 5 60 4 50 1024 4 90 -1 1 3 1 1 1 -1 -1 -1\n" % (n, n * 10) for n in range(1, 9)
+)
+STG = b"  3\n 0 0 0\n 1 5 1 0\n 2 7 1 0\n 3 4 2 1 2\n 4 0 1 3\n# comment\n"
+DOT = b'digraph g { a [work=3]; b [work="4.5"]; a -> b [data=10]; subgraph s { c -> {a b} } }'
+WFFORMAT = json.dumps({
+    "name": "w", "schemaVersion": "1.5", "workflow": {
+        "specification": {
+            "tasks": [
+                {"name": "a", "id": "a", "parents": [], "children": ["b"], "outputFiles": ["f"]},
+                {"name": "b", "id": "b", "parents": ["a"], "children": [], "inputFiles": ["f"]},
+            ],
+            "files": [{"id": "f", "sizeInBytes": 100}],
+        },
+        "execution": {
+            "makespanInSeconds": 10, "executedAt": "2020-01-01T00:00:00Z",
+            "tasks": [{"id": "a", "runtimeInSeconds": 3.5}, {"id": "b", "runtimeInSeconds": 1}],
+            "machines": [{"nodeName": "m", "cpu": {"coreCount": 4, "speedInMHz": 2000}}],
+        },
+    },
+}).encode()  # fmt: skip
+OURS = json.dumps({
+    "tasks": [{"name": "a", "work": 3}, {"name": "b", "work": 4}],
+    "edges": [["a", "b", 10]],
+    "platform": {"machines": [{"name": "m", "speed": 1, "cores": 2}]},
+}).encode()  # fmt: skip
+TOML = b"""[places.cluster]\nkind = "slurm"\njobs = 4\nsetup = "module load gcc"\narray = 10
+"""
+HOSTS = b"""[hosts.a]\naddress = "a"\nslots = 2\nmemory = 1e9\nfacts = { gpus = 2 }\n[options]\npatience = 3.5\nrequire = "cores > 2"\n"""
+CSV = b'step,loss,name\n1,0.5,a\n2,0.25,"b,c"\n3,nan,d\n'
+JSON = b'{"a": {"b": [1, 2.5, {"c": "x"}], "d": 1e308}, "n": [[1, 2], [3, 4]]}\n'
+SOURCE = b"""#!/bin/sh
+# ZEN$ SUBSTITUTE 7 = { 1:10:2, a{1:3}-{x,y}, "b c" } AS n TYPE str WHEN m > 2
+# ZEN$ PARAM m = { LIN(0, 1, 5) } UNIT "s"
+# ZEN$ CONSTRAINT VALUE n != "a1-x" or m ** 2 < 0.5
+# ZEN$ RUN "sh p.sh {n}" TIMEOUT 3s CPUS 2 MEMORY 1GB
+# ZEN$ METRIC t FROM stdout REGEX "t=(\\\\S+)" TAKE last UNIT "s"
+# ZEN$ OBJECTIVE MINIMIZE t
+echo 7
+"""
+SVG = (
+    b'<?xml version="1.0"?><!-- a --><svg xmlns="http://www.w3.org/2000/svg"><path d="M0 0"/></svg>'
+)
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(200))
+
+
+def file_of(reader):
+    def parse(data, folder):
+        path = folder / "file"
+        path.write_bytes(data)
+        reader(path)
+
+    return parse
+
+
+def swf(path):
+    from zenturio.schedule.formats.swf import read_swf
+
+    read_swf(path)
+
+
+def workflow(ending):
+    def read(data, folder):
+        from zenturio.schedule.formats.files import read_workflow
+
+        path = folder / f"file{ending}"
+        path.write_bytes(data)
+        read_workflow(path)
+
+    return read
+
+
+def settings(path):
+    from zenturio.execute.places import configured
+
+    path.rename(path.with_name("zenturio.toml"))
+    for named in configured(path.parent).values():
+        named.options()
+
+
+def hosts(path):
+    from zenturio.execute.hosts.configuration import read_configuration
+
+    read_configuration(path)
+
+
+def metric(text):
+    def read(data, folder):
+        from zenturio.annotate import scan
+        from zenturio.experiment.evidence import Evidence
+        from zenturio.experiment.experiment import Log, Recipe
+        from zenturio.experiment.measure import measure
+
+        (folder / "p.sh").write_text(f"#ZEN$ RUN 'true'\n#ZEN$ METRIC x FROM stdout {text}\n")
+        recipe = Recipe(metrics=scan(folder / "p.sh").metrics)
+        measure(recipe, {}, Evidence(Log(data, b"", len(data)), Log(), folder, b""))
+
+    return read
+
+
+def reported(data, folder):
+    from zenturio.experiment.evidence import Evidence
+    from zenturio.experiment.experiment import Log, Recipe
+    from zenturio.experiment.measure import measure
+
+    measure(Recipe(), {}, Evidence(Log(), Log(), folder, data))
+
+
+def source(data, folder):
+    from zenturio.annotate import Filler, scan
+
+    (folder / "p.sh").write_bytes(data)
+    application = scan(folder / "p.sh")
+    Filler(application)
+
+
+def look(name):
+    def read(data, folder):
+        from zenturio.show.portal.looks import image_type
+        from zenturio.show.portal.looks import look as preview
+
+        preview(name, data, len(data) + 5)
+        image_type(name, data)
+
+    return read
+
+
+PARSERS = {
+    "swf": (file_of(swf), SWF),
+    "stg": (workflow(".stg"), STG),
+    "dot": (workflow(".dot"), DOT),
+    "wfformat": (workflow(".json"), WFFORMAT),
+    "ours": (workflow(".json"), OURS),
+    "places": (file_of(settings), TOML),
+    "hosts": (file_of(hosts), HOSTS),
+    "csv": (metric("CSV COLUMN loss"), CSV),
+    "json path": (metric('JSON "$.a.b[2].c"'), JSON),
+    "regex": (metric('REGEX "(\\\\d+),"'), CSV),
+    "reported": (reported, b'{"x": 1, "y": [1, 2]}\n{"z": "text"}\n'),
+    "directives": (source, SOURCE),
+    "svg": (look("a.svg"), SVG),
+    "png": (look("a.png"), PNG),
+    "table": (look("a.csv"), CSV),
+}
+NASTY = [
+    b"\x00", b"\xff\xfe", b"\xef\xbb\xbf", b"[" * 5000, b"{" * 5000, b'{"a":' * 3000, b"(" * 5000,
+    b"9" * 400, b"-1", b"1e999", b"nan", b"\n" * 1000, b'"', b"'", b"<!---->" * 40, b"%s%n",
+    b"../" * 20, b"2147483648", b"18446744073709551616", b"\r\n", b"\\", b"\xf0\x9f\x92\xa9", b"",
+]  # fmt: skip
+
+
+def mutated(data, generator):
+    """*data* with a few changes, each at a random place."""
+    data = bytearray(data)
+    for _ in range(generator.choice([1, 1, 2, 3, 8])):
+        at = generator.randrange(len(data) + 1)
+        match generator.randrange(6):
+            case 0:
+                data[at : at + 1] = bytes([generator.randrange(256)])
+            case 1:
+                data[at:at] = generator.choice(NASTY)
+            case 2:
+                del data[at : at + generator.randrange(1, 40)]
+            case 3:
+                end = min(len(data), at + generator.randrange(1, 200))
+                data[at:at] = data[at:end] * generator.choice([1, 2, 50])
+            case 4:
+                del data[at:]
+            case 5:
+                other = generator.randrange(len(data) + 1)
+                data[at:at] = data[other : other + 30]
+    return bytes(data)
+
+
+def attack(name, count):
+    """Feed the parser *name*; print the input that it does not bear and end with 1."""
+    from zenturio.errors import ZenError
+
+    parse, example = PARSERS[name]
+    folder = Path(tempfile.mkdtemp())
+    parse(example, folder)  # what is good is read: else the mutants would prove nothing
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    generator = random.Random(f"{name} {os.environ.get('ZENTURIO_FUZZ_SEED', '0')}")
+    for number in range(count):
+        data = mutated(example, generator)
+        signal.setitimer(signal.ITIMER_PROF, DEADLINE)
+        try:
+            parse(data, folder)
+        except ZenError as error:
+            str(error)
+        except BaseException:
+            print(f"input {number} of {name}: {data!r}", file=sys.stderr)
+            raise
+    signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def survives(name, count, tmp_path):
+    done = subprocess.run(
+        [sys.executable, __file__, name, str(count)],
+        env=dict(os.environ, TMPDIR=str(tmp_path), OPENBLAS_NUM_THREADS="1"),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+
+
+def survive(names, count, tmp_path):
+    done = subprocess.run(
+        [sys.executable, __file__, str(count), *names],
+        env=dict(os.environ, TMPDIR=str(tmp_path), OPENBLAS_NUM_THREADS="1"),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+
+
+def test_parsers_bear_changed_examples(tmp_path):
+    survive(PARSERS, 40, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PARSERS)
+def test_a_parser_bears_many_changed_examples(name, tmp_path):
+    survive([name], 5000, tmp_path)
+
+
+if __name__ == "__main__":
+    for name in sys.argv[2:]:
+        attack(name, int(sys.argv[1]))
