@@ -63,12 +63,56 @@ def test_jobs_that_are_refused_are_an_error_in_the_words_of_who_refuses(
     assert not list((tmp_path / "zen" / "places").glob("dask-*"))
 
 
+def numbers(slurm) -> list[str]:
+    return slurm.run("squeue", "-h", "-t", "running,pending", "-o", "%i").split()
+
+
 @pytest.mark.slow
-def test_a_job_of_workers_that_is_cancelled_is_replaced(place, slurm):
+def test_jobs_of_workers_that_are_all_cancelled_are_replaced(place, slurm):
     assert outcome(place, experiment("echo on")).status == "ok"
     until(lambda: len(place._cluster.threads()) == 2)
     future = place.submit(experiment("echo $SLURM_JOB_ID; test -e /tmp/never || sleep 1; echo on"))
     until(future.running)
-    slurm.run("scancel", slurm.run("squeue", "-h", "-t", "running", "-o", "%i").split()[0])
+    slurm.run("scancel", *numbers(slurm))
     assert future.result(PATIENCE).status == "ok"
     assert outcome(place, experiment("echo on")).status == "ok"
+
+
+@pytest.mark.slow
+def test_workers_are_replaced_before_the_time_of_their_job_is_over(slurm, tmp_path):
+    told = Options(cluster="slurm", memory="512MB", walltime="00:01:00", queue="brief", grace=0.3)
+    with Dask(tmp_path / "zen", options=told) as place:
+        futures = [
+            place.submit(experiment(f"sleep 4; echo $SLURM_JOB_ID; : {i}")) for i in range(20)
+        ]
+        found = [future.result(4 * PATIENCE) for future in futures]
+    assert {each.status for each in found} == {"ok"}
+    assert len({each.stdout.head for each in found}) > 1
+
+
+@pytest.mark.slow
+def test_jobs_that_never_bring_a_worker_end_the_run_with_what_they_said(slurm, tmp_path):
+    told = Options(cluster="slurm", memory="512MB", python="/no/such/python", grace=0.3)
+    with Dask(tmp_path / "zen", options=told) as place, pytest.raises(PlaceError) as raised:
+        outcome(place, experiment("true"))
+    assert "no worker can be had from the batch system: job " in str(raised.value)
+    assert "/no/such/python" in str(raised.value)
+
+
+@pytest.mark.slow
+def test_a_prologue_that_fails_ends_the_run_with_what_it_said(slurm, tmp_path):
+    told = Options(cluster="slurm", memory="512MB", prologue="no-such-module load gcc", grace=0.3)
+    with Dask(tmp_path / "zen", options=told) as place, pytest.raises(PlaceError) as raised:
+        outcome(place, experiment("true"))
+    assert "the setup of the workers failed: " in str(raised.value)
+    assert "no-such-module: command not found" in str(raised.value)
+
+
+@pytest.mark.slow
+def test_an_experiment_that_kills_its_worker_has_failed_after_five_times(slurm, tmp_path):
+    told = Options(cluster="slurm", memory="512MB", prologue="export SET=1", grace=0.3)
+    with Dask(tmp_path / "zen", options=told) as place:
+        found = outcome(place, experiment("kill -9 $(ps -o ppid= -p $PPID)"))
+        assert (found.status, found.cause) == ("failed", "its worker died 5 times")
+        assert found.machine.setup == "export SET=1"
+        assert outcome(place, experiment("echo $SET")).stdout.head == b"1\n"

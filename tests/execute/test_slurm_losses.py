@@ -12,12 +12,12 @@ from zenturio.execute.slurm.clerk import DEATHS, Clerk
 from zenturio.execute.slurm.desk import Desk
 from zenturio.execute.slurm.options import Options
 from zenturio.execute.slurm.pilots import Pilots
-from zenturio.execute.slurm.queue import Job
 from zenturio.execute.slurm.reader import Reader
 from zenturio.execute.slurm.script import Paths
 from zenturio.execute.slurm.session import Session
 from zenturio.execute.slurm.submission import Submission
 from zenturio.execute.slurm.ticket import Ticket
+from zenturio.execute.slurm_queue import Job
 from zenturio.experiment import Outcome
 from zenturio.testing.executor import PATIENCE, experiment, until
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from zenturio.errors import PlaceError
 from zenturio.execute.slurm.fates import blame, fate, stopped
 from zenturio.execute.slurm.options import Options
-from zenturio.execute.slurm.queue import FullError, Job, Queue, TooLongError, UnansweredError
 from zenturio.execute.slurm.script import Demand, Paths, script
 from zenturio.execute.slurm.session import Session
+from zenturio.execute.slurm_queue import FullError, Job, Queue, TooLongError, UnansweredError
 from zenturio.execute.worker import is_from_signal
 from zenturio.experiment import Build, Outcome, Step
 from zenturio.testing.executor import experiment
@@ -116,21 +116,25 @@ def says(tmp_path, monkeypatch):
 
 def test_the_queue_is_read_line_by_line(says, tmp_path):
     rows = (
-        ("zen-1", "12", "0", "RUNNING", "n1", "0", "None"),
-        ("zen-1", "12", "1", "PENDING", "", "2", "launch failed, held"),
-        ("other", "7", "N/A", "RUNNING", "n2", "0", "None"),
-        ("zen-1", "13", "0", "COMPLETED", "n1", "0", "None"),
+        ("zen-1", "12", "0", "RUNNING", "n1", "0", "1-02:03:04", "UNLIMITED", "None"),
+        ("zen-1", "12", "1", "PENDING", "", "2", "1:00", "1:00", "launch failed, held"),
+        ("other", "7", "N/A", "RUNNING", "n2", "0", "INVALID", "2:00:00", "None"),
+        ("zen-1", "13", "0", "COMPLETED", "n1", "0", "", "", "None"),
     )
-    widths = (64, 16, 16, 24, 128, 12, 128)
+    widths = (64, 16, 16, 24, 128, 12, 24, 24, 128)
     lines = ("".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows)
     says("squeue", "\n".join(lines) + "\n")
     found = Queue().look(["zen-1", "zen-2"])
     assert found == {
-        ("zen-1", 0): [Job("12", "RUNNING", "n1", "None"), Job("13", "COMPLETED", "n1", "None")],
-        ("zen-1", 1): [Job("12", "PENDING", "", "launch failed, held", 2)],
+        ("zen-1", 0): [
+            Job("12", "RUNNING", "n1", "None", 0, 93784.0),
+            Job("13", "COMPLETED", "n1", "None"),
+        ],
+        ("zen-1", 1): [Job("12", "PENDING", "", "launch failed, held", 2, 60.0, 60.0)],
     }
     assert "--name=zen-1,zen-2" in (tmp_path / "told").read_text()
     assert (tmp_path / "told").read_text().count("\n") == 1
+    assert Queue().jobs("other")["7"] == Job("7", "RUNNING", "n2", "None", 0, None, 7200.0)
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,17 @@ def test_pilots_can_be_had_from_the_first_experiment_on(slurm, tmp_path):
 
 
 @pytest.mark.slow
+def test_pilots_that_are_wanted_always_and_cannot_be_had_end_the_run(slurm, tmp_path):
+    ways = {**WAYS, "setup": "no-such-module load gcc"}
+    with Slurm(tmp_path / "zen", 60, options=Options(pilots="always", **ways)) as place:
+        with pytest.raises(PlaceError, match="no-such-module: command not found"):
+            outcome(place, counted(tmp_path / "log"))
+        with pytest.raises(PlaceError, match="no-such-module: command not found"):
+            outcome(place, counted(tmp_path / "log"))
+    assert not (tmp_path / "log").exists()
+
+
+@pytest.mark.slow
 def test_jobs_of_a_dead_drivers_pilots_are_ended_by_the_next(slurm, tmp_path):
     folder = tmp_path / "zen" / "places" / "dask-0123456789abcdef"
     folder.mkdir(parents=True)
@@ -254,7 +265,7 @@ def test_what_they_do_not_see_to_its_end_gets_a_job_of_its_own(made, ticket):
     found, heard = made()
     came(found, heard)
     outcomes = [
-        Outcome("d", "failed", "worker lost"),
+        Outcome("d", "cancelled", "worker lost"),
         Outcome("d", "cancelled", "cancelled"),
         Outcome("d", "failed", "exit 3"),
         Outcome("d", "ok"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 
 from zenturio.errors import PlaceError, PluginError
 from zenturio.execute.dask.options import Options
+from zenturio.execute.dask.renewal import Ending, Renewal
 from zenturio.execute.dask.security import Address, read_address, tls_of
 from zenturio.execute.dask.station import Way
 from zenturio.execute.dask.ticket import Parcel
@@ -20,7 +21,7 @@ from zenturio.experiment.provenance import cores
 _PAUSE = 0.1
 _OWN = {
     "distributed.nanny.pre-spawn-environ": {},  # experiments would inherit it
-    "distributed.scheduler.allowed-failures": 2,
+    "distributed.scheduler.allowed-failures": 0,  # each lost worker is told of
     "distributed.scheduler.http.routes": [],  # pages that any user of this machine could see
     "distributed.worker.http.routes": [],
 }
@@ -32,12 +33,11 @@ class Cluster:
     """A client of a scheduler, and the workers if they are ours."""
 
     def __init__(
-        self, client: Any, workers: Any, slots: int, where: str, *, queued: bool = False
+        self, client: Any, workers: Any, slots: int, where: str, renewal: Renewal | None = None
     ) -> None:
         self.client = client
         self._workers = workers
-        self.queued = queued
-        """Whether workers come when a batch system lets them."""
+        self._renewal = renewal
         self.slots = slots
         """How many experiments at once: now, or when all jobs have begun."""
         self.where = where
@@ -52,6 +52,27 @@ class Cluster:
         """Whether the client has given up."""
         return self.client.status in ("closed", "closing")
 
+    @property
+    def queued(self) -> bool:
+        """Whether workers come when a batch system lets them."""
+        return self._renewal is not None
+
+    @property
+    def fault(self) -> PlaceError | None:
+        """Why no worker will come any more."""
+        return self._renewal.fault if self._renewal is not None else None
+
+    def begin(self, is_busy: Callable[[], bool]) -> None:
+        """Sees to it that there are workers while *is_busy* says that there is work."""
+        if self._renewal is not None:
+            self._renewal.begin(is_busy)
+
+    def ending(self, worker: str, address: str, since: float) -> Ending:
+        """Why the *worker* of that name was lost; it was *since* then by the monotonic clock."""
+        if self._renewal is None:
+            return "died"
+        return self._renewal.ending(worker, address, since)
+
     def threads(self) -> dict[str, int]:
         """How many experiments each worker takes, by its address."""
         return dict(self.client.nthreads())
@@ -63,6 +84,8 @@ class Cluster:
         with suppress(OSError):
             threads = self.threads()
             self.slots = sum(threads.values()) or self.slots
+            if not threads and self._workers is not None:
+                self._workers.scale(1)  # Dask takes off a worker that needs 15 s to begin anew
             return bool(threads)
         return False
 
@@ -70,7 +93,7 @@ class Cluster:
         """A task of Dask: to run what is packed, or to follow what runs already."""
         from zenturio.execute.dask import stations  # noqa: PLC0415 - loads Dask
 
-        workers = [parcel.worker] if parcel.worker else self._wide(parcel.weight)
+        workers = [parcel.worker] if parcel.worker else list(parcel.among) or None
         told: dict[str, Any] = {"key": key, "pure": False, "retries": 0, "workers": workers}
         told["allow_other_workers"] = bool(parcel.worker)  # which may be lost meanwhile
         if data is None:
@@ -94,13 +117,16 @@ class Cluster:
             with suppress(OSError):
                 self.client.run(stations.leave, session, on_error="ignore")
 
-    def _wide(self, cpus: int) -> list[str] | None:
-        """The workers that have so many CPUs, where it matters."""
-        if cpus == 1:
-            return None
+    def eligible(self, cpus: int) -> tuple[str, ...]:
+        """The workers that may be given something of so many CPUs; none if it may be any."""
+        retiring = self._renewal.retiring if self._renewal is not None else frozenset()
+        if cpus == 1 and not retiring:
+            return ()
         threads = self.threads()
         enough = min(cpus, max(threads.values(), default=1))
-        return [worker for worker, count in threads.items() if count >= enough] or None
+        wide = [worker for worker, count in threads.items() if count >= enough]
+        stays = [worker for worker in wide if worker not in retiring] or wide
+        return () if len(stays) == len(threads) else tuple(stays)
 
     def close(self) -> None:
         """Leaves the scheduler; workers of our own end."""
@@ -124,7 +150,7 @@ def connect(options: Options, session: Path, jobs: int | None) -> Cluster:
             except BaseException:
                 jobs_of.close()
                 raise
-            return Cluster(client, jobs_of, jobs_of.slots, jobs_of.where, queued=True)
+            return Cluster(client, jobs_of, jobs_of.slots, jobs_of.where, jobs_of.renewal)
         if options.address:
             address = read_address(options)
             client = _client(address.url, options, tls_of(address, options), str(address))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -16,8 +17,11 @@ from typing import Any
 
 from zenturio.errors import InputError, PlaceError, PluginError
 from zenturio.execute.dask.options import Options
+from zenturio.execute.dask.renewal import Renewal, forget_unsubmitted
 from zenturio.execute.dask.session import QUEUED
 from zenturio.execute.filing import disk, write
+from zenturio.execute.job_setup import setup_lines
+from zenturio.execute.slurm_queue import Queue
 
 _CLASSES = {
     "slurm": "SLURMCluster",
@@ -64,9 +68,14 @@ class Jobs:
             if options.cluster == "slurm":  # where who comes after us can end them by their name
                 write(str(session / QUEUED), name.encode(), 0o600)
         self.workers = _started(options, folder, security, name)
+        queue = Queue(options.patience) if options.cluster == "slurm" else None
+        self.renewal = Renewal(
+            self.workers, name, options.nodes, queue, self._logs, options.patience
+        )
 
     def close(self) -> None:
         """Ends the jobs; what they wrote stays where none of them came, to tell why."""
+        self.renewal.close()
         came = bool(self.workers.scheduler_info.get("workers"))
         with suppress(Exception):  # whatever the library raises: the jobs end by themselves too
             self.workers.close(timeout=10)
@@ -106,7 +115,7 @@ def _started(options: Options, folder: Path, security: Any, name: str) -> Any:
         workers = _class(options)(
             **told,
             security=security,
-            scheduler_options={"dashboard_address": "127.0.0.1:0"},
+            scheduler_options={"dashboard_address": "127.0.0.1:0", "allowed_failures": 0},
             silence_logs=logging.CRITICAL,
         )
         try:
@@ -125,9 +134,7 @@ async def _submitted(workers: Any, jobs: int) -> None:
     try:
         await workers
     except BaseException:
-        for job in workers.workers.values():  # else the cluster refuses to be closed
-            if job.status.name == "created":
-                job.status = type(job.status).failed
+        forget_unsubmitted(workers)
         raise
 
 
@@ -207,8 +214,10 @@ def _told(options: Options, folder: Path, name: str) -> dict[str, Any]:
         "python": f"{quote(options.python or sys.executable)} -P",  # imports nothing from there
         "interface": options.interface or None,
         "job_extra_directives": lines,
-        "job_script_prologue": _lines(options.prologue),
+        "job_script_prologue": _prologue(options),
     }
+    if kind == "slurm":
+        told["shebang"] = "#!/bin/bash -l"
     if kind == "htcondor":
         if options.queue:
             raise InputError("HTCondor has no queues", cure="leave out queue = …")
@@ -223,6 +232,16 @@ def _told(options: Options, folder: Path, name: str) -> dict[str, Any]:
     told["queue"] = options.queue or None
     told[_ACCOUNT[kind]] = options.account or None
     return told
+
+
+def _prologue(options: Options) -> list[str]:
+    """The commands before a worker starts, which end its job where one of them fails."""
+    if options.cluster == "htcondor":  # which makes one line of them
+        return _lines(options.prologue)
+    lines = setup_lines(options.prologue).splitlines()
+    if options.cluster == "slurm":  # where a login shell has set PATH anew
+        lines.insert(0, f'export PATH={quote(os.environ.get("PATH", ""))}:"$PATH"')
+    return lines
 
 
 def _lines(text: str) -> list[str]:

@@ -44,8 +44,12 @@ class Dask(Closing):
         keep: Keep = "never",
         pin: bool = False,
         options: DaskOptions = _USUAL,
+        hands_back: bool = False,
     ) -> None:
-        """*jobs* at once, in a local cluster; others have as many slots as their workers say."""
+        """*jobs* at once, in a local cluster; others have as many slots as their workers say.
+
+        With *hands_back* an experiment that has lost its worker is cancelled, for somebody else.
+        """
         self._batches = batches = Batches(options.together)
         self._prologue = options.prologue.strip()
         folder = folder.absolute()
@@ -58,7 +62,9 @@ class Dask(Closing):
             self._session.close()
             raise
         incoming = folder.absolute() / INCOMING
-        self._traffic = Traffic(self._cluster, self._way, batches, incoming, options.patience)
+        self._traffic = Traffic(
+            self._cluster, self._way, batches, incoming, options.patience, hands_back=hands_back
+        )
         self._closed = False
         self._lock = Lock()
 

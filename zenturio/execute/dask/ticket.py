@@ -21,7 +21,11 @@ class Ticket(Stoppable):
         self.number = 0
         """Its number in the task that it is in: another one each time."""
         self.alone = False
-        """Whether no other one travels with it: workers were lost under it."""
+        """Whether it is suspected, for a worker died: then no other suspect is in its worker."""
+        self.deaths = 0
+        """How many workers have died under it alone."""
+        self.expired = 0
+        """How often the time of its worker's job was over."""
         self._stop = stop
 
     def stop(self) -> None:
@@ -50,8 +54,12 @@ class Ticket(Stoppable):
         self.ends(self._ended("cancelled", "cancelled"))
 
     def lost(self) -> None:
-        """It lost a worker each time that it was begun."""
-        self.ends(self._ended("failed", "worker lost"))
+        """Its worker died each time that it was begun."""
+        self.ends(self._ended("failed", f"its worker died {self.deaths} times"))
+
+    def taken(self) -> None:
+        """Its worker was lost, and somebody else is to run it."""
+        self.ends(self._ended("cancelled", "worker lost"))
 
     def _ended(self, status: str, cause: str) -> Outcome:
         now = time()
@@ -66,7 +74,9 @@ class Parcel:
     whole: bool = False
     """Whether large files go with it."""
     worker: str = ""
-    """Who is to run it, if it is not to be just anyone."""
+    """Who is to run it, if that is still there."""
+    among: tuple[str, ...] = ()
+    """Those of whom one is to run it; any, if none is named."""
     follows: bool = False
     """Whether its experiments run already."""
 

@@ -1,9 +1,9 @@
 """
 One thread that keeps a cluster busy, and hears of what comes back.
 
-Short experiments travel together in one task of Dask. A task whose worker is lost is begun again,
-each of its experiments alone, so that one that takes its worker with it is found out. When the
-scheduler is lost, what was there has ended with it; it is sent again if the scheduler comes back.
+Short experiments travel together in one task of Dask. A task whose worker is lost is begun again;
+what that means for its experiments is said in losses. When the scheduler is lost, what was there
+has ended with it; it is sent again if the scheduler comes back.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import CancelledError
+from contextlib import suppress
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from threading import Condition, Thread
@@ -20,6 +22,7 @@ from typing import Any
 from zenturio.errors import PlaceError, ZenError
 from zenturio.execute.dask.batches import Batches
 from zenturio.execute.dask.clusters import Cluster
+from zenturio.execute.dask.losses import Loss, judge
 from zenturio.execute.dask.station import Report, Way
 from zenturio.execute.dask.ticket import Parcel, Ticket
 from zenturio.execute.parcel import pack_all, unpack_outcome
@@ -40,15 +43,30 @@ class Traffic:
     """Sends tickets in the order in which they came, as soon as the cluster has room."""
 
     def __init__(
-        self, cluster: Cluster, way: Way, batches: Batches, incoming: Path, patience: float
+        self,
+        cluster: Cluster,
+        way: Way,
+        batches: Batches,
+        incoming: Path,
+        patience: float,
+        *,
+        hands_back: bool = False,
     ) -> None:
+        """With *hands_back* what has lost its worker is cancelled: somebody else runs it."""
         self._cluster = cluster
         self._way = way
         self._batches = batches
         self._incoming = incoming
         self._patience = patience
+        self._hands_back = hands_back
         self._turn = Condition()
         self._waiting: deque[Ticket] = deque()
+        self._suspects: deque[Ticket] = deque()
+        """Those that wait and are suspected of having killed a worker."""
+        self._losses: list[Loss] = []
+        """Lost workers of which nobody knows yet why they were lost."""
+        self._workers: dict[str, int] = {}
+        """CPUs of those that were there when it was looked last, by their addresses."""
         self._ready: deque[Parcel] = deque()
         """Parcels that go first: they are about what was sent before."""
         self._out: dict[str, tuple[Parcel, Any]] = {}
@@ -66,6 +84,7 @@ class Traffic:
         self._end = float("inf")
         self._thread = Thread(target=self._drive, name="zenturio-dask", daemon=True)
         self._thread.start()
+        cluster.begin(lambda: not self._is_idle)
 
     def put(self, ticket: Ticket) -> None:
         """From any thread."""
@@ -87,8 +106,10 @@ class Traffic:
         """Takes off what waits, has all else killed, and waits until it is back."""
         with self._turn:
             self._end = monotonic() + _CLOSING
-            waiting = list(self._waiting)
+            waiting = [*self._waiting, *self._suspects, *self._lost_tickets()]
             self._waiting.clear()
+            self._suspects.clear()
+            self._losses.clear()
             for parcel, _ in self._out.values():
                 for ticket in parcel.tickets:
                     ticket.stopped = True
@@ -100,11 +121,18 @@ class Traffic:
     def bury(self) -> None:
         """What has not come back never will: nothing of it is alive any more."""
         with self._turn:
-            left = [ticket for parcel, _ in self._out.values() for ticket in parcel.tickets]
-            left += self._waiting
-            left += [ticket for parcel in self._ready for ticket in parcel.tickets]
+            left = self._all_tickets()
             self._out.clear()
         self._take_off(left)
+
+    def _lost_tickets(self) -> list[Ticket]:
+        return [ticket for loss in self._losses for ticket in loss.tickets]
+
+    def _all_tickets(self) -> list[Ticket]:
+        """All that are here, sent or not."""
+        parcels = [*(parcel for parcel, _ in self._out.values()), *self._ready]
+        sent = [ticket for parcel in parcels for ticket in parcel.tickets]
+        return [*sent, *self._waiting, *self._suspects, *self._lost_tickets()]
 
     @staticmethod
     def _take_off(tickets: Iterable[Ticket]) -> None:
@@ -112,6 +140,11 @@ class Traffic:
             if not ticket.starts():
                 continue  # it was cancelled before it began
             ticket.killed()
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether there is nothing to do."""
+        return not (self._out or self._waiting or self._suspects or self._losses)
 
     @property
     def _closing(self) -> bool:
@@ -150,11 +183,24 @@ class Traffic:
         """Whether something can be sent now."""
         if self._ready:
             return True
-        if not self._waiting or self._closing:
+        if self._closing:
+            return False
+        first = self._suspects[0] if self._unsuspicious() else None
+        first = first or (self._waiting[0] if self._waiting else None)
+        if first is None:
             return False
         taken = sum(parcel.weight for parcel, _ in self._out.values())
         room = self._cluster.slots * (2 if self._batches.ahead else 1)
-        return taken == 0 or taken + self._waiting[0].cpus <= room
+        return taken == 0 or taken + first.cpus <= room
+
+    def _unsuspicious(self) -> str:
+        """A worker for the first suspect that waits: one that has none yet."""
+        if not self._suspects:
+            return ""
+        taken = {worker for p, _ in self._out.values() if p.tickets[0].alone for worker in p.among}
+        cpus = min(self._suspects[0].cpus, max(self._workers.values(), default=1))
+        free = (w for w, count in self._workers.items() if w not in taken and count >= cpus)
+        return next(free, "")
 
     def _lingers(self) -> bool:
         """Whether more are worth waiting for a moment: all are busy, and few are here."""
@@ -167,6 +213,8 @@ class Traffic:
             return None
         if self._ready:
             return self._ready.popleft()
+        if worker := self._unsuspicious():
+            return Parcel([self._suspects.popleft()], among=(worker,))
         first = self._waiting.popleft()
         several = [first]
         places = 2 * self._cluster.slots - len(self._out)
@@ -204,8 +252,9 @@ class Traffic:
         if not tickets:
             return
         key = f"zen-{self._way.session}-{next(self._numbers)}"
-        sent = Parcel(tickets, parcel.whole, parcel.worker, parcel.follows)
         try:
+            among = parcel.among or self._cluster.eligible(parcel.weight)
+            sent = replace(parcel, tickets=tickets, among=() if parcel.worker else among)
             data = None
             if not parcel.follows:
                 data = pack_all((t.experiment for t in tickets), shared=not parcel.whole)
@@ -213,7 +262,7 @@ class Traffic:
         except Exception as error:  # noqa: BLE001 - it belongs to those that were to be sent
             named = isinstance(error, OSError) and error.filename
             reason = f"{error.filename}: {error.strerror}" if named else str(error)  # type: ignore[attr-defined]
-            self._give_up(sent, PlaceError(reason))
+            self._give_up(parcel, PlaceError(reason))
             return
         with self._turn:
             self._out[key] = (sent, future)
@@ -237,8 +286,11 @@ class Traffic:
             self._give_up(parcel, error)
         except Exception as error:  # noqa: BLE001 - whatever Dask raises
             name = type(error).__name__
-            if name == "KilledWorker" or name in _INTERRUPTIONS:
-                self._bereaved(parcel, proven=name == "KilledWorker")
+            if name == "KilledWorker":
+                worker, times = error.last_worker, error.allowed_failures + 1  # type: ignore[attr-defined]
+                self._bereaved(Loss(parcel.tickets, str(worker.name), worker.address, times))
+            elif name in _INTERRUPTIONS:
+                self._interrupted(parcel)
             else:
                 reason = f"a worker of {self._cluster.where} cannot run experiments: {error!r}"
                 cure = "install the same version of zenturio there"
@@ -284,16 +336,39 @@ class Traffic:
         with self._turn:
             fault = self._fault
             if fault is None:
-                self._waiting.extendleft(t for t in reversed(tickets) if not t.stopped)
+                left = [ticket for ticket in tickets if not ticket.stopped]
+                self._suspects.extend(ticket for ticket in left if ticket.alone)
+                self._waiting.extendleft(t for t in reversed(left) if not t.alone)
                 self._turn.notify()
         if fault is not None:
             for ticket in tickets:
                 ticket.fails(fault)
 
-    def _bereaved(self, parcel: Parcel, *, proven: bool) -> None:
-        """Several workers were lost under them: that is the fault of one of them."""
-        if len(parcel.tickets) == 1 and (proven or parcel.tickets[0].alone):
-            parcel.tickets[0].lost()
+    def _bereaved(self, loss: Loss) -> None:
+        """A worker was lost: why that is, the batch system may say later."""
+        if self._hands_back and len(loss.tickets) == 1:
+            loss.tickets[0].taken()
+            return
+        with self._turn:
+            self._losses.append(loss)
+        self._judge()
+
+    def _judge(self) -> None:
+        """Begins again what has lost its worker, as soon as it is known why."""
+        with self._turn:
+            losses, self._losses = self._losses, []
+        for loss in losses:
+            ending = self._cluster.ending(loss.worker, loss.address, loss.since)
+            if ending or monotonic() - loss.since > self._patience:
+                self._again(judge(loss, ending or "taken"))
+            else:
+                with self._turn:
+                    self._losses.append(loss)
+
+    def _interrupted(self, parcel: Parcel) -> None:
+        """Dask's words did not come through twice: then the worker counts as lost."""
+        if all(ticket.alone for ticket in parcel.tickets):
+            self._again(judge(Loss(parcel.tickets), "died"))
             return
         for ticket in parcel.tickets:
             ticket.alone = True
@@ -306,9 +381,12 @@ class Traffic:
     def _look(self, connected: bool) -> None:
         """Gives up when the scheduler, or every worker, has been away for too long."""
         self._looked = monotonic()
-        with self._turn:
-            idle = not self._out and not self._waiting
-        if connected and (self._cluster.look() or idle):
+        self._judge()
+        if connected:
+            self._call_back()
+        if self._cluster.fault is not None:
+            self._fail(self._cluster.fault)
+        elif connected and (self._cluster.look() or self._is_idle):
             self._seen = monotonic()
         elif monotonic() - self._seen > self._patience or self._cluster.is_gone:
             lost = "has no worker any more" if connected else "is lost"
@@ -319,12 +397,25 @@ class Traffic:
                 )
             )
 
+    def _call_back(self) -> None:
+        """Takes back what only workers may run that are gone: Dask would wait for them for ever."""
+        with suppress(OSError):
+            self._workers = self._cluster.threads()
+            here = self._workers.keys()
+            with self._turn:
+                bound = [(key, parcel) for key, (parcel, _) in self._out.items() if parcel.among]
+                gone = [(k, p, self._out.pop(k)[1]) for k, p in bound if here.isdisjoint(p.among)]
+            for _, parcel, future in gone:
+                future.cancel()
+                self._again(parcel.tickets)
+
     def _fail(self, fault: PlaceError) -> None:
         with self._turn:
             self._fault = fault
-            left = [ticket for parcel, _ in self._out.values() for ticket in parcel.tickets]
-            left += [*self._waiting, *(t for parcel in self._ready for t in parcel.tickets)]
+            left = self._all_tickets()
             self._waiting.clear()
+            self._suspects.clear()
+            self._losses.clear()
             self._ready.clear()
             self._out.clear()
         for ticket in left:

@@ -11,9 +11,9 @@ from zenturio.execute.slurm.desk import Desk
 from zenturio.execute.slurm.fates import blame, died, fate, lost, stopped
 from zenturio.execute.slurm.options import Options
 from zenturio.execute.slurm.pilots import Pilots
-from zenturio.execute.slurm.queue import FullError, Job, Queue, Task, UnansweredError
 from zenturio.execute.slurm.submission import Submission
 from zenturio.execute.slurm.ticket import Ticket
+from zenturio.execute.slurm_queue import FullError, Job, Queue, Task, UnansweredError
 from zenturio.experiment import Outcome
 
 GATHER = 0.05

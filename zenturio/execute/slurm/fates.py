@@ -6,7 +6,7 @@ from dataclasses import replace
 from time import time
 from typing import Literal
 
-from zenturio.execute.slurm.queue import CLUSTERS_OWN, Job
+from zenturio.execute.slurm_queue import CLUSTERS_OWN, Job
 from zenturio.experiment import Outcome, Status
 
 Blame = Literal["nobody", "place", "experiment"]

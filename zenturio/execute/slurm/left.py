@@ -10,8 +10,8 @@ from zenturio.errors import PlaceError
 from zenturio.execute.dask.session import sweep
 from zenturio.execute.executor import Stage
 from zenturio.execute.slurm.options import Options
-from zenturio.execute.slurm.queue import Queue, UnansweredError
 from zenturio.execute.slurm.session import Session
+from zenturio.execute.slurm_queue import Queue, UnansweredError
 
 BRIEFLY = 5.0
 """Seconds that whoever only looks waits for Slurm."""

@@ -194,7 +194,7 @@ class Pilots:
             self._used = monotonic()
         error = None if inner.cancelled() else inner.exception()
         outcome = stopped(ticket.digest, None) if inner.cancelled() or error else inner.result()
-        lost = outcome.status == "cancelled" or outcome.cause == "worker lost"
+        lost = outcome.status == "cancelled"
         if ticket.stopped or self._closed.is_set():
             ticket.set_result(stopped(ticket.digest, outcome))
         elif lost:
@@ -206,10 +206,13 @@ class Pilots:
 
     def _lose(self, ticket: Ticket, error: BaseException | None, cause: str) -> None:
         why = str(error) if error else cause
+        if error is not None and self._always:
+            ticket.set_exception(error)
+            return
         self._remark(f"what workers that stay do not see to its end gets a job of its own: {why}")
         if error is not None:
             self._faults += 1
-            if self._faults == FAULTS and not self._always:
+            if self._faults == FAULTS:
                 self._give_up(why)
         ticket.alone = True
         ticket.go_to(None)

@@ -20,12 +20,12 @@ from zenturio.execute.slurm.desk import Desk
 from zenturio.execute.slurm.fates import stopped
 from zenturio.execute.slurm.left import Left
 from zenturio.execute.slurm.pilots import Pilots
-from zenturio.execute.slurm.queue import Queue, UnansweredError
 from zenturio.execute.slurm.reader import Reader
 from zenturio.execute.slurm.script import Demand, Paths, extras, script
 from zenturio.execute.slurm.session import Session
 from zenturio.execute.slurm.submission import Submission
 from zenturio.execute.slurm.ticket import Ticket
+from zenturio.execute.slurm_queue import Queue, UnansweredError
 from zenturio.execute.worker import is_from_signal
 from zenturio.execute.workspace import Keep
 from zenturio.experiment import INCOMING, Experiment, Outcome
@@ -252,7 +252,7 @@ def _workers(folder: Path, keep: Keep, options: choice.Options) -> Dask:
     """Pilots, submitted."""
     from zenturio.execute.dask.place import Dask  # noqa: PLC0415 - most runs need none
 
-    return Dask(folder, keep=keep, options=_pilots(options))
+    return Dask(folder, keep=keep, options=_pilots(options), hands_back=True)
 
 
 def _pilots(options: choice.Options) -> DaskOptions:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from zenturio.execute.job_setup import PATH_BEFORE, setup_lines
 from zenturio.execute.slurm.options import Options
 from zenturio.execute.workspace import Keep
 from zenturio.experiment import Experiment, Step
@@ -18,10 +19,6 @@ WORKER = 128 * 2**20
 LATE = 90.0
 """Seconds that a job may take beyond the TIMEOUTs: to start, to kill, to write what came out."""
 _MIB = 2**20
-PATH_BEFORE = "ZENTURIO_PATH"
-"""The variable that has the PATH of whoever submits a job."""
-SETUP_FAILED = "zenturio: the setup failed at"
-"""What the log of a job says before the command of its setup that failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,18 +87,6 @@ unset {PATH_BEFORE}
 {setup}{enter}
 exec {" ".join(_worker(options, paths))}
 """
-
-
-def setup_lines(setup: str, failing: str) -> str:
-    """The lines of a script of bash that run *setup* and end the script where a command fails.
-
-    Then the script says which command that was, and does what *failing* says.
-    """
-    if not setup.strip():
-        return ""
-    words = f'echo "{SETUP_FAILED}: $BASH_COMMAND" >&2'
-    trap = shlex.quote(f"{words}; {failing}")
-    return f"trap {trap} EXIT\nset -e\n{setup.strip()}\nset +e\ntrap - EXIT\n"
 
 
 def _asked(name: str, count: int, demand: Demand, options: Options, paths: Paths) -> Iterator[str]:

@@ -28,7 +28,7 @@ from pathlib import Path
 from zenturio.errors import PlaceError
 from zenturio.execute.filing import disk, remove
 from zenturio.execute.schema import is_digest
-from zenturio.execute.slurm.queue import Task
+from zenturio.execute.slurm_queue import Task
 from zenturio.execute.worker import write_whole
 from zenturio.experiment.identity import checked_digest
 

@@ -9,10 +9,10 @@ from time import monotonic
 from zenturio.errors import PlaceError
 from zenturio.execute.slurm.desk import Desk
 from zenturio.execute.slurm.options import Options
-from zenturio.execute.slurm.queue import FullError, Queue, TooLongError, UnansweredError
 from zenturio.execute.slurm.script import Paths, script
 from zenturio.execute.slurm.session import Session
 from zenturio.execute.slurm.ticket import Ticket
+from zenturio.execute.slurm_queue import FullError, Queue, TooLongError, UnansweredError
 from zenturio.failpoints import Failpoint
 
 SUBMITTING = Failpoint("slurm.submitting")

@@ -8,9 +8,9 @@ from concurrent.futures import Future
 
 from zenturio.errors import PlaceError
 from zenturio.execute.slurm.fates import Blame
-from zenturio.execute.slurm.queue import Task
 from zenturio.execute.slurm.script import Demand
 from zenturio.execute.slurm.session import Session
+from zenturio.execute.slurm_queue import Task
 from zenturio.execute.stoppable import Stoppable
 from zenturio.experiment import Experiment, Outcome
 

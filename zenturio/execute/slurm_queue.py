@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from zenturio.errors import PlaceError
-from zenturio.execute.slurm.script import PATH_BEFORE
+from zenturio.execute.job_setup import PATH_BEFORE
 
 ENDED = frozenset(
     (
@@ -43,9 +43,12 @@ _COLUMNS = {
     "State": 24,
     "NodeList": 128,
     "RestartCnt": 12,
+    "TimeLeft": 24,
+    "TimeLimit": 24,
     "Reason": 128,
 }
 """What squeue prints, and how wide: all versions of it know columns of a width."""
+_DURATION = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
 _AT_A_TIME = 200
 """Jobs that one scancel is given."""
 _PASSING = re.compile(
@@ -87,6 +90,10 @@ class Job:
     reason: str = ""
     restarts: int = 0
     """How often it was requeued: the number of its last start, from 0."""
+    seconds_left: float | None = None
+    """Until its time is over; none where that is not known, or never."""
+    seconds: float | None = None
+    """All of its time."""
 
     @property
     def ended(self) -> bool:
@@ -140,18 +147,29 @@ class Queue:
 
         A name that was submitted twice has several jobs.
         """
-        command = ["squeue", "--noheader", "--array", "--states=all", f"--user={self._user}"]
-        if names is not None:
-            command.append(f"--name={','.join(names)}")
         found: dict[Task, list[Job]] = {}
-        columns = ",".join(f"{column}:{width}" for column, width in _COLUMNS.items())
-        for line in self._said(*command, f"--Format={columns}").splitlines():
-            name, array, number, state, node, restarts, reason = _cells(line)
+        for name, number, job in self._shown([] if names is None else list(names)):
             if number.isdecimal():
-                again = int(restarts) if restarts.isdecimal() else 0
-                job = Job(array, state, node, reason, again)
                 found.setdefault((name, int(number)), []).append(job)
         return found
+
+    def jobs(self, name: str) -> dict[str, Job]:
+        """The jobs of that *name* that are no arrays, by their numbers."""
+        return {job.array: job for _, _, job in self._shown([name])}
+
+    def _shown(self, names: list[str]) -> Iterator[tuple[str, str, Job]]:
+        """The name of each job, its number in its array, and the rest."""
+        columns = ",".join(f"{column}:{width}" for column, width in _COLUMNS.items())
+        command = ["squeue", "--noheader", "--array", "--states=all", f"--user={self._user}"]
+        command += [f"--name={','.join(names)}"] if names else []
+        for line in self._said(*command, f"--Format={columns}").splitlines():
+            name, array, number, state, node, restarts, left, limit, reason = _cells(line)
+            again = int(restarts) if restarts.isdecimal() else 0
+            yield (
+                name,
+                number,
+                Job(array, state, node, reason, again, _seconds(left), _seconds(limit)),
+            )
 
     def partitions(self, name: str = "") -> list[tuple[str, str]]:
         """Availability and state of the nodes of a partition; of all, if none is named."""
@@ -214,6 +232,15 @@ def _cells(line: str) -> list[str]:
         cells.append(line[at : at + width].strip())
         at += width
     return cells
+
+
+def _seconds(text: str) -> float | None:
+    """The duration that is written as 1-02:03:04, or nothing."""
+    parts = _DURATION.fullmatch(text)
+    if parts is None:
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in parts.groups())
+    return ((days * 24.0 + hours) * 60 + minutes) * 60 + seconds
 
 
 def _refusal(words: str) -> Exception:

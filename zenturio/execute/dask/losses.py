@@ -1,0 +1,55 @@
+"""Workers that were lost under experiments: whose fault that is, and what becomes of those."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+
+from zenturio.errors import PlaceError
+from zenturio.execute.dask.renewal import Ending
+from zenturio.execute.dask.ticket import Ticket
+
+DEATHS = 5
+"""So many workers may die under an experiment before it is taken for the cause."""
+EXPIRED = 3
+"""So often the time of a job may be over under an experiment before it is too short for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A worker that was lost under *tickets*, which were one task."""
+
+    tickets: Sequence[Ticket]
+    worker: str = ""
+    """Its name."""
+    address: str = ""
+    times: int = 1
+    """How many were lost one after the other: what a scheduler of somebody else counts."""
+    since: float = field(default_factory=monotonic)
+
+
+def judge(loss: Loss, ending: Ending) -> list[Ticket]:
+    """Those that are to be begun again; the others are settled.
+
+    Only where a worker died by itself one of its experiments may be the cause. That is found out by
+    keeping suspects apart: no worker has two of them. So what is beside the cause when it strikes
+    is suspected once, and never beside it again.
+    """
+    if ending in ("died", "over") and len(loss.tickets) > 1:
+        for ticket in loss.tickets:
+            ticket.alone = ending == "died" or ticket.alone
+    elif ending == "died":
+        (ticket,) = loss.tickets
+        ticket.alone = True
+        ticket.deaths += loss.times
+        if ticket.deaths >= DEATHS:
+            ticket.lost()
+    elif ending == "over":
+        (ticket,) = loss.tickets
+        ticket.expired += 1
+        if ticket.expired >= EXPIRED:
+            words = f"experiment {ticket.experiment.digest[:12]} was not over when its job was"
+            cure = "a longer walltime (pilot_time) in [places.NAME] of zenturio.toml"
+            ticket.fails(PlaceError(f"{words}, {EXPIRED} times", cure=cure))
+    return [ticket for ticket in loss.tickets if not ticket.done()]
