@@ -47,6 +47,36 @@ def test_a_search_spends_its_budget_and_names_the_best(hill):
     assert told.facts["best"]["value"] == heights[0]
 
 
+def test_points_that_the_file_no_longer_holds_are_left_out_of_every_answer(tmp_path):
+    path = tmp_path / "p.py"
+    path.write_text(NARROWED.format("{ 1, 2, 3 }"))
+    zen("run", "p.py", cwd=tmp_path)
+    path.write_text(NARROWED.format("{ 1, 2 }"))
+    found = zen("best", "p", "--json", cwd=tmp_path).facts
+    assert [(each["parameters"]["n"], each["left_out"]) for each in found] == [(2, 1)]
+    assert zen("best", "p", "--all", "--json", cwd=tmp_path).facts[0]["parameters"] == {"n": 3}
+    assert "1 experiment is left out" in zen("best", "p", cwd=tmp_path).out
+    assert zen("status", "p", "--json", cwd=tmp_path).facts["outside"] == 1
+    assert "1 experiment is of points that the space" in zen("status", cwd=tmp_path).out
+    assert len(zen("results", "p", "--json", cwd=tmp_path).facts["rows"]) == 2
+    assert "1 experiment is left out" in zen("plot", "p", "-o", "-", cwd=tmp_path).out
+    zen("run", "p.py", cwd=tmp_path)  # nothing new, and the space is the narrow one now
+    assert zen("status", "p", "--json", cwd=tmp_path).facts["outside"] == 1
+    path.write_text(NARROWED.format("{ 1, 2, 3 }"))
+    zen("run", "p.py", cwd=tmp_path)
+    assert zen("status", "p", "--json", cwd=tmp_path).facts["outside"] == 0
+
+
+NARROWED = """\
+n = 1
+#ZEN$ ASSIGN n = {}
+#ZEN$ RUN "python3 p.py"
+#ZEN$ METRIC total FROM stdout REGEX "total (\\d+)"
+#ZEN$ OBJECTIVE MAXIMIZE total
+print("total", n * 10)
+"""
+
+
 def test_the_same_seed_tries_the_same_points_and_recalls_them(hill):
     command = ("run", "hill.py", "--search", "random", "--budget", 20, "--json")
     zen(*command, "--seed", 1, cwd=hill)

@@ -7,11 +7,13 @@ import math
 
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.query.conftest import METRICS, PARAMETERS, fill, matmul
 from zenturio.errors import InputError, PlaceError
 from zenturio.query import FORMATS, export, format_of, frame
-from zenturio.query.result import Result
+from zenturio.query.result import Result, cells
 
 
 def test_a_frame_has_right_types_and_knows_its_units(repository):
@@ -31,6 +33,7 @@ def test_a_frame_has_right_types_and_knows_its_units(repository):
         "parameters": ["n", "threads", "solver"],
         "metrics": ["wtime", "gflops"],
         "of": 36,
+        "left_out": 0,
     }
 
 
@@ -218,3 +221,36 @@ def test_the_room_loads_nothing_heavy_until_it_is_asked_to():
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "set()\n"
+
+
+def column(values):
+    return [row[0] for row in cells([(value,) for value in values])]
+
+
+def test_numbers_have_as_many_digits_as_tell_them_apart():
+    assert column([1.23456781, 1.23456789, 2.5]) == ["1.2345678", "1.2345679", "2.5"]
+    assert column([0.1, 0.1, 0.1 + 1e-17 * 3]) == ["0.1", "0.1", "0.10000000000000003"]
+    assert column([3, 3.0000001]) == ["3", "3.0000001"]
+    assert column([1e-12, 1.0000001e-12]) == ["1e-12", "1.0000001e-12"]
+
+
+def test_whole_numbers_are_written_whole():
+    assert column([84420.0, 1e6, 3, 1234567.0, 0.5, 1e15]) == [
+        "84420", "1000000", "3", "1234567", "0.5", "1e+15",
+    ]  # fmt: skip
+
+
+def test_numbers_without_neighbours_keep_six_digits():
+    assert column([0.123456789, 3.14159265, None, math.nan, math.inf]) == [
+        "0.123457", "3.14159", "", "nan", "inf",
+    ]  # fmt: skip
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=20))
+def test_different_numbers_are_different_texts(values):
+    found = column(values)
+    assert len(set(found)) == len(set(values))
+
+
+def test_times_since_1970_differ_by_less_than_a_second():
+    assert column([1.7e9 + 0.25, 1.7e9 + 0.5]) == ["1700000000.2", "1700000000.5"]

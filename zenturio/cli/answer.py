@@ -29,6 +29,10 @@ Spreadsheet = Annotated[
     ),
 ]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="The file to write.")]
+All = Annotated[
+    bool,
+    typer.Option("--all", help="Also experiments whose points the space does not hold any more."),
+]
 ROWS = 50
 """Rows that are shown on a terminal if no limit is given."""
 
@@ -57,6 +61,7 @@ def results(
     ] = "table",
     out: Out = None,
     spreadsheet: Spreadsheet = False,
+    outside: All = False,
     show_sql: Annotated[bool, typer.Option("--sql", help="Print the SQL instead.")] = False,
     db: Database = None,
     json: Json = False,
@@ -83,6 +88,7 @@ def results(
             metrics=names_in(metric),
             sort=names_in(sort),
             limit=most,
+            outside=outside,
         )
     if show_sql:
         typer.echo(found.sql)
@@ -154,6 +160,7 @@ def compare(
     on: Annotated[str, typer.Option(metavar="n,threads", help="What makes a point.")] = "",
     where: Where = None,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
+    outside: All = False,
     db: Database = None,
     json: Json = False,
 ) -> None:
@@ -171,7 +178,9 @@ def compare(
 
     condition = expression(where, "--where")
     with opened(db) as repository:
-        frames = [frame(repository, name, where=condition) for name in (first, second)]
+        frames = [
+            frame(repository, name, where=condition, outside=outside) for name in (first, second)
+        ]
         wanted = metric or goal_of(repository, first)
     found = match(frames[0], frames[1], wanted, on=names_in(on), seed=seed).result()
     _facts(found) if json else _table(found)
@@ -186,6 +195,7 @@ def fit(
         str, typer.Option(metavar="linear,power,...", help="Only these kinds of formula.")
     ] = "",
     where: Where = None,
+    outside: All = False,
     db: Database = None,
     json: Json = False,
 ) -> None:
@@ -198,6 +208,7 @@ def fit(
     from zenturio.errors import InputError, did_you_mean
     from zenturio.query import KINDS, fit_each, frame
     from zenturio.query import fit as fit_one
+    from zenturio.query.present import left_out
     from zenturio.study.look import opened
 
     asked = names_in(kind)
@@ -206,7 +217,7 @@ def fit(
             raise InputError(f"--kind {each}", cure=did_you_mean(each, KINDS))
     kinds = [each for each in KINDS if not asked or each in asked]
     with opened(db) as repository:
-        table = frame(repository, study, where=expression(where, "--where"))
+        table = frame(repository, study, where=expression(where, "--where"), outside=outside)
     keys = names_in(by)
     columns = {str(name): table[name].tolist() for name in table.columns}
     models = (
@@ -220,6 +231,8 @@ def fit(
     for key, model in models.items():
         where_it_is = ", ".join(f"{n}={v}" for n, v in zip(keys, key, strict=True))
         typer.echo(f"{where_it_is + ': ' if where_it_is else ''}{model}")
+    for note in left_out(table.attrs["left_out"]):
+        typer.echo(note)
 
 
 def extract(
@@ -306,13 +319,13 @@ def _facts(found: "Result") -> None:
 
 
 def _table(found: "Result") -> None:
-    from zenturio.query.result import cell
+    from zenturio.query.result import cells
 
     right = "".join(
         "r" if all(isinstance(row[i], int | float | None) for row in found.rows) else "l"
         for i in range(len(found.columns))
     )
-    output.table(found.heads, [[cell(value) for value in row] for row in found.rows], right=right)
+    output.table(found.heads, cells(found.rows), right=right)
     typer.echo(f"\n{found.summary}")
     for note in found.notes:
         typer.echo(note)

@@ -1,6 +1,7 @@
 """The verbs that look: list, status, show, logs, diff."""
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -71,12 +72,16 @@ def status(
 
     found = standings(db) if study is None else [standing(db, study)]
     failed = failures.of_study(study, db) if study is not None and found[0].failed else []
+    outside = _outside(db, found)
     if json:
-        facts = [_standing_facts(each) for each in found]
+        facts = [{**_standing_facts(each), "outside": outside[each.study]} for each in found]
         output.facts(facts if study is None else {**facts[0], "failures": failures.facts(failed)})
         return
     for each in found:
         typer.echo(_standing_line(each, db))
+        if count := outside[each.study]:
+            was = "experiment is" if count == 1 else "experiments are"
+            typer.echo(f"  {count:,} {was} of points that the space does not hold any more")
         failures.show(failed, each.study, db)
     if not found:
         typer.echo(NOTHING)
@@ -189,6 +194,17 @@ def _standing_line(standing: "Standing", db: str | None) -> str:
         )
         line += f"\n  nobody drives it: {known} goes on"
     return line
+
+
+def _outside(db: str | None, found: Sequence["Standing"]) -> dict[str, int]:
+    """How many experiments of each study are of points that its space does not hold any more."""
+    from zenturio.query.present import digests_outside
+    from zenturio.study.look import opened
+
+    if not found:
+        return {}
+    with opened(db) as repository:
+        return {each.study: len(digests_outside(repository, each.study)) for each in found}
 
 
 def _ordered(standing: "Standing") -> list[tuple[str, int]]:

@@ -96,7 +96,8 @@ def waiting(words: str) -> Iterator[None]:
 def number(value: Any) -> str:
     """A value as a table shows it: four digits of a fraction, all of a whole number."""
     if isinstance(value, float):
-        return f"{value:.4g}"
+        whole = value.is_integer() and abs(value) < 1e15
+        return f"{value:.0f}" if whole else f"{value:.4g}"
     return "" if value is None else str(value)
 
 

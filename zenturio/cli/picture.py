@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from zenturio.cli import output
-from zenturio.cli.answer import Tables, Where, expression, names_in, query_of
+from zenturio.cli.answer import All, Tables, Where, expression, names_in, query_of
 from zenturio.cli.options import Database, Json
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ def plot(
         ),
     ] = "",
     tables: Tables = None,
+    outside: All = False,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="FILE.html, .png, .svg, .pdf; - is the terminal."),
@@ -113,7 +114,9 @@ def plot(
             found, rows = chart(table, cast("Kind", kind), **wishes), len(table)
         else:
             drawable = cast("Drawable", kind)
-            asked = Asked(studies, drawable, where=condition, objective=objective, **wishes)
+            asked = Asked(
+                studies, drawable, where=condition, objective=objective, outside=outside, **wishes
+            )
             picture = drawn(repository, asked)
             found, rows = picture.chart, picture.rows
     path = out or Path(f"{'-'.join(studies) or 'plot'}.html".replace("/", "-"))

@@ -1,10 +1,11 @@
 """The verbs of searching: engines, best, tune."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from zenturio.cli import output
+from zenturio.cli.answer import All
 from zenturio.cli.options import Database, Json
 from zenturio.cli.tune import tune
 
@@ -59,33 +60,45 @@ def best(
     objective: Annotated[
         str, typer.Option(metavar="'MINIMIZE expr'", help="The goal, if not the study's.")
     ] = "",
+    outside: All = False,
     db: Database = None,
     json: Json = False,
 ) -> None:
     """Show the best points of a study.
 
-    Repeats count as their mean; of several goals, the Pareto front is shown.
+    Repeats count as their mean: used of them have a number for the goal, ok of them succeeded,
+    tried of them ran to an end. Of several goals, the Pareto front is shown.
 
     Example: zen best matmul -n 5
     """
+    from zenturio.query.present import digests_outside, left_out
+    from zenturio.query.result import cells
     from zenturio.study.best import best as best_of
     from zenturio.study.look import opened
 
     with opened(db) as repository:
-        found = best_of(repository, study, count, objective)
+        without = frozenset() if outside else digests_outside(repository, study)
+        found = best_of(repository, study, count, objective, without=without)
     if json:
         output.facts(
             [
-                {"parameters": dict(each.values), "scores": dict(each.scores), "runs": each.runs}
+                {
+                    "parameters": dict(each.values),
+                    "scores": dict(each.scores),
+                    "used": each.used,
+                    "ok": each.ok,
+                    "tried": each.tried,
+                    "left_out": found.outside,
+                }
                 for each in found.points
             ]
         )
         return
     names = list(found.points[0].values) if found.points else []
     goals = list(found.points[0].scores) if found.points else []
-    rows: list[list[Any]] = [
-        [*map(output.number, p.values.values()), *map(output.number, p.scores.values()), p.runs]
-        for p in found.points
-    ]
-    output.table((*names, *goals, "runs"), rows)
+    rows = [(*p.values.values(), *p.scores.values(), p.used, p.ok, p.tried) for p in found.points]
+    heads = (*names, *goals, "used", "ok", "tried")
+    output.table(heads, cells(rows), right="l" * len(names) + "r" * (len(heads) - len(names)))
     typer.echo(f"\n{len(found.points):,} of {found.of:,} points: {found.words}")
+    for note in (*found.notes, *left_out(found.outside)):
+        typer.echo(note)

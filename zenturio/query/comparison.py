@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from zenturio.errors import InputError, did_you_mean
+from zenturio.query.present import left_out
 from zenturio.query.result import Result
 from zenturio.query.statistics import CONFIDENCE, FEWEST, Shift, mean, shift
 
@@ -57,6 +58,8 @@ class Comparison:
     left_out: tuple[int, int]
     """How many experiments of each study have no finite value of the metric."""
     confidence: float
+    outside: tuple[int, int] = (0, 0)
+    """How many experiments of each are left out, for its space does not hold their points."""
 
     @property
     def ratio(self) -> float | None:
@@ -94,6 +97,8 @@ class Comparison:
         for name, count in zip(self.names, self.left_out, strict=True):
             if count:
                 said.append(f"{count:,} experiments of {name} have no finite {self.metric}")
+        for name, count in zip(self.names, self.outside, strict=True):
+            said += [f"{name}: {note}" for note in left_out(count)]
         return tuple(said)
 
     def result(self) -> Result:
@@ -160,6 +165,7 @@ def compare(
         only=(len(groups[0]) - len(both), len(groups[1]) - len(both)),
         left_out=(_left_out(first, groups[0]), _left_out(second, groups[1])),
         confidence=confidence,
+        outside=(first.attrs.get("left_out", 0), second.attrs.get("left_out", 0)),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from zenturio.errors import InputError, PlaceError, did_you_mean
 from zenturio.expression import text_of
-from zenturio.query.result import Result, cell
+from zenturio.query.result import Result, cells
 
 Format = Literal["csv", "jsonl", "parquet", "markdown", "latex", "table"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -118,19 +118,19 @@ def jsonable(value: Any) -> Any:
 def to_markdown(result: Result) -> str:
     """A table whose numbers stand to the right."""
     sides = ["--:" if right else "---" for right in _right(result)]
-    lines = [result.heads, sides, *result.rows]
-    return "".join(f"| {' | '.join(_markdown(value) for value in line)} |\n" for line in lines)
+    lines = [result.heads, sides, *cells(result.rows)]
+    return "".join(f"| {' | '.join(map(_markdown, line))} |\n" for line in lines)
 
 
-def _markdown(value: Any) -> str:
-    text = cell(value).replace("\\", "\\\\").replace("|", "\\|")
+def _markdown(text: str) -> str:
+    text = text.replace("\\", "\\\\").replace("|", "\\|")
     return " ".join(text.replace("<", "&lt;").split())
 
 
 def to_latex(result: Result) -> str:
     """A ``tabular`` with the rules of booktabs."""
     sides = "".join("r" if right else "l" for right in _right(result))
-    body = [" & ".join(map(_latex, row)) + r" \\" for row in result.rows]
+    body = [" & ".join(map(_latex, row)) + r" \\" for row in cells(result.rows)]
     heads = " & ".join(map(_latex, result.heads)) + r" \\"
     lines = [rf"\begin{{tabular}}{{{sides}}}", r"\toprule", heads, r"\midrule", *body,
              r"\bottomrule", r"\end{tabular}"]  # fmt: skip
@@ -143,13 +143,13 @@ _LATEX = str.maketrans({
 })  # fmt: skip
 
 
-def _latex(value: Any) -> str:
-    return " ".join(cell(value).translate(_LATEX).split())
+def _latex(text: str) -> str:
+    return " ".join(text.translate(_LATEX).split())
 
 
 def to_table(result: Result) -> str:
     """Columns of plain text, numbers to the right."""
-    lines = [result.heads, *([_one_line(cell(v)) for v in row] for row in result.rows)]
+    lines = [result.heads, *([_one_line(text) for text in row] for row in cells(result.rows))]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     sides = _right(result)
     written = (

@@ -12,6 +12,7 @@ from zenturio.expression import Expression, Type, parse
 from zenturio.query.catalog import Catalog, Column, catalog
 from zenturio.query.dialects import WORDS
 from zenturio.query.fragments import Fragment, sql, value, verbatim
+from zenturio.query.present import digests_outside
 from zenturio.query.reading import Reader, reading
 from zenturio.query.statement import Head, Statement, restored
 from zenturio.record import Repository
@@ -36,11 +37,15 @@ def frame(
     everything: bool = False,
     columns: Collection[str] | None = None,
     most: int | None = None,
+    outside: bool | None = None,
 ) -> pd.DataFrame:
     """The experiments of *study* that succeeded and meet *where*: a row each, in their order.
 
     *columns*: only these of the parameters and metrics. *most*: of more experiments a sample of
     about so many, always the same; ``attrs["sampled"]`` says how many of how many they are.
+
+    *outside*: also those whose points the present space does not hold; else ``attrs["left_out"]``
+    counts them. Where nothing is said, they take part if *everything* does.
 
     Columns are the parameters, a seed, ``repeat`` and the metrics; *everything* adds status, cause,
     host and times, and the experiments that did not succeed. ``attrs`` tells ``study``, ``units``
@@ -49,16 +54,21 @@ def frame(
     so.
     """
     condition = parse(where) if isinstance(where, str | Passage) else where
+    takes_all = everything if outside is None else outside
+    without = frozenset() if takes_all else digests_outside(repository, study)
     with reading(repository) as reader:
         known = catalog(reader, study)
-        statement = Statement(reader.dialect, known, condition, every_status=everything)
+        statement = Statement(
+            reader.dialect, known, condition, every_status=everything, without=without
+        )
         found = _found(reader, statement) if most is not None else 0
         sampled = most is not None and found > most
         if most is not None and sampled:
             also = _share(reader, known, most / found)
             statement = Statement(
-                reader.dialect, known, condition, every_status=everything, also=also
-            )
+                reader.dialect, known, condition, every_status=everything, also=also,
+                without=without,
+            )  # fmt: skip
         shown = _columns(known, everything, columns)
         heads = [Head.of(column) for column in (*shown, known.facts["remarks"])]
         order = statement.space_order()
@@ -77,6 +87,7 @@ def frame(
         "metrics": [column.name for column in known.metrics],
         "of": known.total,
         "sql": text,
+        "left_out": len(without),
     }
     if columns is not None:
         for role in ("parameters", "metrics"):

@@ -16,6 +16,7 @@ from zenturio.query.catalog import Catalog, Column, catalog
 from zenturio.query.fragments import Fragment, sql, verbatim
 from zenturio.query.frames import series
 from zenturio.query.parted import grouped
+from zenturio.query.present import digests_outside
 from zenturio.query.reading import Reader, reading
 from zenturio.query.statement import NOTHING, Head, Statement
 from zenturio.record import Repository
@@ -55,14 +56,17 @@ def groups(
     where: str | Passage | Expression | None = None,
     finite: Collection[str] = (),
     deviation: Deviation = "no",
+    outside: bool = False,
 ) -> pd.DataFrame:
     """The aggregate of *metric* over the experiments that succeeded, for each combination of *by*.
 
     What counts are rows in which *metric*, and all of *finite* that are numbers, have a finite
-    value. Texts come in the order of their first experiments. ``attrs`` are those of `frame`,
-    ``grouped`` (a `Grouping`) and ``sql``, what was asked.
+    value; with *outside* also experiments whose points the present space does not hold. Texts come
+    in the order of their first experiments. ``attrs`` are those of `frame`, ``grouped`` (a
+    `Grouping`) and ``sql``, what was asked.
     """
     condition = parse(where) if isinstance(where, str | Passage) else where
+    without = frozenset() if outside else digests_outside(repository, study)
     with reading(repository) as reader:
         known = catalog(reader, study)
         keys = [known.column(each) for each in dict.fromkeys(by)]
@@ -71,7 +75,9 @@ def groups(
         needed = [column, *map(known.column, finite)]
         facts = any(each.role == "fact" for each in needed)
         also = _counted(reader, needed)
-        statement = Statement(reader.dialect, known, condition, also=also, facts=facts)
+        statement = Statement(
+            reader.dialect, known, condition, also=also, facts=facts, without=without
+        )
         others = [each for each in known.parameters if each not in keys]
         hidden = tuple(each.name for each in others if _varies(reader, statement, each))
         spread = deviation == "yes" or (deviation == "of repeats" and not hidden)
@@ -93,16 +99,24 @@ def groups(
         "metrics": [each.name for each in known.metrics],
         "of": known.total,
         "sql": text,
+        "left_out": len(without),
         "grouped": _grouping(list(table.columns), len(keys), hidden, deviation=spread),
     }
     return table
 
 
-def varying(repository: Repository, study: str, where: Expression | None = None) -> list[str]:
+def varying(
+    repository: Repository,
+    study: str,
+    where: Expression | None = None,
+    *,
+    outside: bool = False,
+) -> list[str]:
     """The parameters that have several values among the experiments that succeeded."""
+    without = frozenset() if outside else digests_outside(repository, study)
     with reading(repository) as reader:
         known = catalog(reader, study)
-        statement = Statement(reader.dialect, known, where)
+        statement = Statement(reader.dialect, known, where, without=without)
         return [c.name for c in known.parameters if _varies(reader, statement, c)]
 
 

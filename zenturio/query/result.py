@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from zenturio.expression import text_of
 
 if TYPE_CHECKING:
     import pandas as pd
+
+DIGITS = 6
+"""Of a real number that needs no more to be told from others."""
 
 SHOWN = 50
 """Rows that a notebook shows."""
@@ -63,17 +68,50 @@ class Result:
     def _repr_html_(self) -> str:
         heads = "".join(f"<th>{html.escape(head)}</th>" for head in self.heads)
         lines = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell(value))}</td>" for value in row) + "</tr>"
-            for row in self.rows[:SHOWN]
+            "<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>"
+            for row in cells(self.rows[:SHOWN])
         )
         shown = f"{min(SHOWN, len(self.rows)):,} shown of " if len(self.rows) > SHOWN else ""
         said = html.escape("; ".join([shown + self.summary, *self.notes]))
         return f"<table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table><p>{said}</p>"
 
 
+def cells(rows: Sequence[Sequence[Any]]) -> list[list[str]]:
+    """The values of a table for people: different numbers of a column are different texts."""
+    columns = (_column(values) for values in zip(*rows, strict=True))
+    return [list(row) for row in zip(*columns, strict=True)] if rows else []
+
+
+def _column(values: Sequence[Any]) -> list[str]:
+    """Numbers with six digits, or more where a neighbour in size looks the same with fewer."""
+    texts = [cell(value) for value in values]
+    numbers = sorted({v for v in values if _is_number(v)})
+    longer: dict[float, str] = {}
+    for low, high in pairwise(numbers):
+        # What was written longer for its other neighbour may still be equal to this one.
+        if longer.get(low, cell(low)) == cell(high):
+            pairs = ((f"{low:.{d}g}", f"{high:.{d}g}") for d in range(DIGITS + 1, 17))
+            exact = repr(low), repr(high)
+            one, other = next((pair for pair in pairs if pair[0] != pair[1]), exact)
+            longer[low], longer[high] = max(longer.get(low, ""), one, key=len), other
+    if not longer:
+        return texts
+    return [
+        longer.get(value, text) if isinstance(value, float) else text
+        for value, text in zip(values, texts, strict=True)
+    ]
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53
+
+
 def cell(value: Any) -> str:
-    """A value in a table for people: six digits of a real number or more, nothing for NULL."""
+    """A value by itself: six digits of a real number, all of a whole one, nothing for NULL."""
     if isinstance(value, float):
         # Times since 1970 and sizes in bytes are read as whole numbers.
-        return f"{value:.0f}" if 1e6 <= abs(value) < 1e15 else f"{value:.6g}"
+        whole = 1e6 <= abs(value) < 1e15 or (value.is_integer() and abs(value) < 1e15)
+        return f"{value:.0f}" if whole else f"{value:.{DIGITS}g}"
     return text_of(value) if isinstance(value, bool | int | str | None) else str(value)

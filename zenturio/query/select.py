@@ -12,6 +12,7 @@ from zenturio.query.aggregates import AGGREGATES, Aggregate, aggregate, rows_cou
 from zenturio.query.catalog import Catalog, Column, catalog
 from zenturio.query.fragments import Fragment, sql
 from zenturio.query.parted import grouped
+from zenturio.query.present import digests_outside, left_out
 from zenturio.query.reading import Reader, reading
 from zenturio.query.result import Result
 from zenturio.query.statement import Head, Statement, restored
@@ -34,6 +35,8 @@ class Query:
     sort: tuple[str, ...] = ()
     """Columns; with ``-`` before it, the greatest first."""
     limit: int | None = None
+    without: frozenset[str] = frozenset()
+    """Digests of experiments that are left out."""
 
 
 def results(
@@ -46,12 +49,14 @@ def results(
     metrics: Sequence[str] = (),
     sort: Sequence[str] = (),
     limit: int | None = None,
+    outside: bool = False,
 ) -> Result:
     """The experiments of *study* that succeeded and meet the condition *where*.
 
     With *by* they are grouped, and each metric is aggregated (``mean``, if nothing is named);
     with *aggregates* alone over repeats, that is, by all parameters. NULL and NaN are left out of
     aggregates, and counted in the notes. A condition on ``status`` looks at failures too.
+    Experiments whose points the present space does not hold take part only with *outside*.
     """
     for given in aggregates:
         if given not in AGGREGATES:
@@ -61,7 +66,8 @@ def results(
         raise InputError(f"the limit is {limit} rows", cure="0 or more")
     chosen = parse(where) if isinstance(where, str | Passage) else where
     named: tuple[Any, ...] = tuple(aggregates)
-    query = Query(study, chosen, tuple(by), named, tuple(metrics), tuple(sort), limit)
+    without = frozenset() if outside else digests_outside(repository, study)
+    query = Query(study, chosen, tuple(by), named, tuple(metrics), tuple(sort), limit, without)
     with reading(repository) as reader:
         known = catalog(reader, study)
         if by or aggregates:
@@ -73,7 +79,7 @@ def _listed(reader: Reader, known: Catalog, query: Query) -> Result:
     """Every experiment by itself, in the order of the space."""
     repeats = [known.facts["repeat"]] if _repeated(reader, known) else []
     columns = [*known.parameters, *known.seeds, *repeats, *_metrics(known, query)]
-    statement = Statement(reader.dialect, known, query.where)
+    statement = Statement(reader.dialect, known, query.where, without=query.without)
     order = _order(known, query, statement)
     heads = [Head.of(column) for column in columns]
     shown = _limited(statement.select(heads, order=order), query.limit)
@@ -88,7 +94,7 @@ def _listed(reader: Reader, known: Catalog, query: Query) -> Result:
         found=found,
         experiments=found,
         total=known.total,
-        notes=_gaps(columns, rows),
+        notes=(*left_out(len(query.without)), *_gaps(columns, rows)),
         sql=shown.plain(reader.dialect),
     )
 
@@ -102,7 +108,7 @@ def _grouped(repository: Repository, reader: Reader, known: Catalog, query: Quer
     heads.append(rows_counted(ROWS))
     heads += [aggregate(each, c, reader.dialect) for c in metrics for each in aggregates]
     counts = [aggregate("count", column, reader.dialect) for column in metrics]
-    statement = Statement(reader.dialect, known, query.where)
+    statement = Statement(reader.dialect, known, query.where, without=query.without)
     order = _group_order(query, keys, heads, metrics)
     shown = _limited(statement.select(heads, group=len(keys), order=order), query.limit)
     everything = grouped(repository, reader, statement, [*heads, *counts], len(keys), order=order)
@@ -119,7 +125,10 @@ def _grouped(repository: Repository, reader: Reader, known: Catalog, query: Quer
         found=len(everything),
         experiments=experiments,
         total=known.total,
-        notes=_missing(zip((c.name for c in metrics), measured, strict=True), experiments),
+        notes=(
+            *left_out(len(query.without)),
+            *_missing(zip((c.name for c in metrics), measured, strict=True), experiments),
+        ),
         sql=shown.plain(reader.dialect),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Any
 from zenturio.errors import InputError
 from zenturio.expression import Expression
 from zenturio.query.catalog import ROW, Catalog, Column
-from zenturio.query.fragments import Dialect, Fragment, joined, name, sql, verbatim
+from zenturio.query.fragments import Bind, Dialect, Fragment, joined, name, sql, verbatim
 from zenturio.query.sql import condition
 from zenturio.record.codec import load
 
@@ -70,15 +71,17 @@ class Statement:
         every_status: bool = False,
         also: Fragment = NOTHING,
         facts: bool = False,
+        without: frozenset[str] = frozenset(),
     ) -> None:
-        """*facts*: whether *also* needs what every study has."""
+        """*facts*: whether *also* needs what every study has. *without*: digests to leave out."""
         self.dialect = dialect
         self._every_status = every_status
-        self._facts = facts
+        self._facts = facts or bool(without)
         self.known = known
         self._names = where.names if where else frozenset()
         given = [self._condition(where)] if where else []
-        self.condition = joined(" AND ", [*given, *([also] if also.parts else [])])
+        held = _without(known.facts["digest"], without, dialect)
+        self.condition = joined(" AND ", [*given, *(each for each in (also, held) if each.parts)])
         """What rows must meet, *also* included; no parts where all do."""
 
     def _condition(self, where: Expression) -> Fragment:
@@ -174,6 +177,18 @@ def _of_digits(value: Fragment) -> list[tuple[Fragment, bool]]:
     above, below = (f"CASE WHEN ({sign}) = {which} THEN {{}} END" for which in (1, -1))
     keys = (sign, 2, False), (length, 5, False), (above, 3, False), (below, 3, True)
     return [(sql(template, *[value] * count), against) for template, count, against in keys]
+
+
+def _without(digest: Column, digests: frozenset[str], dialect: Dialect) -> Fragment:
+    """The condition that leaves out these experiments; nothing if there are none."""
+    if not digests:
+        return NOTHING
+    listed = Fragment((Bind(json.dumps(sorted(digests))),))
+    elements = {
+        "sqlite": "SELECT value FROM json_each({})",
+        "postgresql": "SELECT json_array_elements_text({}::json)",
+    }
+    return sql(f"{{}} NOT IN ({elements[dialect]})", verbatim(digest.sql()), listed)
 
 
 def restored(columns: Sequence[Column], rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

@@ -49,6 +49,8 @@ class Asked:
     title: str = ""
     where: str | Passage | None = None
     objective: str = ""
+    outside: bool = False
+    """Whether experiments count whose points the study's space does not hold any more."""
 
     @property
     def metric(self) -> str:
@@ -156,7 +158,11 @@ def _chosen(repository: Repository, asked: Asked) -> Asked:
             asked = replace(asked, colour=STUDY)
     if not asked.x or (grid and not asked.y):
         taken = (asked.x, asked.y, asked.z, asked.colour, asked.facet)
-        names = [n for n in varying(repository, first) or ["repeat"] if n not in taken]
+        names = [
+            n
+            for n in varying(repository, first, outside=asked.outside) or ["repeat"]
+            if n not in taken
+        ]
         asked = replace(asked, x=asked.x or next(iter(names), "repeat"))
         left = [name for name in names if name != asked.x]
         asked = replace(asked, y=asked.y or next(iter(left), "")) if grid else asked
@@ -182,14 +188,16 @@ def _one(repository: Repository, study: str, asked: Asked) -> pd.DataFrame:
     if asked.kind in ONE_BY_ONE:
         wanted = [*names, asked.metric]
         most = -(-MOST_ROWS // len(asked.studies))
-        return frame(repository, study, where=asked.where, columns=wanted, most=most)
+        return frame(
+            repository, study, where=asked.where, columns=wanted, most=most, outside=asked.outside
+        )
     if not asked.metric:
         raise InputError(f"a {asked.kind} chart needs a column for its {'z' if asked.z else 'y'}")
     finite = {"line": [asked.x], "surface": [asked.x, asked.y]}.get(asked.kind, [])
     return groups(
         repository, study, names, asked.metric, asked.aggregate, where=asked.where,
         finite=[name for name in finite if name in names],
-        deviation=_deviation(asked),
+        deviation=_deviation(asked), outside=asked.outside,
     )  # fmt: skip
 
 
@@ -213,6 +221,7 @@ def _together(studies: Sequence[str], tables: Sequence[pd.DataFrame]) -> pd.Data
         "units": {name: unit for each in attrs[::-1] for name, unit in each["units"].items()},
         "of": sum(each["of"] for each in attrs),
         "sql": "\n\n".join(each["sql"] for each in attrs),
+        "left_out": sum(each.get("left_out", 0) for each in attrs),
     }
     sampled = [each.get("sampled", (len(t), len(t))) for each, t in zip(attrs, tables, strict=True)]
     if any(drawn < found for drawn, found in sampled):

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from zenturio.errors import InputError
+from zenturio.query.present import left_out
 from zenturio.show.cells import Cell, cells, is_number, levels, missing, text
 from zenturio.show.charts import Axis, Chart, Errors, Panel
 from zenturio.show.notebook import Shown
@@ -35,6 +36,7 @@ class Table:
         self.notes: list[str] = []
         if sampled := frame.attrs.get("sampled"):
             self.notes.append(f"a sample of {sampled[0]:,} of {sampled[1]:,} experiments")
+        self.notes += left_out(frame.attrs.get("left_out", 0))
         self.total = int(frame.attrs.get("of", len(frame)))
         self.noun = str(frame.attrs.get("noun", "experiments"))
         """What a row is."""

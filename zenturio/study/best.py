@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from zenturio.annotate import Goal
 from zenturio.annotate.goals import goals_of
 from zenturio.errors import InputError
+from zenturio.experiment.aggregates import mean
 from zenturio.expression import Value, parse
-from zenturio.record import SEED, Repository
+from zenturio.record import SEED, Repository, State
 from zenturio.search import Goals
 from zenturio.study.goal import score
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A point with its score for each goal, the mean of its runs."""
+    """A point with its score for each goal, the mean of the repeats that have a number for all."""
 
     values: Mapping[str, Value]
     scores: Mapping[str, float]
-    runs: int
+    used: int
+    """Repeats that the scores are the mean of."""
+    ok: int
+    """Repeats that succeeded."""
+    tried: int
+    """Repeats that ran to an end, whatever it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,36 +36,70 @@ class Ranking:
     points: tuple[Scored, ...]
     of: int
     words: str
+    outside: int = 0
+    """Experiments that were left out."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader should know of the points before believing their order."""
+        said = []
+        for rank, point in enumerate(self.points, 1):
+            if point.used < point.tried:
+                failed = point.tried - point.ok
+                causes = [f"{failed} did not succeed"] if failed else []
+                without = point.ok - point.used
+                causes += [f"{without} have no number for the goal"] if without else []
+                said.append(
+                    f"row {rank} counts {point.used} of {point.tried} repeats:"
+                    f" {' and '.join(causes)}"
+                )
+        return tuple(said)
 
 
 @dataclass
-class _Runs:
+class _Repeats:
     values: Mapping[str, Value]
+    tried: int = 0
     scores: list[tuple[float | None, ...]] = field(default_factory=list)
+    """For each repeat that succeeded, its score for each goal."""
 
 
-def best(repository: Repository, study: str, count: int, objective: str = "") -> Ranking:
+TRIED: tuple[State, ...] = ("ok", "failed", "timeout")
+
+
+def best(
+    repository: Repository,
+    study: str,
+    count: int,
+    objective: str = "",
+    *,
+    without: Collection[str] = (),
+) -> Ranking:
     """The *count* best points of *study*; of several goals all that no other point is better than.
 
-    A point none of whose runs has a number for each goal is never among them.
+    A point none of whose repeats has a number for each goal is never among them. Experiments with
+    a digest in *without* are left out. Points of equal score stand in the order of the space.
     """
     goals = _goals(repository, study, objective)
-    runs: dict[tuple[Value, ...], _Runs] = {}
+    points: dict[tuple[Value, ...], _Repeats] = {}
     fields = repository.definition(study).parameters
     names = [field.name for field in fields if field.kind != SEED]  # it differs run by run
-    for record in repository.records(study, states=("ok",)):
-        if record.outcome is None:
+    for record in repository.records(study, states=TRIED):
+        if record.outcome is None or record.digest in without:
             continue
         key = tuple(record.values.get(name) for name in names)
-        found = runs.setdefault(key, _Runs(dict(zip(names, key, strict=True))))
-        values, outcome = record.values, record.outcome
-        found.scores.append(tuple(score(goal.expression, values, outcome) for goal in goals))
-    scored = [each for each in (_scored(found, goals) for found in runs.values()) if each]
+        repeats = points.setdefault(key, _Repeats(dict(zip(names, key, strict=True))))
+        repeats.tried += 1
+        if record.state == "ok":
+            values, outcome = record.values, record.outcome
+            scores = tuple(score(goal.expression, values, outcome) for goal in goals)
+            repeats.scores.append(scores)
+    scored = [each for each in (_scored(repeats, goals) for repeats in points.values()) if each]
     wanted = Goals([goal.direction for goal in goals])
     words = ", ".join(f"{goal.direction} {goal.expression.text}" for goal in goals)
     ranked = _ranked(scored, wanted)
     chosen = ranked[:count] if len(goals) == 1 else _front(ranked, wanted)
-    return Ranking(tuple(chosen), len(runs), words)
+    return Ranking(tuple(chosen), len(points), words, len(without))
 
 
 def _goals(repository: Repository, study: str, objective: str) -> tuple[Goal, ...]:
@@ -78,15 +117,16 @@ def _goals(repository: Repository, study: str, objective: str) -> tuple[Goal, ..
     return tuple(Goal(d, e) for d, e in zip(directions, expressions, strict=True))
 
 
-def _scored(runs: _Runs, goals: Sequence[Goal]) -> Scored | None:
-    columns = list(zip(*runs.scores, strict=True))
+def _scored(repeats: _Repeats, goals: Sequence[Goal]) -> Scored | None:
+    used = [scores for scores in repeats.scores if None not in scores]
     means: dict[str, float] = {}
-    for goal, column in zip(goals, columns, strict=True):
-        known = [value for value in column if value is not None]
-        if not known:
-            return None
-        means[goal.expression.text] = math.fsum(known) / len(known)
-    return Scored(runs.values, means, len(runs.scores))
+    for goal, column in zip(goals, zip(*used, strict=True), strict=False):
+        found = mean([value for value in column if value is not None])
+        if found is not None:
+            means[goal.expression.text] = found
+    if not means:
+        return None
+    return Scored(repeats.values, means, len(used), len(repeats.scores), repeats.tried)
 
 
 def _ranked(scored: Sequence[Scored], goals: Goals) -> list[Scored]:

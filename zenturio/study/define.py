@@ -14,6 +14,7 @@ from zenturio.experiment.used import recall_versions
 from zenturio.expression import Type
 from zenturio.record import SEED, Definition, Field, Repository, Study, naming
 from zenturio.space import Parameter, Space
+from zenturio.space.fingerprint import SPACES, fingerprint
 
 PROGRAM = "program"
 """The note that says which program a study is of: a digest of each of its parts."""
@@ -84,6 +85,22 @@ def recalled(application: Application, repository: Repository, study: str) -> Ap
     except NotFoundError:
         versions = {}
     return recall_versions(application, versions)
+
+
+def spaces_of(
+    repository: Repository, study: str, notes: Mapping[str, Any], space: Space
+) -> list[str]:
+    """The fingerprints of all spaces that *study* was run with, *space* included.
+
+    A study of another program, which is archived, does not count.
+    """
+    try:
+        before = repository.definition(study).notes
+    except NotFoundError:
+        before = {}
+    if not before or before.get(PROGRAM) != notes[PROGRAM]:
+        return [fingerprint(space)]
+    return sorted({*before.get(SPACES, ["unknown"]), fingerprint(space)})
 
 
 def changes_of(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-
-from zenturio.annotate import Application, Filler, scan
+from zenturio.annotate import Application, Filler
+from zenturio.annotate.kept import scan_kept
 from zenturio.errors import InputError, SpaceError
 from zenturio.record import Definition, Record
 
@@ -32,17 +30,7 @@ def files_of(definition: Definition, record: Record) -> dict[str, str]:
 
 def kept_application(definition: Definition) -> Application:
     """The application as the repository kept it: its annotated files, and its overrides."""
-    if not definition.sources:
-        raise UnfilledError("the study has no annotated files")
-    with tempfile.TemporaryDirectory(prefix="zenturio-") as name:
-        folder = Path(name) / "study"
-        for path, content in definition.sources.items():
-            target = folder / path
-            if not target.resolve().is_relative_to(folder.resolve()):
-                raise UnfilledError(f"{path} is no path inside a study")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(content)
-        try:
-            return scan(folder, overrides=definition.notes.get("overrides", ()))
-        except InputError as error:
-            raise UnfilledError(str(error)) from error
+    try:
+        return scan_kept(definition.sources, definition.notes.get("overrides", ()))
+    except InputError as error:
+        raise UnfilledError(str(error)) from error

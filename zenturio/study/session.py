@@ -17,8 +17,16 @@ from zenturio.experiment.used import ask_versions
 from zenturio.failpoints import Failpoint
 from zenturio.record import Definition, Lease, Repository
 from zenturio.record.driver import Driver
+from zenturio.space.fingerprint import SPACES
 from zenturio.study.choose import Chosen
-from zenturio.study.define import Archived, define, foresee_version, open_version, recalled
+from zenturio.study.define import (
+    Archived,
+    define,
+    foresee_version,
+    open_version,
+    recalled,
+    spaces_of,
+)
 from zenturio.study.programs import PROGRAMS, ProgramHistory, outdated
 from zenturio.study.progress import Plan, Progress, Summary
 from zenturio.study.remembered import RUN
@@ -166,7 +174,13 @@ class Session:
                 f"the program of {self.study} is another one by now: {', '.join(other.changes)}",
                 cure="take the change back, or begin anew: zen run",
             )
-        notes = {**found.notes, RUN: dict(self.remembered), PROGRAMS: programs.notes()}
+        spaces = spaces_of(self.repository, self.study, found.notes, self.application.space)
+        notes = {
+            **found.notes,
+            RUN: dict(self.remembered),
+            PROGRAMS: programs.notes(),
+            SPACES: spaces,
+        }
         return replace(found, notes=notes)
 
     def _concluded(self, summary: Summary, source: Source, definition: Definition) -> Summary:

@@ -1,0 +1,167 @@
+"""Experiments of points that the space does not hold any more are left out, and that is said."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.query.conftest import fill
+from zenturio.annotate import scan
+from zenturio.query import frame, results
+from zenturio.query.groups import groups
+from zenturio.query.present import digests_outside
+from zenturio.record import Definition, Field
+from zenturio.space import Space
+from zenturio.space.fingerprint import SPACES, fingerprint
+from zenturio.study.best import best
+
+SOURCE = """\
+n = 1
+#ZEN$ ASSIGN n = {sets}
+{more}#ZEN$ RUN "python3 p.py"
+print(n)
+"""
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    (tmp_path / ".zenturio").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(sets, more=""):
+    Path("p.py").write_text(SOURCE.format(sets=sets, more=more))
+
+
+def ran(repository, values, *, overrides=(), spaces=None, parameters=None):
+    """A study of p.py, as it is now, with an experiment for each of *values*."""
+    rows = [row if isinstance(row, dict) else {"n": row} for row in values]
+    fields = parameters or {"n": "int"}
+    rows = [{"y": float(row["n"]), **row} for row in rows]
+    fill(repository, "p", fields, {"y": "real"}, rows)
+    application = scan(["p.py"], overrides=overrides)
+    definition = Definition(
+        tuple(Field(name, kind) for name, kind in fields.items()),
+        (Field("y", "real"),),
+        goals=({"direction": "maximize", "expression": "y"},),
+        sources={"p.py": Path("p.py").read_bytes()},
+        notes={
+            "paths": [str(Path("p.py").absolute())],
+            "root": str(Path.cwd()),
+            "overrides": list(overrides),
+            SPACES: spaces or [fingerprint(application.space)],
+        },
+    )
+    repository.open("p", definition)
+
+
+def shown(repository, **options):
+    found = results(repository, "p", **options)
+    return [row[0] for row in found.rows], found.notes
+
+
+def test_a_set_that_was_narrowed_leaves_its_points_out(project, repository):
+    write("{ 1, 2, 3 }")
+    ran(repository, [1, 2, 3])
+    assert shown(repository) == ([1, 2, 3], ())
+    write("{ 1, 2 }")
+    values, notes = shown(repository)
+    assert values == [1, 2]
+    assert notes == (
+        "1 experiment is left out: the space does not hold its point any more (--all)",
+    )
+    assert shown(repository, outside=True) == ([1, 2, 3], ())
+    assert list(frame(repository, "p")["n"]) == [1, 2]
+    assert frame(repository, "p").attrs["left_out"] == 1
+    assert list(frame(repository, "p", everything=True)["n"]) == [1, 2, 3]
+    assert sorted(groups(repository, "p", ["n"], "y")["n"]) == [1, 2]
+    aggregated = results(repository, "p", aggregates=["max"])
+    assert [row[-1] for row in aggregated.rows] == [1.0, 2.0]
+    assert len(results(repository, "p", aggregates=["max"], where="status == 'ok'").rows) == 2
+
+
+def test_the_last_run_decides_where_the_file_is_gone(project, repository):
+    write("{ 1, 2 }")
+    ran(repository, [1, 2, 3], spaces=["before", fingerprint(Space(n=[1, 2]))])
+    Path("p.py").unlink()
+    assert shown(repository)[0] == [1, 2]
+
+
+def test_a_file_outside_of_the_project_is_not_looked_at(project, repository, monkeypatch):
+    write("{ 1, 2, 3 }")
+    ran(repository, [1, 2, 3])
+    write("{ 1 }")
+    (project / "copy" / ".zenturio").mkdir(parents=True)
+    monkeypatch.chdir(project / "copy")
+    assert shown(repository)[0] == [1, 2, 3]
+
+
+def test_what_was_set_on_the_command_line_is_present_beside_the_file(project, repository):
+    write("{ 1, 2 }")
+    ran(repository, [1, 2, 5, 7], overrides=["n = { 7 }"], spaces=["a", "b"])
+    assert shown(repository)[0] == [1, 2, 7]
+
+
+def test_a_constraint_that_was_added_leaves_its_points_out(project, repository):
+    write("{ 1, 2, 3, 4 }")
+    ran(repository, [1, 2, 3, 4])
+    write("{ 1, 2, 3, 4 }", "#ZEN$ CONSTRAINT VALUE n % 2 == 0\n")
+    assert shown(repository)[0] == [2, 4]
+
+
+def test_rows_from_before_a_parameter_was_added_have_no_value_and_are_in_no_average(
+    project, repository
+):
+    write("{ 1, 2 }", "#ZEN$ PARAM price = { 10, 20 }\n")
+    rows = [{"n": 1, "price": None, "y": 99.0}, {"n": 1, "price": 10}, {"n": 1, "price": 20}]
+    ran(repository, rows, spaces=["before", "now"], parameters={"n": "int", "price": "int"})
+    assert results(repository, "p", by=["n"], aggregates=["mean"]).rows == ((1, 2, 1.0),)
+    every = results(repository, "p", outside=True)
+    assert [row[:2] for row in every.rows] == [(1, None), (1, 10), (1, 20)]
+
+
+def test_an_inactive_parameter_is_a_value_of_the_space(project, repository):
+    write("{ 1, 2 }", "#ZEN$ PARAM tile = { 8, 16 } WHEN n == 2\n")
+    rows = [
+        {"n": 1, "tile": None},
+        {"n": 2, "tile": 8},
+        {"n": 2, "tile": None},
+        {"n": 1, "tile": 8},
+    ]
+    ran(repository, rows, spaces=["before", "now"], parameters={"n": "int", "tile": "int"})
+    assert [row[:2] for row in results(repository, "p").rows] == [(1, None), (2, 8)]
+
+
+def test_the_best_is_one_of_the_present_space(project, repository):
+    write("{ 1, 2, 3 }")
+    ran(repository, [1, 2, 3])
+    write("{ 1, 2 }")
+    without = digests_outside(repository, "p")
+    assert best(repository, "p", 1, without=without).points[0].values == {"n": 2}
+    assert best(repository, "p", 1).points[0].values == {"n": 3}
+
+
+def test_a_study_without_files_has_all_its_points(project, repository):
+    fill(repository, "called", {"n": "int"}, {"y": "real"}, [{"n": 1, "y": 1.0}])
+    assert digests_outside(repository, "called") == frozenset()
+
+
+def test_files_that_did_not_change_are_not_read_again(project, repository, monkeypatch):
+    write("{ 1, 2 }")
+    ran(repository, [1, 2])
+    monkeypatch.setattr("zenturio.query.present.scan", None)
+    assert shown(repository) == ([1, 2], ())
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Space(n=[1, 2]), Space(n=[1, 2, 3])),
+        (Space(n=[1, 2]), Space(m=[1, 2])),
+        (Space(n=[1, 2]), Space(n=[1, 2]).where("n > 1")),
+        (Space(n=[1]), Space(n=["a"])),
+    ],
+)
+def test_fingerprints_tell_spaces_apart(one, other):
+    assert fingerprint(one) != fingerprint(other)
+    assert fingerprint(one) == fingerprint(Space(one.parameters, one.constraints))
