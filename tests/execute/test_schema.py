@@ -36,7 +36,7 @@ JSON = st.recursive(
 )
 RUN = {
     "stop": "", "why": "", "step": 0, "status": 0, "wtime": 0.5, "ctime": 0.1, "maxrss": None,
-    "hidden": 0, "started": 1.0, "ended": 2.0, "sizes": [1, 2], "lengths": [0, 0, 0, 0],
+    "hidden": 0, "started": 1.0, "ended": 2.0, "load": [0.5, None], "sizes": [1, 2], "lengths": [0, 0, 0, 0],
 }  # fmt: skip
 
 

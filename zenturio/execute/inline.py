@@ -10,6 +10,8 @@ from time import perf_counter, thread_time, time
 from typing import Any
 
 from zenturio.execute.answers import measured, named
+from zenturio.execute.machine_codec import machine_parts
+from zenturio.execute.this_machine import machine_facts
 from zenturio.experiment import (
     Evidence,
     Experiment,
@@ -39,6 +41,7 @@ class Inline:
         self._function = function if isinstance(function, Function) else Function(function)
         self._meter = Meter(self._function.recipe) if self._function.recipe.metrics else None
         self._host = platform.node()
+        self._machine = machine_parts(machine_facts())
 
     def submit(self, experiment: Experiment) -> Future[Outcome]:
         """Runs it at once, in the calling thread."""
@@ -86,6 +89,7 @@ class Inline:
             0,
             _EMPTY,
             _EMPTY,
+            **self._machine,
         )
 
     def _arguments(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -110,4 +114,5 @@ class Inline:
             ended=started + wall,
             exit=1,
             stderr=Log(text, b"", len(text)),
+            **self._machine,
         )

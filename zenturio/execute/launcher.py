@@ -98,6 +98,7 @@ class Run:
         """The reply: how it ended, what it used; and head and tail of both streams."""
         request = self._request
         streams = [Stream(request["head"], request["tail"]) for _ in range(2)]
+        busy = tree.load()
         started, clock = time.time(), time.monotonic()
         step, wall, why = self._steps(streams)
         for stream in streams:
@@ -115,6 +116,7 @@ class Run:
             "hidden": self._hidden,
             "started": started,
             "ended": started + time.monotonic() - clock,
+            "load": [busy, tree.load()],
             "sizes": [stream.size for stream in streams],
             "lengths": list(map(len, blobs)),
         }, blobs

@@ -10,6 +10,11 @@ from typing import Any, get_args
 from zenturio import errors
 from zenturio.errors import Complaint, PlaceError, ZenError
 from zenturio.execute.filing import checked, disk, write
+from zenturio.execute.machine_codec import (
+    check_machine_parts,
+    read_machine_parts,
+    write_machine_parts,
+)
 from zenturio.execute.noted import check_noted, noted_values, read_noted
 from zenturio.execute.notes import noted_place, read_place
 from zenturio.execute.outputs import attempt_folder, is_of_attempt
@@ -31,7 +36,7 @@ from zenturio.execute.schema import (
 from zenturio.execute.seal import opened, sealed
 from zenturio.experiment import Artifact, Log, Outcome, Status
 
-_MAGIC = b"zen-outcome 1\n"
+_MAGIC = b"zen-outcome 2\n"
 _LONG, _COMPLAINTS = 2**16, 10_000
 _TEXT = loose_text(_LONG)
 _MOMENT = real(-1e12, 1e12)
@@ -46,6 +51,7 @@ _OUTCOME = record({
     "metrics": table(loose_text(4096), check_noted), "attempt": whole(), "host": _TEXT,
     "started": _MOMENT, "ended": _MOMENT, "exit": nullable(whole(-(2**31), 2**32)),
     "remark": _TEXT, "logs": row(whole(), whole()), "artifacts": items(_ARTIFACT),
+    **check_machine_parts,
 })  # fmt: skip
 
 
@@ -67,6 +73,7 @@ def pack_outcome(outcome: Outcome, *, shared: bool = False) -> bytes:
         "ended": outcome.ended,
         "exit": outcome.exit,
         "remark": outcome.remark,
+        **write_machine_parts(outcome),
         "logs": [log.size for log in logs],
         "artifacts": kept,
     }
@@ -119,6 +126,7 @@ def unpack_outcome(data: bytes, digest: str, incoming: Path) -> Outcome:
         stderr,
         artifacts,
         remark=told["remark"],
+        **read_machine_parts(told),
     )
 
 

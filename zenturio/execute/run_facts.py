@@ -21,12 +21,14 @@ _MOMENT = real(0, 1e12)
 """Seconds since 1970."""
 _SECONDS = real(-1e9, 1e12)
 _SIZE = whole(0, 2**62)
+_LOAD = nullable(real(0, 1e9))
+"""When the run began, and when it ended."""
 
 _check = record({
     "stop": one_of(*STOPS), "why": loose_text(4096), "step": whole(0, 2**16),
     "status": whole(-255, 255), "wtime": _SECONDS, "ctime": _SECONDS,
     "maxrss": nullable(_SIZE), "hidden": _SIZE, "started": _MOMENT, "ended": _MOMENT,
-    "sizes": row(_SIZE, _SIZE), "lengths": items(_SIZE, 4, 4),
+    "load": row(_LOAD, _LOAD), "sizes": row(_SIZE, _SIZE), "lengths": items(_SIZE, 4, 4),
 })  # fmt: skip
 
 

@@ -15,10 +15,12 @@ from zenturio.execute import outputs
 from zenturio.execute.builds import Builds, Built, Failure
 from zenturio.execute.call import answered, raised
 from zenturio.execute.filing import Folder, Inputs, disk
+from zenturio.execute.machine_codec import machine_parts
 from zenturio.execute.matching import folder_fault, missing_outputs
 from zenturio.execute.slot import STOPPED_SECONDS, LostError, Reply, Slot
 from zenturio.execute.spawn import WORDS
 from zenturio.execute.task import Prepared, Task
+from zenturio.execute.this_machine import machine_facts
 from zenturio.execute.verdict import usage, verdict
 from zenturio.execute.words import told, words
 from zenturio.execute.workspace import REPORT, Keep, Workspace
@@ -124,7 +126,13 @@ class Runner:
         cause = "cancelled" if task.stopped else "launcher lost"
         now = time()
         return Outcome(
-            task.experiment.digest, status, cause, host=self._host, started=now, ended=now
+            task.experiment.digest,
+            status,
+            cause,
+            host=self._host,
+            started=now,
+            ended=now,
+            **machine_parts(machine_facts()),
         )
 
     def drop(self, task: Task, *, keep: bool = False) -> None:
@@ -234,6 +242,7 @@ class Runner:
             exit=failure.exit,
             stdout=failure.stdout,
             stderr=failure.stderr,
+            **machine_parts(machine_facts()),
         )
 
     def _outcome(self, experiment: Experiment, folder: Folder, reply: Reply) -> Outcome:
@@ -271,6 +280,7 @@ class Runner:
             reply.stderr.trimmed(self.settings.log),
             self._artifacts(experiment.digest, folder.path, patterns) if patterns else (),
             remark=self._remark(experiment),
+            **machine_parts(machine_facts(), facts),
         )
 
     def _remark(self, experiment: Experiment) -> str:

@@ -8,6 +8,7 @@ import pytest
 from zenturio.errors import PlaceError
 from zenturio.execute.hosts.place import Hosts, HostsSettings
 from zenturio.execute.hosts.place_faults import sign
+from zenturio.execute.this_machine import machine_facts
 from zenturio.experiment import Log
 from zenturio.testing.executor import experiment, outcome, until
 
@@ -157,3 +158,11 @@ def test_signs_of_a_hosts_fault_are_those_of_failures_alone():
     assert sign("", 0, "", full) == sign("timeout", 0, "", full) == sign("", 1, "", Log()) == ""
     assert "exit 127" in sign("", 127, "", Log())
     assert "too many" in sign("unstartable", 0, "too many processes", Log())
+
+
+def test_an_outcome_tells_the_machine_of_the_host_that_ran_it(place):
+    found = outcome(place(("one",)), experiment("true"))
+    facts = machine_facts()
+    assert (found.machine.cpu, found.machine.cores) == (facts["cpu"], facts["cores"])
+    assert found.host_details.memory == facts["memory"]
+    assert found.conditions.load_start >= 0

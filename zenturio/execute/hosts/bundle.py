@@ -21,6 +21,7 @@ _PARTS = (
     "execute/schema.py",
     "execute/spawn.py",
     "execute/streams.py",
+    "execute/this_machine.py",
     "execute/tree.py",
     "execute/wire.py",
     "execute/hosts/remote/facts.py",

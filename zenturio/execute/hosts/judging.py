@@ -9,6 +9,7 @@ from zenturio.execute import outputs
 from zenturio.execute.hosts.building import Broken
 from zenturio.execute.hosts.logs import KEPT
 from zenturio.execute.hosts.stages import Finished
+from zenturio.execute.machine_codec import machine_parts
 from zenturio.execute.matching import missing_outputs
 from zenturio.execute.verdict import usage, verdict
 from zenturio.execute.words import words
@@ -68,6 +69,7 @@ class Judge:
             found.stdout.trimmed(KEPT),
             found.stderr.trimmed(KEPT),
             kept,
+            **({} if found.machine is None else machine_parts(found.machine, facts)),
         )
 
     def unbuilt(self, experiment: Experiment, host: str, broken: Broken, began: float) -> Outcome:

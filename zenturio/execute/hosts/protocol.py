@@ -31,6 +31,7 @@ from zenturio.execute.schema import (
     text,
     whole,
 )
+from zenturio.execute.this_machine import check_machine_facts
 
 PIECE = 2**20
 """Bytes of a file that go at a time: others use the connection between two pieces."""
@@ -102,6 +103,7 @@ ANSWERS: Mapping[str, Answer] = {
             {
                 "reply": table(_NAME, anything, 100),
                 "spoilt": flag,
+                "machine": check_machine_facts,
                 "fault": one_of("", *FOLDER_FAULTS),
             }
         ),

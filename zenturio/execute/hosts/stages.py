@@ -9,6 +9,7 @@ again), anything else where the study has to end.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -46,6 +47,8 @@ class Finished:
     spoilt: bool
     fault: str = ""
     """What the experiment did to its folder there, as ``its folder was deleted``."""
+    machine: Mapping[str, Any] | None = None
+    """What the host is, as it told behind the run; see this_machine."""
 
 
 class Prolog(Protocol):
@@ -117,4 +120,5 @@ class Returning:
         logs = logs_of(told["reply"]["sizes"], blobs)
         reported = fetch(site, REPORT)
         spoilt, fault = told["spoilt"], told["fault"]
-        return Finished(told["reply"], *logs, site.scratch, reported, spoilt, fault)
+        reply, machine = told["reply"], told["machine"]
+        return Finished(reply, *logs, site.scratch, reported, spoilt, fault, machine)

@@ -24,6 +24,7 @@ from zenturio.execute.hosts.remote.store import Store, remove
 from zenturio.execute.hosts.remote.watching import Watched
 from zenturio.execute.matching import folder_fault, found
 from zenturio.execute.run_facts import check_run_facts
+from zenturio.execute.this_machine import machine_facts
 from zenturio.experiment.inside import OutsideError, open_inside
 
 GREETING = b"zenturio agent\n"
@@ -207,7 +208,8 @@ class Serve:
             raise ValueError("its reply is not whole")
         check_run_facts(told, 2**16)  # the job could write to it: that is no fault of this host
         fault = folder_fault(str(job.folder))
-        return {"reply": told, "spoilt": bool(job.spoilt()), "fault": fault}, blobs
+        answer = {"reply": told, "spoilt": bool(job.spoilt()), "fault": fault}
+        return {**answer, "machine": machine_facts()}, blobs
 
     def _found(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
         """The plain files of a job's folder that match patterns: path, size and mode."""
