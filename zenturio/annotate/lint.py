@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from zenturio.annotate.holes import occurrences
 from zenturio.annotate.lint_files import environments, future, ignored
-from zenturio.annotate.lint_fill import fits, overwritten, strings
+from zenturio.annotate.lint_fill import blanks, fits, overwritten, strings
 from zenturio.annotate.lint_space import constraints, elements, size, unused
 from zenturio.annotate.model import MEASURED, Application, Command
 from zenturio.annotate.patterns import check_pattern
@@ -164,6 +164,7 @@ RULES: tuple[Rule, ...] = (
     size,
     fits,
     strings,
+    blanks,
     overwritten,
     ignored,
     environments,

@@ -8,12 +8,14 @@ from dataclasses import replace
 
 from zenturio.annotate.fill import Filler
 from zenturio.annotate.model import Annotated, Application, Assignment
-from zenturio.annotate.replacements import Replacement, replacements
+from zenturio.annotate.replacements import ASSIGNMENT, Replacement, replacements
 from zenturio.annotate.source import without_end
 from zenturio.errors import Complaint, Place
 from zenturio.space import Continuous, Dependent, Parameter
 
 _TRIED = 10_000
+_OPERATORS = tuple("=,(+-*/%<>&|[")
+"""What an operand follows."""
 _BARE_WORD = re.compile(r"[-+.\w]+")
 
 
@@ -22,6 +24,30 @@ def fits(application: Application) -> Iterator[Complaint]:
     texts = {parameter.name: _texts(parameter) for parameter in application.space.parameters}
     for complaint in Filler(application).doubts(texts):
         yield replace(complaint, severity="warning")
+
+
+def blanks(application: Application) -> Iterator[Complaint]:
+    """A WHEN without DEFAULT whose parameter is an operand: ``q = ;`` where it does not hold."""
+    bare = {p.name: p for p in application.space.parameters if p.when and p.default is None}
+    for each in replacements(application.files):
+        parameter = bare.get(each.parameter)
+        line = _without(each) if parameter is not None else ""
+        if parameter is not None and line:
+            del bare[each.parameter]
+            message = f"where its WHEN does not hold, {parameter.name} is nothing: {line}"
+            cure = 'say what stands there, as DEFAULT 0; DEFAULT "" if that is meant'
+            yield Complaint(message, parameter.place, cure, severity="warning")
+
+
+def _without(replacement: Replacement) -> str:
+    """The line without a text where an operand is missing then; nothing where none is."""
+    if replacement.context == ASSIGNMENT:
+        return f"{replacement.target} ="
+    line, column = replacement.place.text, replacement.place.column - 1
+    before, behind = line[:column], line[column + len(replacement.target) :]
+    if replacement.context != "code" or not before.rstrip().endswith(_OPERATORS):
+        return ""
+    return (before + behind).strip()
 
 
 def _texts(parameter: Parameter) -> tuple[str, ...]:

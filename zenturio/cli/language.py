@@ -42,24 +42,28 @@ def check(
 ) -> None:
     """Look for mistakes in the directives.
 
-    Sure mistakes are errors, likely ones are warnings; all are told at once.
+    Sure mistakes are errors, likely ones are warnings; all are told at once. Experiments are made
+    for a part of the points, as zen run makes them: what it would refuse is an error. Nothing is
+    executed.
 
     Examples: zen check matmul.c; zen check . --json; zen check matmul.c --show
     """
     from zenturio.annotate import lint, scan
     from zenturio.annotate.programs import undeclared_programs
     from zenturio.errors import InputError
-    from zenturio.experiment.used import used_digests
+    from zenturio.study.refusals import refusals
+    from zenturio.study.stages import stages_of
 
     application = None
     try:
         application = scan(paths, overrides=param or [])
         complaints = tuple(dict.fromkeys((*application.warnings, *lint(application))))
-        used_digests(application)
-        if application.after:
-            from zenturio.study.stages import stages_of
-
-            stages_of(application)
+        stages = [stage.application for stage in stages_of(application)]
+        refused = tuple(dict.fromkeys(c for stage in stages for c in refusals(stage)))
+        if refused:
+            places = {complaint.place for complaint in refused}
+            complaints = (*refused, *(c for c in complaints if c.place not in places))
+            application = None
     except InputError as error:
         application, complaints = None, error.complaints
     left_out = application.left_out if application else ()

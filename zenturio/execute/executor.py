@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from typing import Literal, Protocol, runtime_checkable
 
+from zenturio.errors import ZenError
 from zenturio.experiment import Experiment, Outcome
 
 
@@ -46,6 +47,15 @@ class Talking(Executor, Protocol):
 
     remarks: deque[str]
     """Each once; whoever shows them takes them off."""
+
+
+@runtime_checkable
+class Refusing(Executor, Protocol):
+    """A place that knows beforehand what it can never run."""
+
+    def refusal(self, experiment: Experiment) -> ZenError | None:
+        """Why it cannot run *experiment*; none where it can."""
+        ...
 
 
 @runtime_checkable

@@ -57,7 +57,7 @@ class Local(Closing):
     def submit(self, experiment: Experiment) -> Future[Outcome]:
         """Takes an experiment; it starts when there is room for it."""
         task = Task(experiment, self.slots)
-        refusal = self._refusal(task)
+        refusal = self.refusal(experiment)
         if refusal is not None:
             task.set_exception(refusal)
             return task
@@ -77,15 +77,16 @@ class Local(Closing):
         self._dispatcher.join()
         self._runner.close()
 
-    def _refusal(self, task: Task) -> ZenError | None:
-        """Why this machine cannot run *task*."""
-        if task.memory > self._memory:
+    def refusal(self, experiment: Experiment) -> ZenError | None:
+        """Why this machine cannot run *experiment*."""
+        if experiment.memory > self._memory:
             return PlaceError(
-                f"an experiment needs {task.memory} B of memory; this machine has {self._memory} B",
+                f"an experiment needs {experiment.memory} B of memory; this machine has "
+                f"{self._memory} B",
                 cure="a smaller MEMORY, or another machine",
             )
-        if not task.experiment.recipe.requires:
+        if not experiment.recipe.requires:
             return None
         from zenturio.execute.requiring import unmet  # noqa: PLC0415 - it loads the language
 
-        return unmet(task.experiment)
+        return unmet(experiment)

@@ -9,6 +9,12 @@ from zenturio.experiment.provenance import host_values
 from zenturio.expression import Expression, holds, text_of
 
 
+def check_requirements(experiment: Experiment) -> None:
+    """ExpressionError where a REQUIRE of *experiment* has no value, on a machine as this one."""
+    for each in experiment.recipe.requires:
+        value_at(each, experiment.values, host=host_values())
+
+
 def unmet(experiment: Experiment) -> ZenError | None:
     """Why this machine is not what *experiment* wants; none where it is."""
     try:

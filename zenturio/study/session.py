@@ -29,6 +29,7 @@ from zenturio.study.define import (
 )
 from zenturio.study.programs import PROGRAMS, ProgramHistory, outdated
 from zenturio.study.progress import Plan, Progress, Summary
+from zenturio.study.refusals import refuse
 from zenturio.study.remembered import RUN
 from zenturio.study.run import Run, Settings
 from zenturio.study.source import Hunt, Searching, Source, Walk
@@ -130,6 +131,8 @@ class Session:
             asked = replace(self, application=application)
             return asked.run(executor, planned, listener, begun)
         generator = Generator(application)
+        if self.hunt is None and self.source is None:
+            refuse(generator, self.points, executor)
         programs = self._programs()
         definition = self._definition(generator, programs)
         archived = open_version(self.repository, self.study, definition)
