@@ -11,6 +11,7 @@ from __future__ import annotations
 from zenturio.errors import InputError, Passage
 from zenturio.query.raw_limits import Limits
 from zenturio.query.result import Result
+from zenturio.query.user_sql import explained, head_as_written, with_names_in_backticks
 from zenturio.record import Repository
 
 LIMITS = Limits()
@@ -30,14 +31,18 @@ def raw(repository: Repository, text: str, limits: Limits = LIMITS) -> Result:
     if "\0" in statement:
         place = Passage.of(statement, "<sql>").place(statement.index("\0"))
         raise InputError("a query holds no NUL byte", place=place)
-    if engine.dialect.name == "sqlite":
-        from zenturio.query.raw_sqlite import ask  # noqa: PLC0415
+    try:
+        if engine.dialect.name == "sqlite":
+            from zenturio.query.raw_sqlite import ask  # noqa: PLC0415
 
-        names, rows = ask(repository.place, statement, limits)
-    else:
-        from zenturio.query.raw_postgresql import ask as ask_server  # noqa: PLC0415
+            names, rows = ask(repository.place, with_names_in_backticks(statement), limits)
+            names = [head_as_written(head, statement) for head in names]
+        else:
+            from zenturio.query.raw_postgresql import ask as ask_server  # noqa: PLC0415
 
-        names, rows = ask_server(engine, statement, limits)
+            names, rows = ask_server(engine, statement, limits)
+    except InputError as error:
+        raise explained(error, repository, statement) from error
     cut = len(rows) > limits.rows
     notes = (f"cut after {limits.rows:,} rows: there are more",) if cut else ()
     shown = tuple(rows[: limits.rows])
