@@ -66,7 +66,7 @@ def results(
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Show what came out: choose, group, sort.
+    """Show the results of a study: filter, group, sort, export.
 
     Examples: zen results matmul --sort -gflops --limit 5; zen results matmul --by threads --agg
     mean,max --where 'n >= 256'; zen results matmul -o for-excel.csv --spreadsheet
@@ -117,7 +117,7 @@ def sql(
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Ask the database in SQL; each study is a view, study_NAME. Nothing can be changed.
+    """Query the database in read-only SQL.
 
     Examples: zen sql "SELECT threads, avg(gflops) FROM study_matmul GROUP BY threads"; zen sql
     speedups.sql -o speedups.csv; zen sql --table peak=peaks.csv "SELECT * FROM peak"
@@ -164,7 +164,7 @@ def compare(
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Put two studies side by side, point by point.
+    """Compare two studies, point by point.
 
     Each point's difference, where it lies (low to high, 95% confidence), and whether it is more
     than noise; a ratio where every repeat in both is above zero.
@@ -199,7 +199,7 @@ def fit(
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Fit formulas to a metric, and choose one.
+    """Fit formulas to a metric and select the best.
 
     The choice is by what is foretold best at points that were left out.
 
@@ -247,7 +247,7 @@ def extract(
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Measure again what ran, from its kept output.
+    """Measure again from kept output, without running anything.
 
     For a METRIC that was changed or added; nothing is run. What the kept output does not hold
     (the first and last 64 KiB of each stream, and the files that OUTPUT names) is missing then.

@@ -31,7 +31,7 @@ def attach(
     trust: Trust = False,  # noqa: ARG001 - its callback does it
     json: Json = False,
 ) -> None:
-    """Go on with a study whose driver was lost, from its name alone.
+    """Resume a study whose driver died, by its name.
 
     Place and options are those of last time. Where jobs outlive their driver (Slurm, hosts),
     those that run on are found again, and what ended meanwhile is recorded. Ends with 5 while
@@ -60,7 +60,7 @@ def cancel(
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Stop a study, wherever it runs, take one off the queue, or cancel one experiment.
+    """Cancel a study, a queued submission or one experiment.
 
     The drivers of the study kill what they run and end; jobs that dead drivers left in a queue
     are taken off it. What is recorded stays; zen attach goes on. An experiment that its driver

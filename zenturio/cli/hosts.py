@@ -39,7 +39,7 @@ def hosts(
     trust: Trust = False,  # noqa: ARG001 - its callback does it
     json: Json = False,
 ) -> None:
-    """Connect to the hosts of a file and show what they are and which cannot be reached.
+    """Connect to hosts and show their state.
 
     Speed is in millions of steps a second of a short computation, made at the first contact: when
     a host had other things to do then, --calibrate makes it again.

@@ -40,7 +40,7 @@ def check(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Look for mistakes in the directives.
+    """Check the directives for mistakes.
 
     Sure mistakes are errors, likely ones are warnings; all are told at once. Experiments are made
     for a part of the points, as zen run makes them: what it would refuse is an error. Nothing is
@@ -97,7 +97,7 @@ def check(
 def space(
     paths: Paths, param: Overrides = None, within: Within = COUNTING, json: Json = False
 ) -> None:
-    """Show what can be varied: how many points, and three of them.
+    """Show the parameters and how many points they make.
 
     Every parameter with its values, every constraint with what it takes away. What cannot be
     counted in time is shown as unknown.

@@ -61,7 +61,7 @@ def status(
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Say where studies stand: what ran, what failed, who drives, what is where in a queue.
+    """Show the progress, failures and drivers of studies.
 
     Of a study that is named, failures are grouped by their cause, each with the end of what one
     of them said.
@@ -111,7 +111,7 @@ def logs(
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Print what an experiment said, to the byte.
+    """Print the output of an experiment, byte for byte.
 
     Its stdout goes to stdout, its stderr to stderr. While it runs, what it has said so far is
     known on its own machine only, from the project that runs it.

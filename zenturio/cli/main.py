@@ -6,27 +6,12 @@ import sys
 
 import typer
 
-from zenturio.cli import (
-    answer,
-    drive,
-    hosts,
-    language,
-    look,
-    picture,
-    places,
-    portal,
-    run,
-    schedule,
-    search,
-    serve,
-    simulate,
-    upkeep,
-    workflow,
-)
+from zenturio.cli.verbs import Verbs
 from zenturio.errors import ZenError
 
 app = typer.Typer(
     name="zen",
+    cls=Verbs,
     help="Parameter studies written as comments: run them anywhere, remember everything.",
     no_args_is_help=True,
     add_completion=True,
@@ -35,21 +20,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Start with: zen init python; zen space first.py. Each verb has --help with examples.",
 )
-language.add_to(app)
-run.add_to(app)
-drive.add_to(app)
-serve.add_to(app)
-places.add_to(app)
-look.add_to(app)
-search.add_to(app)
-answer.add_to(app)
-picture.add_to(app)
-portal.add_to(app)
-hosts.add_to(app)
-workflow.add_to(app)
-schedule.add_to(app)
-simulate.add_to(app)
-upkeep.add_to(app)
 
 
 def _version(wanted: bool) -> None:

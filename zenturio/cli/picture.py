@@ -80,7 +80,7 @@ def plot(
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Draw a study: a page in a browser, or a picture.
+    """Draw a chart of a study.
 
     Examples: zen plot matmul --x n --y gflops --color threads --log x -o gflops.svg; zen plot
     matmul --kind convergence -o -; zen plot --query "SELECT n, wtime / threads AS share FROM
@@ -141,7 +141,7 @@ def report(
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Make one file of a report: charts as they are now, and the words between them.
+    """Write a report of charts and text as one file.
 
     A chart is a line of its own, ![what it shows](/chart?study=matmul&kind=line&x=n&y=gflops): its
     address in zen portal.

@@ -27,7 +27,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def places(context: typer.Context, json: Json = False) -> None:
-    """List the places where experiments can run: those of zenturio.toml, and those built in.
+    """List the places where experiments can run.
 
     Examples: zen places; zen places check dask; zen run matmul.c --on dask
     """

@@ -33,7 +33,7 @@ def portal(
     ] = False,
     db: Database = None,
 ) -> None:
-    """Look at studies in a browser: what runs, what failed and why, tables and charts.
+    """Start the web portal: studies, failures, tables, charts.
 
     It prints a link that is good once, and shows another when that was used. Beyond this machine it
     listens only with a password, which ZENTURIO_PORTAL_PASSWORD holds.

@@ -61,7 +61,7 @@ def run(
     db: options.Database = None,
     json: options.Json = False,
 ) -> None:
-    """Run every experiment of a study, and remember what came out.
+    """Run the experiments of a study and record their results.
 
     What has an outcome already is not run again: to resume, give the same command again.
 

@@ -49,7 +49,7 @@ def schedule(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Plan who runs what and when.
+    """Plan which task of a workflow runs where and when.
 
     Prints the metrics of the plan, and a chart of who is busy when.
 
@@ -86,7 +86,7 @@ def algorithms(
     algorithm: Annotated[str | None, typer.Argument(help="One of them, with its settings.")] = None,
     json: Json = False,
 ) -> None:
-    """List the algorithms that plan workflows, and their settings.
+    """List the scheduling algorithms and their settings.
 
     Examples: zen algorithms; zen algorithms xdcp
     """

@@ -47,7 +47,7 @@ def serve(
     ] = False,
     db: options.Database = None,
 ) -> None:
-    """Run what people submit, and share the slots among their studies.
+    """Run submitted studies as a service.
 
     It goes on until it is stopped; started again, it goes on where it was. zenturio.toml says
     under [serve] which places it has, who may come, and by which policy slots are shared.
@@ -88,7 +88,7 @@ def submit(
     db: options.Database = None,
     json: options.Json = False,
 ) -> None:
-    """Hand a study to the service of this machine: zen serve.
+    """Submit a study to the service.
 
     Its files are read at once, and again when its turn has come. What is known is not run again.
 
@@ -125,7 +125,7 @@ def queue(
     db: options.Database = None,
     json: options.Json = False,
 ) -> None:
-    """Show the studies that were submitted: whose they are, where they stand, who waits.
+    """Show submitted studies and who waits.
 
     The slowdown says how many times as long a study takes as it would if all slots were its own.
 

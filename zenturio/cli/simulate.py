@@ -69,7 +69,7 @@ def simulate(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Play a workflow on machines that change.
+    """Simulate a workflow on machines that change.
 
     Machines have the loads that the platform tells. With --perturb each is disturbed at random:
     after every=20:60 seconds it gives, lasting=10:40, a share=0.2:0.8 of its speed, or fails with a

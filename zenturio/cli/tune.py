@@ -57,7 +57,7 @@ def tune(
     trust: Trust = False,  # noqa: ARG001 - its callback does it
     json: Json = False,
 ) -> None:
-    """Find the settings of a search engine that are best for a program or a function.
+    """Find the best settings of a search engine.
 
     Each combination of settings is tried in many searches; these are the experiments of a study
     like any other. A function takes a point, or is compiled by Numba and takes a row of genes;

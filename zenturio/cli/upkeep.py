@@ -12,7 +12,7 @@ from zenturio.cli.options import Database, Json
 def add_to(app: typer.Typer) -> None:
     """Put the verbs of this file into *app*."""
     db = typer.Typer(
-        help="Check, upgrade, copy and save the database.",
+        help="Check, upgrade, back up and repair the database.",
         no_args_is_help=True,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -144,7 +144,7 @@ def prune(
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Say what could be removed; with --yes, remove it.
+    """Show what can be removed; remove it with --yes.
 
     Kept folders, builds, and the studies that are named.
 

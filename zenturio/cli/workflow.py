@@ -29,7 +29,7 @@ Form = Annotated[
 def add_to(app: typer.Typer) -> None:
     """Put the verbs of this file into *app*."""
     workflow = typer.Typer(
-        help="Show, convert and generate workflows.",
+        help="Show, convert, generate and run workflows.",
         no_args_is_help=True,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},

@@ -1,0 +1,113 @@
+"""Which verbs there are, in groups, and the module that holds each.
+
+``zen --help`` prints this table and loads none of the modules; a verb loads its own module alone.
+To add a verb, write it into a module of this package, have the module's ``add_to`` register it, and
+name it here. A test compares each line with the verb's own help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_group
+
+GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "Start": {
+        "init": ("language", "Write a first annotated example that runs."),
+        "check": ("language", "Check the directives for mistakes."),
+        "space": ("language", "Show the parameters and how many points they make."),
+        "expand": ("language", "Write the files of each experiment into a folder of its own."),
+    },
+    "Run": {
+        "run": ("run", "Run the experiments of a study and record their results."),
+        "attach": ("drive", "Resume a study whose driver died, by its name."),
+        "cancel": ("drive", "Cancel a study, a queued submission or one experiment."),
+        "extract": ("answer", "Measure again from kept output, without running anything."),
+    },
+    "Look and query": {
+        "list": ("look", "List the studies of the project."),
+        "status": ("look", "Show the progress, failures and drivers of studies."),
+        "show": ("look", "Show an experiment: parameters, metrics, attempts."),
+        "logs": ("look", "Print the output of an experiment, byte for byte."),
+        "diff": ("look", "Compare two experiments: parameters, metrics, files."),
+        "results": ("answer", "Show the results of a study: filter, group, sort, export."),
+        "sql": ("answer", "Query the database in read-only SQL."),
+        "compare": ("answer", "Compare two studies, point by point."),
+        "fit": ("answer", "Fit formulas to a metric and select the best."),
+        "plot": ("picture", "Draw a chart of a study."),
+        "report": ("picture", "Write a report of charts and text as one file."),
+        "portal": ("portal", "Start the web portal: studies, failures, tables, charts."),
+    },
+    "Search and tune": {
+        "engines": ("search", "List the search engines and their settings."),
+        "best": ("search", "Show the best points of a study."),
+        "tune": ("search", "Find the best settings of a search engine."),
+    },
+    "Places and services": {
+        "places": ("places", "List the places where experiments can run."),
+        "hosts": ("hosts", "Connect to hosts and show their state."),
+        "serve": ("serve", "Run submitted studies as a service."),
+        "submit": ("serve", "Submit a study to the service."),
+        "queue": ("serve", "Show submitted studies and who waits."),
+    },
+    "Workflows": {
+        "workflow": ("workflow", "Show, convert, generate and run workflows."),
+        "schedule": ("schedule", "Plan which task of a workflow runs where and when."),
+        "simulate": ("simulate", "Simulate a workflow on machines that change."),
+        "algorithms": ("schedule", "List the scheduling algorithms and their settings."),
+    },
+    "Maintain": {
+        "db": ("upkeep", "Check, upgrade, back up and repair the database."),
+        "prune": ("upkeep", "Show what can be removed; remove it with --yes."),
+    },
+}
+
+
+class _Commands(Mapping[str, Any]):
+    """The commands by name; each is made when it is asked for."""
+
+    def __init__(self) -> None:
+        self._modules = {
+            verb: module for verbs in GROUPS.values() for verb, (module, _) in verbs.items()
+        }
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, verb: str) -> Any:
+        if verb not in self._made:
+            app = typer.Typer(rich_markup_mode=None)
+            app.callback()(_no_options)  # an app of one command alone would be that command
+            import_module(f"zenturio.cli.{self._modules[verb]}").add_to(app)
+            self._made.update(get_group(app).commands)
+        return self._made[verb]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+
+def _no_options() -> None:
+    pass
+
+
+class Verbs(TyperGroup):
+    """The group of all verbs."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = _Commands()  # type: ignore[assignment] # click never writes to it
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(self.commands)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        widest = max(map(len, self.commands))
+        for title, verbs in GROUPS.items():
+            with formatter.section(title):
+                rows = [(verb.ljust(widest), line) for verb, (_, line) in verbs.items()]
+                formatter.write_dl(rows)
