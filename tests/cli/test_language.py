@@ -30,13 +30,15 @@ finally:
 
 
 def test_every_verb_has_help_with_an_example(tmp_path):
+    from typer.main import get_command
+
     from zenturio.cli.main import app
 
-    verbs = [command.name or command.callback.__name__ for command in app.registered_commands]
-    assert len(verbs) > 3
-    for verb in verbs:
-        told = " ".join(zen(verb.replace("_", "-"), "--help", cwd=tmp_path).out.split())
-        assert f"zen {verb.replace('_', '-')}" in told.split("Example", 1)[1], verb
+    commands = get_command(app).commands
+    for verb in commands:
+        if not hasattr(commands[verb], "commands"):
+            told = " ".join(zen(verb, "--help", cwd=tmp_path).out.split())
+            assert f"zen {verb}" in told.split("Example", 1)[1], verb
 
 
 def test_space_shows_what_was_asked_for(study):
