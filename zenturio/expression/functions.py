@@ -110,6 +110,10 @@ def _divides(divisor: Value, value: Value) -> Value:
     return n % d == 0 if d else n == 0
 
 
+def _text_of(value: Value) -> Value:
+    return text_of(0.0 if value == 0 and type(value) is float else value)  # there is no "-0.0"
+
+
 def _length(value: Value) -> Value:
     return len(_text(value, "len"))
 
@@ -159,7 +163,7 @@ _PLAIN: dict[str, Function] = {
     "gcd": _common_divisor,
     "ispow2": _is_power_of_two,
     "divides": _divides,
-    "str": text_of,
+    "str": _text_of,
     "len": _length,
     "match": _matches,
     "basename": _basename,

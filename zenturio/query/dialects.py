@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from zenturio.expression import Type, Value
+from zenturio.expression.values import BITS
 from zenturio.query.fragments import Dialect, Fragment, joined, sql, value
 
 Shared = Callable[..., Fragment]
@@ -29,6 +31,8 @@ class Words(Protocol):
     quotient: str
     found: str
     """Whether a text (second) stands in another (first)."""
+    remainder: str
+    """``a % b`` for integers."""
     floored: str
     """``a // b`` for integers, where ``{r}`` is ``a % b``."""
 
@@ -56,6 +60,8 @@ class SqliteWords:
     collation = ""
     quotient = "(CAST({} AS REAL) / {})"
     found = "(instr({}, {}) > 0)"
+    # Of a % b + b, the sum may need a 64th bit where both have one sign.
+    remainder = "(({a}) % {b} + {b} * ((({a}) % {b} < 0) <> ({b} < 0) AND ({a}) % {b} <> 0))"
     floored = "(({a} - {r}) / {b})"
 
     def column(self, text: str, kind: Type | None) -> Fragment:
@@ -76,7 +82,10 @@ class SqliteWords:
 
     def call(self, function: str, given: Sequence[Fragment], shared: Shared) -> Fragment:
         if function in ("min", "max"):
-            return sql(f"{function}({{}})", joined(", ", given), type=common(given))
+            kind = common(given)
+            mixed = kind == "real" and any(each.type == "int" for each in given)
+            best = f"CAST({function}({{}}) AS REAL)" if mixed else f"{function}({{}})"
+            return sql(best, joined(", ", given), type=kind)
         if function == "gcd":
             return _folded("gcd({}, {})", given)
         if function in ROUNDINGS and given[0].type == "int":
@@ -95,6 +104,7 @@ class PostgresWords:
     collation = ' COLLATE "C"'
     quotient = "({}::double precision / nullif({}::double precision, 0))"
     found = "(strpos({}, {}) > 0)"
+    remainder = "((({a}) % {b} + {b}) % {b})"
     floored = "div({a} - {r}, {b})"
 
     def column(self, text: str, kind: Type | None) -> Fragment:
@@ -117,13 +127,19 @@ class PostgresWords:
 
     def power(self, a: Fragment, b: Fragment, kind: Type | None, shared: Shared) -> Fragment:
         if kind == "int":
-            whole = "(CASE WHEN {b} >= 0 THEN power({a}::numeric, {b}::numeric) END)"
+            whole = (
+                "(CASE WHEN {b} < 0 OR {a} IS NULL OR {b} IS NULL THEN NULL"
+                " WHEN {a} IN (0, 1) OR {b} IN (0, 1) THEN (CASE WHEN {b} = 0 THEN 1 ELSE {a} END)"
+                " WHEN {a} = -1 THEN 1 - 2 * ({b} % 2)"
+                f" WHEN {{b}} * ln(abs({{a}}::double precision)) < {_LARGEST}"
+                " THEN power({a}::numeric, {b}::numeric) END)"
+            )
             return shared(whole, {"a": a, "b": b}, "int")
         real = (
             "(CASE WHEN {a} = 0 THEN (CASE WHEN {b} > 0 THEN 0 WHEN {b} = 0 THEN 1 END)"
             " WHEN {a} > 0 OR {b} = floor({b}) THEN (CASE"
             " WHEN {b} * ln(abs({a}::double precision)) < -745 THEN 0"
-            " WHEN {b} * ln(abs({a}::double precision)) <= 709.78"
+            " WHEN {b} * ln(abs({a}::double precision)) <= 709.7827128"
             " THEN power({a}::double precision, {b}::double precision) END) END)"
         )
         return shared(real, {"a": a, "b": b}, "real")
@@ -158,12 +174,31 @@ class PostgresWords:
 
 ROUNDINGS = ("floor", "ceil", "round")
 
+_LARGEST = BITS * math.log(2)
+"""The logarithm of the largest integers of the language."""
+
+
+def _whole_number(rounding: str) -> str:
+    """A rounded real number as an integer with all its digits, of which a cast keeps 15.
+
+    A large one is split into 60 bits and a power of two.
+    """
+    rounded = f"{rounding}({{x}}::double precision)"
+    shift = "floor(ln(abs({x}::double precision)) / 0.6931471805599453) - 57"
+    return (
+        f"(CASE WHEN abs({{x}}::double precision) < 9e18 THEN {rounded}::bigint::numeric"
+        " WHEN abs({x}::double precision) <= 1.7976931348623157e308"
+        f" THEN ({{x}}::double precision / power(2::double precision, {shift}))::bigint::numeric"
+        f" * power(2::numeric, ({shift})::numeric) END)"
+    )
+
+
 _DIVIDES = "(CASE WHEN {x} = 0 THEN {y} = 0 ELSE {y} % {x} = 0 END)"
 
 _SQLITE: dict[str, tuple[str, Type | None]] = {
-    "abs": ("abs({x})", None),
-    "floor": ("CAST(floor({x}) AS INTEGER)", "int"),
-    "ceil": ("CAST(ceil({x}) AS INTEGER)", "int"),
+    "abs": ("(CASE WHEN {x} < 0 THEN - {x} ELSE {x} END)", None),  # abs(-2**63) is an error
+    "floor": ("floor({x})", "int"),
+    "ceil": ("zen_ceil({x})", "int"),
     "round": ("zen_round({x})", "int"),
     "sqrt": ("sqrt({x})", "real"),
     "log": ("ln({x})", "real"),
@@ -183,10 +218,8 @@ _SQLITE: dict[str, tuple[str, Type | None]] = {
 
 _POSTGRESQL: dict[str, tuple[str, Type | None]] = {
     "abs": ("abs({x})", None),
-    "floor": ("floor({x}::double precision)::numeric", "int"),
-    "ceil": ("ceil({x}::double precision)::numeric", "int"),
     # Of a double precision, round() goes to the even one of two, as in the language.
-    "round": ("round({x}::double precision)::numeric", "int"),
+    **{name: (_whole_number(name), "int") for name in ROUNDINGS},
     "sqrt": ("(CASE WHEN {x} >= 0 THEN sqrt({x}::double precision) END)", "real"),
     "log": ("(CASE WHEN {x} > 0 THEN ln({x}::double precision) END)", "real"),
     "log2": (
@@ -194,10 +227,19 @@ _POSTGRESQL: dict[str, tuple[str, Type | None]] = {
         "real",
     ),
     "exp": (
-        "(CASE WHEN {x} < -745 THEN 0 WHEN {x} <= 709.78 THEN exp({x}::double precision) END)",
+        (
+            "(CASE WHEN {x} < -745.13 THEN 0 WHEN {x} <= 709.782712893384"
+            " THEN exp({x}::double precision) END)"
+        ),
         "real",
     ),
-    "ispow2": ("({x} > 0 AND {x}::bigint & ({x}::bigint - 1) = 0)", "bool"),
+    "ispow2": (
+        (
+            "(CASE WHEN {x} <= 0 THEN false"
+            " ELSE power(2::numeric, round(log(2::numeric, {x}::numeric))) = {x}::numeric END)"
+        ),
+        "bool",
+    ),
     "divides": (_DIVIDES, "bool"),
     "len": ("length({x})", "int"),
     "str": ("{x}::text", "str"),

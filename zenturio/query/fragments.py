@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from zenturio.errors import Place
 from zenturio.expression import Type, Value
 
 Dialect = Literal["sqlite", "postgresql"]
@@ -21,35 +22,60 @@ class Bind:
 
 
 @dataclass(frozen=True, slots=True)
+class Guarded:
+    """A computation that the database does itself, unless *doubt* holds for a row: then *exact*."""
+
+    native: Fragment
+    doubt: Fragment
+    exact: Fragment
+
+
+@dataclass(frozen=True, slots=True)
 class Fragment:
     """SQL in pieces, and what is known of its value."""
 
-    parts: tuple[str | Bind, ...]
+    parts: tuple[str | Bind | Guarded, ...]
     type: Type | None = None
     short: bool = False
     """Whether it may be written twice: a column or a value, not a computation."""
+    place: Place | None = None
+    """Where the expression stands that this SQL is of."""
 
     def bound(self, dialect: Dialect) -> tuple[str, list[Value]]:
         """The text with marks, and the values that they stand for."""
-        values = [part.value for part in self.parts if isinstance(part, Bind)]
+        parts = list(_flat(self.parts, guarded=True))
+        values = [part.value for part in parts if isinstance(part, Bind)]
         if dialect == "sqlite":
-            return "".join("?" if isinstance(p, Bind) else p for p in self.parts), values
+            return "".join("?" if isinstance(p, Bind) else p for p in parts), values
         # Without values psycopg takes a per cent sign for one.
-        escaped = (p.replace("%", "%%") if values else p for p in self.parts if isinstance(p, str))
+        escaped = (p.replace("%", "%%") if values else p for p in parts if isinstance(p, str))
         texts = iter(escaped)
         return "".join(
-            _cast(p.value) if isinstance(p, Bind) else next(texts) for p in self.parts
-        ), (values)
+            _cast(p.value) if isinstance(p, Bind) else next(texts) for p in parts
+        ), values
 
     def plain(self, dialect: Dialect) -> str:
         """The text as somebody pastes it elsewhere: values are written out."""
         return "".join(
-            part if isinstance(part, str) else literal(part.value, dialect) for part in self.parts
+            part if isinstance(part, str) else literal(part.value, dialect)
+            for part in _flat(self.parts, guarded=False)
         )
 
     def typed(self, type: Type | None) -> Fragment:  # noqa: A002
         """The same, with another type."""
-        return Fragment(self.parts, type, self.short)
+        return Fragment(self.parts, type, self.short, self.place)
+
+
+def _flat(parts: Iterable[str | Bind | Guarded], *, guarded: bool) -> Iterator[str | Bind]:
+    """Texts and values; with what each guarded computation falls back to, or without."""
+    for part in parts:
+        if not isinstance(part, Guarded):
+            yield part
+        elif guarded:
+            case = sql("CASE WHEN {} THEN {} ELSE {} END", part.doubt, part.exact, part.native)
+            yield from _flat(case.parts, guarded=True)
+        else:
+            yield from _flat(part.native.parts, guarded=False)
 
 
 def _cast(value: Value) -> str:
@@ -64,10 +90,11 @@ def _cast(value: Value) -> str:
 def sql(template: str, *inner: Fragment, type: Type | None = None) -> Fragment:  # noqa: A002
     """*template* with each ``{}`` filled by a fragment."""
     texts = template.split("{}")
-    parts: list[str | Bind] = [texts[0]]
+    parts: list[str | Bind | Guarded] = [texts[0]]
     for fragment, text in zip(inner, texts[1:], strict=True):
         parts += [*fragment.parts, text]
-    return Fragment(tuple(part for part in parts if part != ""), type)
+    place = next((fragment.place for fragment in inner if fragment.place), None)
+    return Fragment(tuple(part for part in parts if part != ""), type, place=place)
 
 
 def verbatim(text: str) -> Fragment:

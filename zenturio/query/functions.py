@@ -5,10 +5,15 @@ In a query, what has no answer (a root of -1, a division by zero) is NULL.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
+from zenturio.errors import ExpressionError
 from zenturio.experiment import aggregates
+from zenturio.expression import Expression, Type, parse
 from zenturio.expression.functions import CALLED
 from zenturio.expression.operations import floor_divide, power, remainder
 from zenturio.expression.values import Fault, Value
@@ -29,10 +34,43 @@ def _answered(function: Callable[..., Value]) -> Callable[..., Value]:
         except Fault:
             return None
         if type(found) is int and not -(2**63) <= found < 2**63:
-            return float(found)
+            return _real(found)
         return found
 
     return called
+
+
+def _real(value: int) -> float:
+    """An integer that SQLite has no room for, as a sign that the row is to be computed exactly."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def exactly(expression: Expression, columns: Sequence[tuple[str, Type | None]]) -> str:
+    """The first argument of ``zen_exact``: what it computes, of which columns."""
+    return json.dumps([expression.text, columns])
+
+
+def _exact(asked: str, *values: Value) -> Value:
+    """What an expression is for a row, computed without SQL; NULL where it has no answer."""
+    expression, columns = _asked(asked)
+    row = {
+        name: bool(value) if kind == "bool" and value is not None else value
+        for (name, kind), value in zip(columns, values, strict=True)
+    }
+    try:
+        found = expression.value(row)
+    except ExpressionError:
+        return None
+    return _real(found) if type(found) is int and not -(2**63) <= found < 2**63 else found
+
+
+@lru_cache(maxsize=64)
+def _asked(asked: str) -> tuple[Expression, list[tuple[str, Type | None]]]:
+    text, columns = json.loads(asked)
+    return parse(text), [(name, kind) for name, kind in columns]
 
 
 _SCALARS: dict[str, tuple[int, Callable[..., Value]]] = {
@@ -46,6 +84,8 @@ _SCALARS: dict[str, tuple[int, Callable[..., Value]]] = {
     "gcd": (2, _answered(CALLED["gcd"])),
     # SQLAlchemy puts one in the place of SQLite's own that fails of NULL.
     "floor": (1, _answered(CALLED["floor"])),
+    "zen_ceil": (1, _answered(CALLED["ceil"])),
+    "zen_exact": (-1, _exact),
 }
 
 

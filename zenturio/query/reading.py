@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from zenturio.errors import InputError, RecordError
+from zenturio.errors import ExpressionError, InputError, Place, RecordError
 from zenturio.expression import Value
 from zenturio.query.fragments import Dialect, Fragment
 from zenturio.query.functions import register
@@ -21,6 +21,8 @@ _BEGIN: dict[Dialect, str] = {
     "postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
 }
 
+_OUT_OF_RANGE = "22003"
+"""SQLSTATE of numbers that are too large, or too small."""
 _FETCHED = 5000
 """Rows that are taken from the database at a time."""
 
@@ -36,11 +38,13 @@ class Reader:
     def rows(self, statement: Fragment) -> list[tuple[Any, ...]]:
         """What *statement* answers."""
         text, values = statement.bound(self.dialect)
-        return self.fetch(text, values)
+        return self.fetch(text, values, statement.place)
 
-    def fetch(self, text: str, values: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
-        """What *text* answers, with *values* at its marks."""
-        with self._explaining():
+    def fetch(
+        self, text: str, values: Sequence[Value] = (), place: Place | None = None
+    ) -> list[tuple[Any, ...]]:
+        """What *text* answers, with *values* at its marks; *place* is of the expression in it."""
+        with self._explaining(place):
             self._cursor.execute(text, *([values] if values else []))
             found: list[tuple[Any, ...]] = self._cursor.fetchall()
         return found
@@ -48,18 +52,24 @@ class Reader:
     def each(self, statement: Fragment) -> Iterator[tuple[Any, ...]]:
         """What *statement* answers, row by row: not all of it is held at once."""
         text, values = statement.bound(self.dialect)
-        with self._explaining():
+        with self._explaining(statement.place):
             self._cursor.execute(text, *([values] if values else []))
             while rows := self._cursor.fetchmany(_FETCHED):
                 yield from rows
 
     @contextmanager
-    def _explaining(self) -> Iterator[None]:
+    def _explaining(self, place: Place | None) -> Iterator[None]:
         try:
             yield
         except Exception as error:
             if not isinstance(error, _driver_errors()):
                 raise
+            if place is not None and getattr(error, "sqlstate", None) == _OUT_OF_RANGE:
+                raise ExpressionError(
+                    f"for some experiment this leaves the numbers of PostgreSQL: {_said(error)}",
+                    place=place,
+                    cure="test the operands first, as in x < 1e100 and x * x > 1",
+                ) from error
             raise RecordError(f"{self._place}: {_said(error)}") from error
 
 

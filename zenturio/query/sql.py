@@ -1,13 +1,16 @@
 """Expressions as SQL: the same answers that the language gives, computed by the database.
 
 Values are bound and names are quoted. What has no answer in the language (a division by zero, the
-logarithm of 0) is NULL here, as is NaN; so a row with one is not found. Integers beyond 63 bits
-are computed as reals in SQLite, and exactly in PostgreSQL.
+logarithm of 0) is NULL here, as is NaN; so a row with one is not found. Where a number leaves what
+SQLite holds (integers beyond 63 bits, infinite reals), that row is computed by the language itself;
+PostgreSQL computes integers of any length, and refuses what leaves its reals.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from zenturio.errors import ExpressionError, Passage
@@ -33,15 +36,34 @@ from zenturio.expression.nodes import (
 from zenturio.expression.values import type_of
 from zenturio.query import dialects
 from zenturio.query.dialects import WORDS, Unsayable, common
-from zenturio.query.fragments import Dialect, Fragment, joined, sql
+from zenturio.query.fragments import Dialect, Fragment, Guarded, joined, sql, value
+from zenturio.query.functions import exactly
 
+_MOST_DOUBTS = 100
+"""SQL nests no deeper than a thousand operators."""
 _RELATIONS = {"==": "=", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 
 
 def write(expression: Expression, columns: Mapping[str, Fragment], dialect: Dialect) -> Fragment:
     """*expression* over *columns*; ExpressionError where it is wrong, or no SQL says it."""
     expression.check({name: column.type for name, column in columns.items()})
-    return _Writer(expression.passage, columns, dialect).write(expression.node)
+    writer = _Writer(expression.passage, columns, dialect)
+    found = writer.write(expression.node)
+    place = expression.passage.place(0, len(expression.passage.text))
+    if not writer.doubts:
+        return replace(found, place=place)
+    many = len(writer.doubts) > _MOST_DOUBTS
+    doubt = Fragment(("1",)) if many else joined(" OR ", writer.doubts)
+    guarded = Guarded(found, doubt, _exact(expression, columns))
+    return Fragment((guarded,), found.type, place=place)
+
+
+def _exact(expression: Expression, columns: Mapping[str, Fragment]) -> Fragment:
+    """The expression as a function of SQLite that computes it as the language does."""
+    names = sorted(expression.names)
+    asked = exactly(expression, [(name, columns[name].type) for name in names])
+    given = joined(", ", (value(asked, "str"), *(columns[name] for name in names)))
+    return sql("zen_exact({})", given)
 
 
 def condition(
@@ -64,6 +86,20 @@ class _Writer:
         self.columns = columns
         self.dialect = dialect
         self.words = WORDS[dialect]
+        self.doubts: list[Fragment] = []
+        """Of SQLite, when a number has left what it holds: the row is then computed without SQL."""
+
+    def doubted(self, operand: Fragment) -> Fragment:
+        """*operand*, which goes where nobody sees any more that it has left what SQLite holds.
+
+        Sums and products show it: integers become reals there, and reals infinite.
+        """
+        if self.dialect == "sqlite" and not operand.short:
+            if operand.type == "int":
+                self.doubts.append(sql("typeof({}) = 'real'", operand))
+            elif operand.type == "real":
+                self.doubts.append(sql("{} IN (9e999, -9e999)", operand))
+        return operand
 
     def write(self, node: Node) -> Fragment:
         try:
@@ -76,6 +112,10 @@ class _Writer:
         raise ExpressionError(message, place=place, cure=cure)
 
     def literal(self, node: Literal) -> Fragment:
+        number = node.value
+        if type(number) is int and self.dialect == "sqlite" and not -(2**63) <= number < 2**63:
+            self.doubts.append(Fragment(("1",)))
+            return dialects.literal(math.inf if number > 0 else -math.inf, "int", self.dialect)
         return dialects.literal(node.value, type_of(node.value), self.dialect)
 
     def name(self, node: Name) -> Fragment:
@@ -113,15 +153,16 @@ class _Writer:
             case "+" | "-" | "*":
                 return self.words.arithmetic(operator, a, b).typed(kind)
             case "/":
-                return sql(self.words.quotient, a, b, type="real")
+                return sql(self.words.quotient, a, self.doubted(b), type="real")
             case "//" | "%" if kind == "int":
-                return self._whole(operator, a, b)
+                return self._whole(operator, self.doubted(a), self.doubted(b))
             case _:
+                a, b = self.doubted(a), self.doubted(b)
                 return self.words.real_remainder(operator, a, b).typed(kind)
 
     def _whole(self, operator: str, a: Fragment, b: Fragment) -> Fragment:
         """Towards the divisor's sign, as in the language; SQL's own goes towards zero."""
-        remainder = "((({a}) % {b} + {b}) % {b})"
+        remainder = self.words.remainder
         template = remainder if operator == "%" else self.words.floored.replace("{r}", remainder)
         return self.shared(template, {"a": a, "b": self.words.divisor(b)}, "int")
 
@@ -130,10 +171,12 @@ class _Writer:
         kind = common((base, exponent))
         if base.short and base.type in ("int", "real") and node.exponent == Literal(2):
             return self.operation("*", base, base)
+        base, exponent = self.doubted(base), self.doubted(exponent)
         return self.words.power(base, exponent, kind, self.shared).typed(kind)
 
     def compare(self, node: Compare) -> Fragment:
-        operands = [self.write(node.first), *(self.write(step.operand) for step in node.steps)]
+        nodes = (node.first, *(step.operand for step in node.steps))
+        operands = [self.doubted(self.write(each)) for each in nodes]
         signs = [_RELATIONS[step.operator] for step in node.steps]
         names = {f"v{i}": operand for i, operand in enumerate(operands)}
         ordered = any(operand.type == "str" for operand in operands)
@@ -142,9 +185,10 @@ class _Writer:
         return self.shared(f"({' AND '.join(pairs)})", names, "bool")
 
     def member(self, node: Member) -> Fragment:
-        options = joined(", ", map(self.write, node.options))
+        options = joined(", ", (self.doubted(self.write(each)) for each in node.options))
         word = "NOT IN" if node.negated else "IN"
-        return sql(f"({{}} {word} ({{}}))", self.write(node.item), options, type="bool")
+        item = self.doubted(self.write(node.item))
+        return sql(f"({{}} {word} ({{}}))", item, options, type="bool")
 
     def within(self, node: Within) -> Fragment:
         found = sql(self.words.found, self.write(node.whole), self.write(node.part), type="bool")
@@ -162,7 +206,7 @@ class _Writer:
         return sql("(CASE WHEN {} THEN {} ELSE {} END)", asked, then, other, type=kind)
 
     def call(self, node: Call) -> Fragment:
-        arguments = [self.write(argument) for argument in node.arguments]
+        arguments = [self.doubted(self.write(argument)) for argument in node.arguments]
         return self.words.call(node.function, arguments, self.shared)
 
     def shared(self, template: str, named: Mapping[str, Fragment], kind: Type | None) -> Fragment:
