@@ -42,6 +42,10 @@ class Words(Protocol):
 
     def arithmetic(self, operator: str, a: Fragment, b: Fragment) -> Fragment: ...
 
+    def mixed(self, relation: str, names: tuple[str, str], whole_first: bool) -> str:
+        """How an integer and a real number are compared, as a template of their names."""
+        ...
+
     def divisor(self, b: Fragment) -> Fragment:
         """An integer to divide by; NULL if it is 0."""
         ...
@@ -69,6 +73,9 @@ class SqliteWords:
 
     def arithmetic(self, operator: str, a: Fragment, b: Fragment) -> Fragment:
         return sql(f"({{}} {operator} {{}})", a, b)
+
+    def mixed(self, relation: str, names: tuple[str, str], whole_first: bool) -> str:  # noqa: ARG002
+        return f"{{{names[0]}}} {relation} {{{names[1]}}}"
 
     def divisor(self, b: Fragment) -> Fragment:
         return b
@@ -115,6 +122,18 @@ class PostgresWords:
         if (a.type, b.type) == ("int", "int"):
             return sql(f"({{}}::numeric {operator} {{}}::numeric)", a, b)
         return sql(f"({{}}::double precision {operator} {{}}::double precision)", a, b)
+
+    def mixed(self, relation: str, names: tuple[str, str], whole_first: bool) -> str:
+        """As real numbers, unless both are so large that a real number holds no fraction."""
+        one, other = (f"{{{each}}}" for each in names)
+        whole, real = (one, other) if whole_first else (other, one)
+        exact = _whole_number("floor").replace("{x}", real)
+        first, second = (whole, exact) if whole_first else (exact, whole)
+        return (
+            f"(CASE WHEN abs({whole}) <= {2**53} OR abs({real}) < {2**53}"
+            f" OR abs({real}) > 1.7976931348623157e308 THEN {one} {relation} {other}"
+            f" ELSE {first} {relation} {second} END)"
+        )
 
     def divisor(self, b: Fragment) -> Fragment:
         found = sql("nullif({}::numeric, 0)", b, type="int")

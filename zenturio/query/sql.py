@@ -181,7 +181,13 @@ class _Writer:
         names = {f"v{i}": operand for i, operand in enumerate(operands)}
         ordered = any(operand.type == "str" for operand in operands)
         collated = self.words.collation if ordered else ""
-        pairs = [f"{{v{i}}} {sign} {{v{i + 1}}}{collated}" for i, sign in enumerate(signs)]
+        types = ["real" if _is_small(n) else f.type for n, f in zip(nodes, operands, strict=True)]
+        pairs = [
+            self.words.mixed(sign, (f"v{i}", f"v{i + 1}"), types[i] == "int")
+            if {types[i], types[i + 1]} == {"int", "real"}
+            else f"{{v{i}}} {sign} {{v{i + 1}}}{collated}"
+            for i, sign in enumerate(signs)
+        ]
         return self.shared(f"({' AND '.join(pairs)})", names, "bool")
 
     def member(self, node: Member) -> Fragment:
@@ -222,6 +228,11 @@ class _Writer:
             return found
         inner = joined(", ", (sql(f"{{}} AS {n}", fragment) for n, fragment in again.items()))
         return sql("(SELECT {} FROM (SELECT {}) s)", found, inner, type=kind)
+
+
+def _is_small(node: Node) -> bool:
+    """Whether it is an integer that a real number holds, as nearly all in formulas are."""
+    return isinstance(node, Literal) and type(node.value) is int and abs(node.value) <= 2**53
 
 
 def _cut(template: str, named: Mapping[str, Fragment]) -> list[str | tuple[str]]:
