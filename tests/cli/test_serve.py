@@ -1,10 +1,13 @@
 """serve, submit, queue and cancel, as users of a lab's machine have them."""
 
 import re
+import resource
 import signal
+import socket
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 
 import pytest
 import requests
@@ -65,6 +68,15 @@ class Serving:
     def stop(self, number=signal.SIGTERM):
         self.process.send_signal(number)
         return self.process.communicate(timeout=60)
+
+
+def answers(link):
+    """Whether somebody listens there."""
+    try:
+        requests.get(link.partition("?")[0] + "login", timeout=20)
+    except requests.RequestException:
+        return False
+    return True
 
 
 @pytest.fixture
@@ -132,6 +144,10 @@ def test_what_was_submitted_while_none_served_is_run_by_the_next(lab, serving):
     first = serving()
     first.process.send_signal(signal.SIGKILL)
     first.process.communicate()
+    end = time.monotonic() + 60
+    while answers(first.link):  # its pages end with it
+        assert time.monotonic() < end
+        time.sleep(0.05)
     service = serving()
     service.until("quick", "done")
     service.until("other", "done")
@@ -172,3 +188,40 @@ def test_what_is_wrong_with_a_study_is_told_to_who_submits_it(lab):
     (lab / "quick.sh").write_text("#ZEN$ PARAM n = { 1:2\n")
     told = zen("submit", "quick.sh", cwd=lab, code=2)
     assert "quick.sh:1:" in told.err
+
+
+IDLE = 1200
+
+
+@pytest.fixture
+def descriptors():
+    """A service that is started has 1,024; and what gives the test as many as its own ends take."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < IDLE + 300:
+        pytest.skip(f"a process may have {hard} descriptors here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard))
+    yield lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, IDLE + 300), hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.slow
+def test_idle_connections_leave_pages_and_studies_working(lab, serving, descriptors):
+    write(lab, "many", 40, 0)
+    service = serving()
+    descriptors()
+    host, _, port = service.link.split("/")[2].partition(":")
+    with ExitStack() as stack:
+        for number in range(IDLE):
+            line = stack.enter_context(socket.create_connection((host, int(port)), 60))
+            if number % 3:
+                line.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n"[: number % 40])
+        assert requests.get(service.link, timeout=60).status_code == 200
+        zen("submit", "many.sh", cwd=lab)
+        service.until("many", "done")
+        assert requests.get(service.link.partition("?")[0] + "login", timeout=60).ok is False
+    repository = open_repository(str(lab / ".zenturio" / "zenturio.db"))
+    assert repository.counts("many")["ok"] == 40
+    repository.close()
+    out, err = service.stop()
+    assert service.process.returncode == 0, err
+    assert "started anew" not in out

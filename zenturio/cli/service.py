@@ -1,4 +1,4 @@
-"""``zen serve`` as a process: places, the thread that serves, the pages, and their common end."""
+"""``zen serve`` as a process: places, studies that are driven, and beside it the pages."""
 
 import signal
 import sys
@@ -13,8 +13,8 @@ import typer
 from zenturio.execute import Executor
 from zenturio.execute.places import open_place
 from zenturio.record.open import FOLDER, open_repository, project_folder
+from zenturio.show.portal.pages_process import PagesProcess
 from zenturio.show.portal.people import People
-from zenturio.show.portal.serve import Service
 from zenturio.show.portal.state import Settings
 from zenturio.study.house import House
 from zenturio.study.queueing import choose_policy
@@ -44,14 +44,15 @@ def serve_here(
         _tell(f"serving {project}: slots {slots}; policy {house.policy}")
         settings = Settings(db, project, serves=True)
         people = People(house.users, house.header, house.proxy_secret, house.proxies)
-        pages = Service(settings, house.host, house.port, "", _used, people, house.names)
-        _tell(f"its pages: {pages.link()}")
-        _serve(serving, pages)
+        with (
+            _stopping() as over,
+            PagesProcess(settings, house.host, house.port, people, house.names, _say),
+        ):
+            _serve(serving, over)
 
 
-def _serve(serving: Serving, pages: Service) -> None:
-    """Both at once, until a signal, or an error of either, ends them."""
-    over = threading.Event()
+def _serve(serving: Serving, over: threading.Event) -> None:
+    """Serve in a thread: a signal sets *over*, which who waits for it must not hold just then."""
     failed: list[BaseException] = []
 
     def serve() -> None:
@@ -59,17 +60,10 @@ def _serve(serving: Serving, pages: Service) -> None:
             serving.run(over)
         except BaseException as error:  # noqa: BLE001 - the main thread raises it
             failed.append(error)
-        finally:
-            pages.stop()
 
     thread = threading.Thread(target=serve, name="zenturio-serving")
-    with _stopping(over):
-        thread.start()
-        try:
-            pages.run()
-        finally:
-            over.set()
-            thread.join()
+    thread.start()
+    thread.join()
     if failed:
         raise failed[0]
 
@@ -93,19 +87,24 @@ def _tell(words: str) -> None:
         typer.echo(words)
 
 
-def _used(link: str) -> None:
-    """A link was used up: the next one."""
-    if sys.stderr.isatty():
-        typer.echo(f"used; for another browser: {link}", err=True)
+def _say(kind: str, text: str) -> None:
+    """Tell what the pages say of themselves."""
+    if kind == "link":
+        _tell(f"its pages: {text}")
+    elif kind == "again":
+        _tell(f"{text}, and are started anew: log in again")
+    elif kind == "used" and sys.stderr.isatty():
+        typer.echo(f"used; for another browser: {text}", err=True)
 
 
 @contextmanager
-def _stopping(over: threading.Event) -> Iterator[None]:
-    """Ctrl-C, SIGTERM and a lost terminal end the service."""
+def _stopping() -> Iterator[threading.Event]:
+    """An event that Ctrl-C, SIGTERM and a lost terminal set."""
+    over = threading.Event()
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, lambda *_: over.set()) for number in numbers}
     try:
-        yield
+        yield over
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -23,6 +23,7 @@ from zenturio.errors import (
     ZenError,
 )
 from zenturio.show.portal import thrift
+from zenturio.show.portal.deadline import DEADLINE_SECONDS, Deadline
 from zenturio.show.portal.keys import Keys
 from zenturio.show.portal.login_attempts import LoginAttempts
 from zenturio.show.portal.pages import (
@@ -90,8 +91,11 @@ def create_app(
     names: Names,
     used: Callable[[], None] = lambda: None,
     people: People | None = None,
-) -> Gate:
-    """The pages of *portal* behind their gate; *used* hears of each link that was used up."""
+) -> tuple[Gate, Deadline]:
+    """The pages of *portal* behind their gate, and what knows which of them are late.
+
+    *used* hears of each link that was used up.
+    """
     static = Route("/static/{name}", portal.assets.answer)
     app = Starlette(
         routes=[*ROUTES, static],
@@ -106,7 +110,8 @@ def create_app(
     app.state.keys = keys
     app.state.people = people or People()
     app.state.attempts = LoginAttempts()
-    return Gate(app, keys, names, partial(_refusal, portal), used, people)
+    pages = Deadline(app, partial(_late, portal))
+    return Gate(pages, keys, names, partial(_refusal, portal), used, people), pages
 
 
 @asynccontextmanager
@@ -150,6 +155,11 @@ def _failed(
 ) -> Response:
     portal: Portal = request.app.state.portal
     return portal.page(request, "error.html", status, headers, code=status, said=said)
+
+
+def _late(portal: Portal, _scope: Scope) -> bytes:
+    said = f"this page took longer than {DEADLINE_SECONDS:g} seconds: ask for less"
+    return portal.render("refused.html", status=503, why=said).encode()
 
 
 def _refusal(portal: Portal, _scope: Scope, status: int, why: str) -> bytes:

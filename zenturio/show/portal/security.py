@@ -10,11 +10,14 @@ from __future__ import annotations
 import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from zenturio.show.portal.keys import Keys
 from zenturio.show.portal.people import People
@@ -48,6 +51,8 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
+MOST_BODY = 1_000_000
+"""Bytes of a form: the longest is a report, of which each byte may be written with three."""
 SAFE = frozenset({"GET", "HEAD"})
 OPEN = ("/static/", "/login", "/logout")
 """What everybody may ask for: files of the package, a way in, and a way out."""
@@ -128,14 +133,17 @@ class Gate:
         elif scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
         else:
-            await self._judge(scope, receive, _hardened(send))
+            with suppress(ClientDisconnect):  # nobody is there any more to be answered
+                await self._judge(scope, _bounded(receive), _hardened(send))
 
     async def _judge(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
         state = scope.setdefault("state", {})
         state["address"] = self._people.client(scope, headers)
         state["encrypted"] = _is_encrypted(headers)
-        if why := self._foreign(headers, scope["method"]):
+        if _is_long(headers.get("content-length", "0")):
+            await self._answer(scope, send, 413, f"a form of more than {MOST_BODY:,} bytes")
+        elif why := self._foreign(headers, scope["method"]):
             await self._answer(scope, send, 403, why)
         elif session := self._redeemed(scope):
             await self._let_in(scope, send, session)
@@ -215,6 +223,25 @@ def _login(scope: Scope) -> str:
 
 def _origins(host: str) -> tuple[str, str]:
     return f"http://{host.lower()}", f"https://{host.lower()}"
+
+
+def _is_long(length: str) -> bool:
+    return not (length.isascii() and length.isdigit() and int(length[:20]) <= MOST_BODY)
+
+
+def _bounded(receive: Receive) -> Receive:
+    """A body that is no longer than a form is, whatever was said of its length."""
+    size = 0
+
+    async def bounded() -> Message:
+        nonlocal size
+        message = await receive()
+        size += len(message.get("body", b""))
+        if size > MOST_BODY:
+            raise HTTPException(413, f"a form of more than {MOST_BODY:,} bytes")
+        return message
+
+    return bounded
 
 
 def _is_encrypted(headers: Headers) -> bool:

@@ -5,11 +5,19 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
 
 import uvicorn
 
 from zenturio.errors import PlaceError, SafetyError
 from zenturio.show.portal.app import create_app
+from zenturio.show.portal.connections import (
+    BACKLOG,
+    BoundedProtocol,
+    ConnectionTable,
+    most_connections,
+)
 from zenturio.show.portal.keys import Keys, Password
 from zenturio.show.portal.people import People
 from zenturio.show.portal.security import Names, loopback
@@ -44,27 +52,27 @@ class Service:
         told: Callable[[str], None] = lambda _link: None,
         people: People | None = None,
         names: Iterable[str] = (),
+        listening: socket.socket | None = None,
     ) -> None:
-        """*people* may come besides; *names* are those by which a proxy calls this machine."""
-        if not loopback(host) and not password and not (people and people.known):
-            raise SafetyError(
-                f"{host} is seen by other machines, and nobody would be asked who they are",
-                cure=(
-                    "name those who may come: [serve.users] in zenturio.toml; or stay on this"
-                    if settings.serves
-                    else "set ZENTURIO_PORTAL_PASSWORD; or stay on this"
-                )
-                + " machine, and come by ssh -L 8600:localhost:8600",
-            )
+        """*people* may come besides; *names* are those by which a proxy calls this machine.
+
+        *listening* is a socket that listens there already.
+        """
+        check_guarded(settings, host, password, people)
         self._told = told
-        self._socket = _listening(host, port)
+        self._socket = listening or listen(host, port)
         self.door = Door(host, self._socket.getsockname()[1])
         # Cookies do not know of ports: two portals of one machine must not share one.
         self._keys = Keys(f"zenturio-{self.door.port}", Password.of(password) if password else None)
         self.portal = Portal(settings)
-        app = create_app(self.portal, self._keys, Names.of(host, names), self._used, people)
+        app, self._pages = create_app(
+            self.portal, self._keys, Names.of(host, names), self._used, people
+        )
+        self.connections = ConnectionTable(most_connections())
         config = uvicorn.Config(
             app,
+            http=cast("Any", partial(BoundedProtocol, self.connections)),
+            backlog=BACKLOG,
             lifespan="on",
             log_config=None,
             access_log=False,
@@ -91,8 +99,20 @@ class Service:
     def started(self) -> bool:
         return self._server.started
 
-    def run(self) -> None:
-        """Answer until somebody stops it."""
+    def run(self, beat: Callable[[int], None] | None = None, every: float = 1.0) -> None:
+        """Answer until somebody stops it.
+
+        As long as it answers, *beat* is called *every* so many seconds, with the number of pages
+        that will never end.
+        """
+        if beat is not None:
+            pages = self._pages
+
+            async def notify() -> None:
+                beat(pages.stuck())
+
+            self._server.config.callback_notify = notify
+            self._server.config.timeout_notify = every  # type: ignore[assignment]
         with self._socket:
             self._server.run(sockets=[self._socket])
 
@@ -101,7 +121,23 @@ class Service:
         self._server.should_exit = True
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def check_guarded(settings: Settings, host: str, password: str, people: People | None) -> None:
+    """SafetyError if other machines see it, and nobody would be asked who they are."""
+    if loopback(host) or password or (people and people.known):
+        return
+    raise SafetyError(
+        f"{host} is seen by other machines, and nobody would be asked who they are",
+        cure=(
+            "name those who may come: [serve.users] in zenturio.toml; or stay on this"
+            if settings.serves
+            else "set ZENTURIO_PORTAL_PASSWORD; or stay on this"
+        )
+        + " machine, and come by ssh -L 8600:localhost:8600",
+    )
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there; PlaceError if that is not possible."""
     try:
         # With its protocol: asyncio sends at once (TCP_NODELAY) on sockets that name TCP alone.
         family, kind, protocol, _, address = socket.getaddrinfo(

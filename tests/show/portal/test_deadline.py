@@ -1,0 +1,85 @@
+"""Whatever a page does: who asked for it is answered."""
+
+import asyncio
+
+import pytest
+
+from zenturio.show.portal import deadline
+from zenturio.show.portal.deadline import Deadline
+
+SCOPE = {"type": "http", "path": "/"}
+START = {"type": "http.response.start", "status": 200, "headers": []}
+BODY = {"type": "http.response.body", "body": b"whole"}
+
+
+async def receive():
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
+def asked(app, seconds=0.05, wait=0.0):
+    """What is answered, and how many pages are left and stuck then."""
+
+    async def ask():
+        found = []
+
+        async def send(message):
+            found.append(message)
+
+        pages = Deadline(app, lambda _scope: b"late", seconds)
+        await pages(SCOPE, receive, send)
+        await asyncio.sleep(wait)
+        return found, (len(pages._left), pages.stuck())
+
+    return asyncio.run(ask())
+
+
+def test_a_page_in_time_is_answered_by_itself():
+    async def page(_scope, _receive, send):
+        await send(START)
+        await asyncio.sleep(0.1)
+        await send(BODY)
+
+    found, left = asked(page)
+    assert found == [START, BODY]
+    assert left == (0, 0)
+
+
+def test_a_page_that_is_late_is_answered_for_and_not_heard_any_more():
+    async def page(_scope, _receive, send):
+        await asyncio.sleep(0.2)
+        await send(START)
+        await send(BODY)
+
+    found, left = asked(page, wait=0.4)
+    assert [each.get("status") for each in found] == [503, None]
+    assert found[1]["body"] == b"late"
+    assert left == (0, 0)
+
+
+def test_what_never_ends_is_counted_as_stuck(monkeypatch):
+    monkeypatch.setattr(deadline, "STUCK_SECONDS", -1)
+
+    async def page(_scope, _receive, _send):
+        await asyncio.sleep(60)
+
+    found, left = asked(page)
+    assert found[0]["status"] == 503
+    assert left == (1, 1)
+
+
+def test_an_error_of_a_page_is_raised_as_it_was():
+    async def page(_scope, _receive, _send):
+        raise ValueError("wrong")
+
+    with pytest.raises(ValueError, match="wrong"):
+        asked(page)
+
+
+def test_a_late_error_is_nobodys():
+    async def page(_scope, _receive, _send):
+        await asyncio.sleep(0.1)
+        raise ValueError("wrong")
+
+    found, left = asked(page, wait=0.2)
+    assert found[0]["status"] == 503
+    assert left == (0, 0)

@@ -1,0 +1,111 @@
+"""Pages are a process of their own: watched, started anew, and gone with who started them."""
+
+import os
+import signal
+import socket
+import time
+from contextlib import contextmanager
+
+import pytest
+import requests
+
+from zenturio.errors import PlaceError, SafetyError
+from zenturio.record.open import open_repository
+from zenturio.show.portal import pages_process
+from zenturio.show.portal.keys import Password
+from zenturio.show.portal.pages_process import PagesProcess
+from zenturio.show.portal.people import People, hashed
+from zenturio.show.portal.state import Settings
+from zenturio.study.house import User
+
+USERS = {"alice": User("alice", "run", Password.of("wonder land").text)}
+
+
+@contextmanager
+def started(folder, people=None, port=0):
+    """The pages of a project, and what they say of themselves."""
+    said = []
+    open_repository(folder / "some.db").close()
+    settings = Settings(str(folder / "some.db"), folder, serves=True)
+    pages = PagesProcess(
+        settings, "127.0.0.1", port, people or People(), ["lab.example.org"],
+        lambda kind, text: said.append((kind, text)),
+    )  # fmt: skip
+    with pages:
+        yield pages, said
+
+
+def until(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    return found
+
+
+def links(said):
+    return [text for kind, text in said if kind == "link"]
+
+
+def test_pages_answer_in_a_process_of_their_own(tmp_path):
+    people = People(USERS, "X-Remote-User", hashed("secret"), ("127.0.0.1",))
+    with started(tmp_path, people) as (pages, said):
+        assert pages.process.pid != os.getpid()
+        assert requests.get(links(said)[0], timeout=30).status_code == 200
+        asked = {"X-Remote-User": "alice", "X-Zenturio-Proxy": "secret", "Host": "lab.example.org"}
+        door = links(said)[0].partition("?")[0]
+        assert "alice" in requests.get(door + "queue", headers=asked, timeout=30).text
+        until(lambda: any(kind == "used" for kind, _ in said))
+    assert pages.process.returncode == 0
+    with pytest.raises(requests.ConnectionError):
+        requests.get(door, timeout=5)
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGSTOP,
+        *(pytest.param(n, marks=pytest.mark.slow) for n in (signal.SIGKILL, signal.SIGTERM)),
+    ],
+)
+def test_pages_that_die_or_hang_are_started_anew_at_the_same_place(tmp_path, monkeypatch, number):
+    monkeypatch.setattr(pages_process, "AGAIN_SECONDS", 0.1)
+    with started(tmp_path) as (pages, said):
+        until(lambda: pages._messages.heard)
+        if number == signal.SIGSTOP:
+            monkeypatch.setattr(pages_process, "SILENT_SECONDS", 0.5)
+        first = pages.process
+        first.send_signal(number)
+        until(lambda: first.returncode is not None)
+        monkeypatch.setattr(pages_process, "SILENT_SECONDS", 60)
+        until(lambda: len(links(said)) > 1)
+        assert "the pages ended with status" in dict(said)["again"]
+        doors = {link.partition("?")[0] for link in links(said)}
+        assert len(doors) == 1
+        until(lambda: requests.get(links(said)[-1], timeout=30).status_code in (200, 401))
+
+
+def test_pages_end_when_nobody_listens_to_them_any_more(tmp_path, monkeypatch):
+    monkeypatch.setattr(pages_process, "AGAIN_SECONDS", 60)
+    with started(tmp_path) as (pages, _):
+        pages.process.stdin.close()
+        assert pages.process.wait(30) == 0
+
+
+def test_what_keeps_pages_from_starting_is_raised(tmp_path, monkeypatch):
+    monkeypatch.setattr(pages_process, "PORT_SECONDS", 0.0)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(PlaceError, match="cannot listen"), started(tmp_path, port=port):
+            pass
+    settings = Settings(str(tmp_path / "none.db"), tmp_path, serves=True)
+    with pytest.raises(SafetyError, match=r"\[serve.users\]"):
+        PagesProcess(settings, "0.0.0.0", 0, People())
+
+
+def test_a_port_that_is_about_to_be_free_is_waited_for(tmp_path):
+    """Whoever starts a service right after the last was killed."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with started(tmp_path, port=port) as (_, said):
+        assert f":{port}/" in links(said)[0]
