@@ -1,12 +1,15 @@
 """What happens to a cluster of Dask, and what must happen then."""
 
+import os
 import signal
+import threading
 import time
 
 import pytest
 
 from dask_cluster import Cluster, certificate
 from zenturio.errors import PlaceError
+from zenturio.execute.dask import clusters, traffic
 from zenturio.execute.dask.options import Options
 from zenturio.execute.dask.place import Dask
 from zenturio.experiment import Step
@@ -113,6 +116,44 @@ def test_a_worker_that_is_silent_for_a_while_loses_nothing(cluster, tmp_path):
         time.sleep(1)
         worker.send_signal(signal.SIGCONT)
         assert future.result(PATIENCE).status == "ok"
+
+
+def ends(place: Dask) -> None:
+    """Closing comes to an end, whoever does not answer."""
+    thread = threading.Thread(target=place.close, daemon=True)
+    thread.start()
+    thread.join(2 * PATIENCE)
+    assert not thread.is_alive()
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_does_not_answer_is_an_error_and_holds_up_nobody(
+    cluster, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(clusters, "_ANSWER", 0.5)
+    cluster.worker()
+    with opened(cluster, tmp_path) as place:
+        place._traffic._patience = 1.0
+        future = place.submit(experiment(f"sleep {long('95.8')}"))
+        until(lambda: running(long("95.8")))
+        cluster.scheduler.send_signal(signal.SIGSTOP)
+        with pytest.raises(PlaceError, match="does not answer"):
+            future.result(PATIENCE)
+        ends(place)
+
+
+@pytest.mark.slow
+def test_a_worker_that_was_stopped_holds_up_no_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(clusters, "_ANSWER", 0.5)
+    monkeypatch.setattr(traffic, "_CLOSING", 0.5)
+    with Dask(tmp_path / "zen", 2, options=Options(grace=0.3)) as place:
+        future = place.submit(experiment(f"sleep {long('95.9')}"))
+        until(lambda: running(long("95.9")))
+        (worker,) = place._cluster._workers.workers.values()
+        os.kill(worker.pid, signal.SIGSTOP)
+        ends(place)
+    assert future.result(0).status == "cancelled"
+    until(lambda: not running(long("95.9")))
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ import pytest
 from slurm import cluster, slurm
 from zenturio.errors import PlaceError
 from zenturio.execute.slurm import clerk, pilots, submission
+from zenturio.execute.slurm import place as place_of
 from zenturio.execute.slurm.options import Options
 from zenturio.execute.slurm.place import Slurm
 from zenturio.experiment import INCOMING, Filed, Recipe, Step
@@ -400,6 +401,25 @@ def test_a_queue_that_hangs_holds_nothing_up_for_ever(opened, slurm):
         until(lambda: any("did not answer for 1 s" in words for words in place.remarks))
     finally:
         daemon.send_signal(signal.SIGCONT)
+
+
+@pytest.mark.slow
+def test_a_controller_that_does_not_answer_holds_up_no_end(opened, slurm, monkeypatch):
+    monkeypatch.setattr(place_of, "CLOSING", 1.0)
+    monkeypatch.setattr(clerk, "HURRY", 0.5)
+    place = opened()
+    future = place.submit(experiment("sleep 5"))
+    until(future.running)
+    daemon = slurm._daemons["slurmctld"]
+    daemon.send_signal(signal.SIGSTOP)
+    try:
+        thread = threading.Thread(target=place.close, daemon=True)
+        thread.start()
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+    finally:
+        daemon.send_signal(signal.SIGCONT)
+    assert future.result(0).status == "cancelled"
 
 
 @pytest.mark.slow

@@ -32,6 +32,7 @@ class Queue:
         self.session = session
         self.shown: dict[tuple[str, int], list[Job]] = {}
         self.submitted = 0
+        self.patience = 1.0
         self.cancelled: list[str] = []
         self.plays: Callable[[str, str], Job] = lambda _name, _digest: Job("1", "PENDING")
 

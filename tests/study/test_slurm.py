@@ -201,6 +201,20 @@ def test_what_a_lost_driver_left_in_the_queue_is_cancelled(on_slurm, slurm):
     assert "attach" in zen(study, "status", "study", "--db", study.url)
 
 
+def test_a_setup_that_fails_ends_the_run_and_nothing_is_recorded(on_slurm):
+    study = on_slurm(4, seconds=0)
+    (study.folder / "zenturio.toml").write_text(PLACES + 'setup = "no-such-module load gcc"\n')
+    words = ("run", "study.sh", "--on", "cluster", "--db", study.url)
+    done = subprocess.run(
+        [sys.executable, "-c", oracle.ZEN, *words], cwd=study.folder, env=study.environment(),
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 4
+    assert "the setup of the place failed on n" in done.stderr
+    assert "no-such-module: command not found" in done.stderr
+    assert not any(study.states().get(state) for state in ("ok", "failed", "timeout"))
+
+
 def test_a_dry_run_shows_the_script_of_the_jobs(on_slurm):
     study = on_slurm(4)
     told = zen(study, "run", "study.sh", "--on", "cluster", "--dry-run", "--db", study.url)

@@ -127,7 +127,7 @@ class Queue:
     """The queue of this user, which may be slow to answer; *patience* in seconds for each call."""
 
     def __init__(self, patience: float = 60.0) -> None:
-        self._patience = patience
+        self.patience = patience
         self._user = str(os.getuid())
 
     def submit(self, script: Path) -> str:
@@ -206,12 +206,10 @@ class Queue:
                 text=True,
                 errors="replace",
                 check=False,
-                timeout=self._patience,
+                timeout=self.patience,
             )
         except subprocess.TimeoutExpired as error:
-            raise UnansweredError(
-                f"{command[0]} did not answer for {self._patience:g} s"
-            ) from error
+            raise UnansweredError(f"{command[0]} did not answer for {self.patience:g} s") from error
         except FileNotFoundError as error:
             raise PlaceError(
                 f"there is no {command[0]} on this machine",

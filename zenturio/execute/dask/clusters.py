@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from time import monotonic, sleep
@@ -16,6 +17,7 @@ from zenturio.execute.dask.renewal import Ending, Renewal
 from zenturio.execute.dask.security import Address, read_address, tls_of
 from zenturio.execute.dask.station import Way
 from zenturio.execute.dask.ticket import Parcel
+from zenturio.execute.deadline import within
 from zenturio.experiment.provenance import cores
 
 _PAUSE = 0.1
@@ -25,6 +27,12 @@ _OWN = {
     "distributed.scheduler.http.routes": [],  # pages that any user of this machine could see
     "distributed.worker.http.routes": [],
 }
+_ANSWER = 10.0
+"""Seconds that a scheduler or a worker may take to answer; one that was stopped never does."""
+_SLOWEST = 2**17
+"""Bytes in a second that a network carries at the least."""
+_CLOSING = 15.0
+"""Seconds within which workers of our own end."""
 _LARGE = 2**20
 """Bytes beyond which a parcel is not put into the message that describes a task."""
 
@@ -42,6 +50,8 @@ class Cluster:
         """How many experiments at once: now, or when all jobs have begun."""
         self.where = where
         """The scheduler, in words."""
+        self.answers = True
+        """Whether it answered when it was asked last."""
 
     @property
     def is_connected(self) -> bool:
@@ -74,8 +84,12 @@ class Cluster:
         return self._renewal.ending(worker, address, since)
 
     def threads(self) -> dict[str, int]:
-        """How many experiments each worker takes, by its address."""
-        return dict(self.client.nthreads())
+        """How many experiments each worker takes, by its address; OSError where nobody answers."""
+        asked = self.client.scheduler.ncores
+        self.answers = False
+        threads = dict(self.client.sync(asked, workers=None, callback_timeout=_ANSWER))
+        self.answers = True
+        return threads
 
     def look(self) -> bool:
         """Counts who is there now; whether there is somebody to run something, or will be."""
@@ -99,7 +113,8 @@ class Cluster:
         if data is None:
             return self.client.submit(stations.follow, parcel.numbers, way, key, **told)
         if len(data) > _LARGE:
-            data = self.client.scatter(data, workers=workers, hash=False)
+            scatter = partial(self.client.scatter, data, workers=workers, hash=False)
+            data = within(_ANSWER + len(data) / _SLOWEST, scatter)
         return self.client.submit(stations.run, data, parcel.numbers, way, key, **told)
 
     def stop(self, session: str, numbers: tuple[int, ...]) -> None:
@@ -115,7 +130,8 @@ class Cluster:
 
         if self.is_connected:
             with suppress(OSError):
-                self.client.run(stations.leave, session, on_error="ignore")
+                leave = partial(self.client.run, stations.leave, session, on_error="ignore")
+                within(_ANSWER, leave)
 
     def eligible(self, cpus: int) -> tuple[str, ...]:
         """The workers that may be given something of so many CPUs; none if it may be any."""
@@ -131,10 +147,10 @@ class Cluster:
     def close(self) -> None:
         """Leaves the scheduler; workers of our own end."""
         with suppress(Exception):  # what is lost need not be closed
-            self.client.close(timeout=5)
+            within(_ANSWER, partial(self.client.close, timeout=5))
         if self._workers is not None:
             with suppress(Exception):
-                self._workers.close()
+                within(_CLOSING, self._workers.close)
 
 
 def connect(options: Options, session: Path, jobs: int | None) -> Cluster:

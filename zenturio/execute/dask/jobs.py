@@ -32,6 +32,8 @@ _CLASSES = {
 }
 _ACCOUNT = {"slurm": "account", "pbs": "account", "lsf": "project", "sge": "project"}
 """What each of them calls who pays."""
+SUBMITTING = 60.0
+"""Seconds that the batch system may take for the first jobs, at the least."""
 _KEYS = ("ca.pem", "cert.pem", "key.pem")
 _WHO = ("client", "scheduler", "worker")
 
@@ -120,7 +122,8 @@ def _started(options: Options, folder: Path, security: Any, name: str) -> Any:
         )
         try:
             with _hushed():
-                workers.sync(_submitted, workers, options.nodes)
+                wait = max(options.patience, SUBMITTING)
+                workers.sync(_submitted, workers, options.nodes, callback_timeout=wait)
         except BaseException:
             with suppress(Exception):
                 workers.close(timeout=1)
@@ -144,7 +147,8 @@ def _understood(options: Options) -> Iterator[None]:
     try:
         yield
     except (OSError, RuntimeError, ValueError) as error:
-        said = [line for line in str(error).strip().splitlines() if line.strip()]
+        text = str(error) or f"{options.cluster} did not answer"
+        said = [line for line in text.strip().splitlines() if line.strip()]
         at = said.index("stderr:") + 1 if "stderr:" in said else 0
         raise PlaceError(
             f"the jobs of {options.cluster} cannot be started: {'; '.join(said[at:])}",

@@ -116,7 +116,7 @@ class Traffic:
                 self._orders += parcel.numbers
             self._turn.notify()
         self._take_off(waiting)
-        self._thread.join()
+        self._thread.join(2 * _CLOSING)  # it may wait for an answer of Dask
 
     def bury(self) -> None:
         """What has not come back never will: nothing of it is alive any more."""
@@ -389,7 +389,8 @@ class Traffic:
         elif connected and (self._cluster.look() or self._is_idle):
             self._seen = monotonic()
         elif monotonic() - self._seen > self._patience or self._cluster.is_gone:
-            lost = "has no worker any more" if connected else "is lost"
+            lost = "has no worker any more" if self._cluster.answers else "does not answer"
+            lost = lost if connected else "is lost"
             self._fail(
                 PlaceError(
                     f"the scheduler of {self._cluster.where} {lost}",

@@ -32,6 +32,10 @@ LOSSES = 3
 """How many jobs of an experiment may be lost before the place is taken for broken."""
 DEATHS = 5
 """How many workers may die under an experiment before it is taken for the cause."""
+HURRY = 10.0
+"""Seconds that a command of Slurm may take when all is to end."""
+COMMANDS = 3
+"""So many of them may be waited for after the end of all patience."""
 UNREADABLE = 60.0
 """Seconds that an outcome may be there and cannot be read, after its job has ended."""
 
@@ -86,9 +90,10 @@ class Clerk:
 
     def close(self, patience: float) -> None:
         """Until no ticket is left, or *patience* is over."""
+        self._queue.patience = min(self._queue.patience, HURRY)
         self._closed_at = monotonic() + patience
         self._stirred.set()
-        self._thread.join()
+        self._thread.join(patience + COMMANDS * HURRY)
 
     def _drive(self) -> None:
         try:

@@ -37,6 +37,8 @@ IDLE = 60.0
 """Seconds after which pilots end that have nothing to do: somebody pays for them."""
 LATE = 120.0
 """Seconds after which it is said that none has come."""
+CLOSING = 90.0
+"""Seconds that closing waits for them, which may just be submitted: each step has a deadline."""
 FAULTS = 3
 """So often they may fail to run something before all goes to job arrays again."""
 _LOOK = 0.2
@@ -145,7 +147,7 @@ class Pilots:
             self._closed.set()
             thread, place = self._thread, self._place
         if thread is not None:
-            thread.join()
+            thread.join(CLOSING)
         elif place is not None:
             place.close()
 

@@ -15,6 +15,8 @@ from zenturio.execute.slurm.session import Session
 from zenturio.execute.worker import is_from_signal
 from zenturio.experiment import Outcome
 
+CLOSING = 10.0
+"""Seconds that closing waits for a disk that does not answer."""
 MOST = 1.0
 """Seconds between two looks at the folder, at the most."""
 
@@ -42,7 +44,7 @@ class Reader:
 
     def close(self) -> None:
         self._closed.set()
-        self._thread.join()
+        self._thread.join(CLOSING)
 
     def _drive(self) -> None:
         while not self._closed.wait(self._pause):
