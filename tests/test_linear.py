@@ -12,7 +12,11 @@ import pytest
 from zenturio.experiment.reading import value_of
 
 PACKAGE = Path(__file__).parent.parent / "zenturio"
-READERS = ("experiment", "show/portal", "study/follow.py", "study/look.py")
+READERS = (
+    *(f"experiment/{name}.py" for name in ("evidence", "failure", "finders", "measure", "reading")),
+    "execute/streams.py", "execute/verdict.py",
+    "show/portal", "study/follow.py", "study/look.py",
+)  # fmt: skip
 """Packages and modules that see output, artifacts and metrics as the experiment left them."""
 
 

@@ -49,6 +49,8 @@ def cause(stderr, begin="exit 1"):
         ("KeyError: 'n'\n", "KeyError: 'n'"),
         ("expected float64, not x1\n", "expected float64, not x1"),
         (b"caf\xe9 failed", "caf\\xe9 failed"),
+        ("effaced deadbeefcc, 12ab34cd/7 at x", "effaced deadbeefcc, #/# at x"),
+        ("panic: of a program\nthat goes on\n", "that goes on"),
         ("x" * 500, "x" * 117 + "..."),
     ],
 )  # fmt: skip
@@ -78,6 +80,9 @@ def test_a_long_log_takes_no_time_worth_mentioning():
         "1" * 2**22,
         "make: " * 2**20,
         "\n1 |" * 2**19,
+        "panic: \n" * 2**19,
+        "a: " * 2**20,
+        "/" * 2**22,
     ):
         cause(text)
 

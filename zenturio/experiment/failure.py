@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import re
+from functools import cache
+from typing import Any
 
 from zenturio.experiment.experiment import Log
 
@@ -10,30 +11,39 @@ _LONGEST = 120
 _SEARCHED = 2**16
 _SHOWN = 4000
 _TRACEBACK = "Traceback (most recent call last):"
-_PANIC = re.compile(r"(?m)^(?:panic|fatal error): .*(?=(?:\n.*)*?\ngoroutine \d)")
+_PANICS = ("panic: ", "fatal error: ")
 # Lines that follow every fault of a kind, and so tell none from another.
-_NOISE = re.compile(
-    r"""(?x)
-      \W* $                                             # rules, carets
-    | \s* \d* \s* \| .*                                 # the source line that a compiler shows
-    | (?:g|b|c|n)?make (?:\[\d+\])? : \s (?:\*\*\*\s\[.*|.*\sdirectory\s.*)
-    | ninja:\ build\ stopped.* | collect2:.* | compilation\ terminated\.
-    | \d+\ (?:error|warning)s?\b.*\ generated\. | exit\ status\ \d+
-    | (?:\S+:\s)* (?:line\s\d+:\s)? \s* (?:\d+\s)?      # a shell reports a signal
-      (?:Segmentation\ fault|Aborted|Killed|Terminated|Bus\ error|Floating\ point\ exception
-        |Illegal\ instruction|Hangup|Alarm\ clock) (?:\s\(core\ dumped\))? (?:\s{2,}.*)? $
-    | \#\d+\s.* | Error\ termination\..* | Backtrace\ for\ this\ error:.*   # gfortran
-    | \s+at\s.* | \s*\.\.\.\s\d+\ more | Node\.js\ v\d.*                    # Java, JavaScript
-    | note:\ .*                                                             # Rust
-    | (?:srun|slurmstepd):\ .* | (?:mpirun|mpiexec|prterun)\ .*
-    | Command\ exited\ with\ non-zero\ status.*
-    """
+_NOISE = (
+    r"\s*\d*\s*\|",  # the source line that a compiler shows
+    r"(?:g|b|c|n)?make(?:\[\d+\])?:\s(?:\*\*\*\s\[|.*\sdirectory\s)",
+    r"ninja: build stopped|collect2:|compilation terminated\.",
+    r"\d+ (?:error|warning)s?\b.* generated\.|exit status \d",
+    # A shell reports a signal.
+    (
+        r"(?:\S+:\s)*(?:line\s\d+:\s)?\s*(?:\d+\s)?"
+        r"(?:Segmentation fault|Aborted|Killed|Terminated|Bus error|Floating point exception"
+        r"|Illegal instruction|Hangup|Alarm clock)(?:\s\(core dumped\))?(?:\s{2,}.*)?$"
+    ),
+    r"#\d+\s|Error termination\.|Backtrace for this error:",  # gfortran
+    r"\s+at\s|\s*\.\.\.\s\d+ more|Node\.js v\d",  # Java, JavaScript
+    r"note: ",  # Rust
+    r"(?:srun|slurmstepd):\s|(?:mpirun|mpiexec|prterun)\s",
+    r"Command exited with non-zero status",
 )
-_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_FOLDERS = re.compile(r"(?<![\w.])/(?:[^\s:'\"<>|,;()/]*/)+")
-_NUMBER = re.compile(
-    r"\b0x[0-9a-fA-F]+\b|\b(?=[a-f]*\d)[0-9a-f]{8,}\b|(?<!\w)\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"
+_COLOUR = r"\x1b\[[0-9;]*[A-Za-z]"
+_FOLDERS = r"""(^|[^\pL\pN_.])/(?:[^\s:'"<>|,;()/]*/)+"""
+_NUMBER = (
+    r"(^|[^\pL\pN_])"
+    r"(?:0x[0-9a-fA-F]+\b|([0-9a-f]{8,})\b|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)"
 )
+
+
+@cache
+def _compiled(pattern: str) -> Any:
+    """By RE2: experiments choose the text, and nothing that they print may take for ever."""
+    import re2  # noqa: PLC0415 - only failures need it
+
+    return re2.compile(pattern)
 
 
 def explained(cause: str, stderr: Log) -> str:
@@ -64,18 +74,38 @@ def _text(log: Log) -> str:
 
 def _last_line(text: str) -> str:
     """The line that names the fault, if there is one."""
-    panic = _PANIC.search(text)
+    panic = _panic(text)
     if panic:
-        return panic[0]
+        return panic
     _, traceback, behind = text.rpartition(_TRACEBACK)
     lines = (behind if traceback else text).splitlines()
     if traceback:  # the exception stands behind its frames, which are indented
         return next((line for line in lines if line[:1].strip()), "")
-    return next((line for line in reversed(lines) if not _NOISE.match(line)), "")
+    return next((line for line in reversed(lines) if not _is_noise(line)), "")
+
+
+def _panic(text: str) -> str:
+    """What Go says before it lists its goroutines."""
+    lines = text.split("\n")
+    last = max((n for n, line in enumerate(lines) if line.startswith("goroutine ")), default=0)
+    return next((line for line in lines[:last] if line.startswith(_PANICS)), "")
+
+
+def _is_noise(line: str) -> bool:
+    if not any(c.isalnum() for c in line):  # rules, carets
+        return True
+    return _compiled("|".join(_NOISE)).match(line) is not None
 
 
 def _alike(line: str) -> str:
-    line = _FOLDERS.sub("", _COLOUR.sub("", line))
+    line = _compiled(_FOLDERS).sub(r"\1", _compiled(_COLOUR).sub("", line))
     line = " ".join("".join(c if c.isprintable() else " " for c in line).split())
-    line = _NUMBER.sub("#", line)
+    line = _compiled(_NUMBER).sub(_hidden, line)
     return line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "..."
+
+
+def _hidden(number: Any) -> str:
+    """A sign for a number; what looks like a digest without any digit is a word."""
+    word = number[2]
+    is_word = word is not None and not any(c.isdigit() for c in word)
+    return str(number[0]) if is_word else f"{number[1]}#"
