@@ -11,6 +11,7 @@ from zenturio.cli import output, replaced, spaces
 from zenturio.cli.options import Json, Limit, Overrides, Paths, Sample
 
 if TYPE_CHECKING:
+    from zenturio.annotate import Application
     from zenturio.errors import Complaint
 
 SHOWN = 100
@@ -38,36 +39,34 @@ def check(
     show: Annotated[
         bool, typer.Option("--show", help="Show each place that values are put in.")
     ] = False,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Run one point, and list what it uses (Linux).")
+    ] = False,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Write USE for what the trace found into the file.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Check the directives for mistakes.
 
     Sure mistakes are errors, likely ones are warnings; all are told at once. Experiments are made
     for a part of the points, as zen run makes them: what it would refuse is an error. Nothing is
-    executed.
+    executed, but with --trace: it runs the first point in a folder that is thrown away, and lists
+    the files and programs that it used outside of what is declared, and what it wrote elsewhere.
 
-    Examples: zen check matmul.c; zen check . --json; zen check matmul.c --show
+    Examples: zen check matmul.c; zen check . --json; zen check matmul.c --show; zen check . --trace
+    --fix
     """
-    from zenturio.annotate import lint, scan
     from zenturio.annotate.programs import undeclared_programs
+    from zenturio.cli import tracing
     from zenturio.errors import InputError
-    from zenturio.study.refusals import refusals
-    from zenturio.study.stages import stages_of
 
-    application = None
-    try:
-        application = scan(paths, overrides=param or [])
-        complaints = tuple(dict.fromkeys((*application.warnings, *lint(application))))
-        stages = [stage.application for stage in stages_of(application)]
-        refused = tuple(dict.fromkeys(c for stage in stages for c in refusals(stage)))
-        if refused:
-            places = {complaint.place for complaint in refused}
-            complaints = (*refused, *(c for c in complaints if c.place not in places))
-            application = None
-    except InputError as error:
-        application, complaints = None, error.complaints
+    if fix and not trace:
+        raise InputError("--fix writes what --trace finds", cure="give both: --trace --fix")
+    application, complaints = _checked(paths, param or [])
     left_out = application.left_out if application else ()
     undeclared = undeclared_programs(application) if application else {}
+    traced = tracing.Traced.of(application, fix=fix) if trace and application else None
     if json:
         said = [_said(complaint) for complaint in complaints]
         facts = {
@@ -78,13 +77,18 @@ def check(
         }
         if show and application is not None:
             facts["replacements"] = replaced.facts(application)
+        if traced is not None:
+            facts["trace"] = traced.facts()
         output.facts(facts)
     else:
         if show and application is not None:
             replaced.show(application, in_colour=sys.stdout.isatty())
         _tell(complaints)
         _tell_left_out(left_out)
-        _tell_undeclared(list(undeclared))
+        if traced is None:
+            _tell_undeclared(list(undeclared))
+        else:
+            typer.echo("\n".join(traced.lines()))
     if application is None:
         raise typer.Exit(2)
     if not json:
@@ -92,6 +96,28 @@ def check(
         told = f"{number} warning{'s' * (number > 1)}" if number else "nothing to complain of"
         points = spaces.points(application, spaces.size(application.space, COUNTING))
         typer.echo(f"{application.name}: {points}, {told}")
+
+
+def _checked(
+    paths: "Sequence[str | Path]", overrides: "Sequence[str]"
+) -> "tuple[Application | None, tuple[Complaint, ...]]":
+    """The application, unless it is wrong or a run would refuse it, and all complaints."""
+    from zenturio.annotate import lint, scan
+    from zenturio.errors import InputError
+    from zenturio.study.refusals import refusals
+    from zenturio.study.stages import stages_of
+
+    try:
+        application = scan(paths, overrides=overrides)
+        complaints = tuple(dict.fromkeys((*application.warnings, *lint(application))))
+        stages = [stage.application for stage in stages_of(application)]
+    except InputError as error:
+        return None, error.complaints
+    refused = tuple(dict.fromkeys(c for stage in stages for c in refusals(stage)))
+    if not refused:
+        return application, complaints
+    places = {complaint.place for complaint in refused}
+    return None, (*refused, *(c for c in complaints if c.place not in places))
 
 
 def space(
