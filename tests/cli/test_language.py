@@ -1,3 +1,4 @@
+import io
 import json
 import os
 import pty
@@ -294,16 +295,18 @@ a.c:3:34: size, in a string
     ]
 
 
-def test_on_a_terminal_check_marks_the_place_within_its_line(tmp_path):
+def test_on_a_terminal_check_marks_the_place_within_its_line(tmp_path, monkeypatch):
     from zenturio.annotate import scan
-    from zenturio.annotate.replacements import replacements
-    from zenturio.cli.replaced import _excerpt
+    from zenturio.cli import replaced
 
     path = tmp_path / "a.py"
     path.write_text("# ZEN$ SUBSTITUTE lr = { 1 }\nrate = lr\n")
-    (place,) = replacements(scan([path]).files)
-    marked = _excerpt(place, in_colour=True)
-    assert marked == f"{path}:2:8: lr, in code\n    rate = \x1b[7mlr\x1b[0m"
+    screen = io.StringIO()
+    screen.isatty = lambda: True
+    monkeypatch.setattr(sys, "stdout", screen)
+    replaced.show(scan([path]), in_colour=True)
+    marked = f"{path}:2:8: lr, in code\n    rate = \x1b[7mlr\x1b[0m\n"
+    assert screen.getvalue().startswith(marked)
 
 
 def test_a_mistake_that_only_a_point_shows_is_an_error_of_space(tmp_path):

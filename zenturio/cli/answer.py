@@ -337,6 +337,9 @@ def _write(text: str | bytes, out: Path | None) -> None:
 
     content = text.encode() if isinstance(text, str) else text
     if out is None:
+        if sys.stdout.isatty():
+            _write_on_terminal(text)
+            return
         sys.stdout.buffer.write(content)
         sys.stdout.flush()
         return
@@ -345,6 +348,15 @@ def _write(text: str | bytes, out: Path | None) -> None:
     except OSError as error:
         raise PlaceError(f"cannot write {out}: {error.strerror}") from error
     typer.echo(f"wrote {out}", err=True)
+
+
+def _write_on_terminal(text: str | bytes) -> None:
+    """To a person: control characters are shown. A pipe gets the bytes."""
+    from zenturio.errors import InputError
+
+    if isinstance(text, bytes):
+        raise InputError("this format is no text for a terminal", cure="write a file: -o FILE")
+    typer.echo(text, nl=False)
 
 
 def _model_facts(keys: list[str], key: tuple[Any, ...], model: "Model") -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from time import monotonic
 from typing import TextIO
 
-from zenturio.cli import output
+from zenturio.cli import output, terminal
 from zenturio.show import quantities
 from zenturio.study import Progress
 
@@ -36,7 +36,8 @@ class Live:
         if self._moves:
             width = shutil.get_terminal_size().columns - 1
             bar = _bar(progress.done, progress.total)
-            self._stream.write(f"\r\x1b[K{bar} {words}"[: width + 4])
+            self._clear_line()
+            self._stream.write(f"{bar} {words}"[:width])
         else:
             self._stream.write(words + "\n")
         self._stream.flush()
@@ -51,8 +52,11 @@ class Live:
     def close(self) -> None:
         """Take the moving line away; what comes next begins on a clean one."""
         if self._moves and self._shown:
-            self._stream.write("\r\x1b[K")
+            self._clear_line()
             self._stream.flush()
+
+    def _clear_line(self) -> None:
+        terminal.unguarded(self._stream).write("\r\x1b[K")
 
 
 def line(progress: Progress) -> str:

@@ -1,6 +1,5 @@
 """The verbs that look: list, status, show, logs, diff."""
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -108,28 +107,39 @@ def logs(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Print it as it comes, until it has ended.")
     ] = False,
+    safe: Annotated[
+        bool | None,
+        typer.Option(
+            "--safe/--raw",
+            help="Show control characters, or send them; --safe is the default on a terminal.",
+        ),
+    ] = None,
     db: Database = None,
     json: Json = False,
 ) -> None:
     """Print the output of an experiment, byte for byte.
 
-    Its stdout goes to stdout, its stderr to stderr. While it runs, what it has said so far is
-    known on its own machine only, from the project that runs it.
+    Its stdout goes to stdout, its stderr to stderr. On a terminal control characters are shown as
+    escapes, for output may change what a terminal shows or does; --raw sends them. While it runs,
+    what it has said so far is known on its own machine only, from the project that runs it.
 
-    Example: zen logs 5c37b9d7 --follow
+    Examples: zen logs 5c37b9d7 --follow; zen logs 5c37b9d7 --raw
     """
+    from zenturio.cli.log_output import LogOutput
     from zenturio.study.follow import behind, said_so_far
     from zenturio.study.follow import follow as follow_it
     from zenturio.study.look import find, opened
 
     seen = (0, 0)
+    log_output = LogOutput(safe=safe)
     with opened(db) as repository:
         found = find(repository, digest)
         whole = found.record.digest
         if follow:
-            seen = follow_it(repository, found.study, whole, _nothing if json else _put)
+            seen = follow_it(repository, found.study, whole, _nothing if json else log_output.put)
         elif found.record.state == "running" and attempt is None and not json:
-            said_so_far(whole, _put)
+            said_so_far(whole, log_output.put)
+            log_output.close()
             typer.echo("it has not ended: --follow waits for more", err=True)
             return
         said = repository.logs(whole, attempt)
@@ -138,15 +148,8 @@ def logs(
         return
     for number, log in enumerate((said.stdout, said.stderr)):
         for part in behind(log, seen[number]):
-            _put(number, part)
-
-
-def _put(number: int, content: bytes) -> None:
-    """To stdout or to stderr, to the byte and at once."""
-    stream = (sys.stdout, sys.stderr)[number]
-    stream.flush()
-    stream.buffer.write(content)
-    stream.flush()
+            log_output.put(number, part)
+    log_output.close()
 
 
 def _nothing(_number: int, _content: bytes) -> None:

@@ -6,6 +6,7 @@ import sys
 
 import typer
 
+from zenturio.cli import terminal
 from zenturio.cli.verbs import Verbs
 from zenturio.errors import ZenError
 
@@ -46,6 +47,7 @@ def main() -> None:
     gc.set_threshold(50_000)
     # Sizes of spaces are exact, and have as many digits as they have.
     sys.set_int_max_str_digits(0)
+    terminal.guard()
     try:
         app()
     except ZenError as error:

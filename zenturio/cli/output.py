@@ -11,13 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from zenturio.cli import terminal
+
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from zenturio.search import Setting
 
 
 def facts(value: Any) -> None:
     """Print *value* as JSON; what JSON has no number for is written as text."""
-    typer.echo(json.dumps(_plain(value), ensure_ascii=False, allow_nan=False, indent=2))
+    text = json.dumps(_plain(value), ensure_ascii=False, allow_nan=False, indent=2)
+    typer.echo(terminal.visible_in_json(text))
 
 
 def report(line: bytes) -> None:
@@ -43,15 +48,18 @@ def _plain(value: Any) -> Any:
 def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], *, right: str = "") -> None:
     """Print aligned columns; those whose letter in *right* is ``r`` stand to the right."""
     cells = [[one_line(value) for value in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
-    strong, end = ("\x1b[1m", "\x1b[0m") if sys.stdout.isatty() else ("", "")
-    for number, row in enumerate([list(heads), *cells]):
+    titles = [one_line(head) for head in heads]
+    widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
+    for number, row in enumerate([titles, *cells]):
         pairs = enumerate(zip(row, widths, strict=True))
         line = "  ".join(
             text.rjust(width) if right[i : i + 1] == "r" else text.ljust(width)
             for i, (text, width) in pairs
         ).rstrip()
-        typer.echo(f"{strong}{line}{end}" if number == 0 else line)
+        if number == 0:
+            terminal.styled(line, "bold")
+            line = ""
+        typer.echo(line)
 
 
 def one_line(value: Any) -> str:
@@ -71,12 +79,11 @@ def progress(words: str, total: int | None) -> Iterator[Any]:
     if not sys.stderr.isatty():
         yield lambda _n=1: None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
     from rich.progress import TimeRemainingColumn as Left
 
     columns = (TextColumn(words), BarColumn(), MofNCompleteColumn(), Left())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=_console(), transient=True) as bar:
         task = bar.add_task(words, total=total)
         yield lambda n=1: bar.advance(task, n)
 
@@ -87,10 +94,14 @@ def waiting(words: str) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
+    with _console().status(words):
+        yield
+
+
+def _console() -> "Console":
     from rich.console import Console
 
-    with Console(stderr=True).status(words):
-        yield
+    return Console(file=terminal.unguarded(sys.stderr))
 
 
 def number(value: Any) -> str:

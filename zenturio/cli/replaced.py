@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from zenturio.cli import terminal
+
 if TYPE_CHECKING:
     from zenturio.annotate import Application
     from zenturio.annotate.replacements import Replacement
@@ -19,7 +21,7 @@ def show(application: "Application", *, in_colour: bool) -> None:
     count = 0
     for count, each in enumerate(replacements(application.files), 1):
         if count <= SHOWN:
-            typer.echo(_excerpt(each, in_colour=in_colour))
+            _print(each, in_colour=in_colour)
     if count > SHOWN:
         typer.echo(f"... and {count - SHOWN:,} more: --json lists all")
     places = "1 place is" if count == 1 else f"{count:,} places are"
@@ -44,7 +46,7 @@ def facts(application: "Application") -> list[dict[str, Any]]:
     ]
 
 
-def _excerpt(replacement: "Replacement", *, in_colour: bool) -> str:
+def _print(replacement: "Replacement", *, in_colour: bool) -> None:
     from zenturio.annotate.replacements import ASSIGNMENT
     from zenturio.errors import Complaint
 
@@ -54,6 +56,9 @@ def _excerpt(replacement: "Replacement", *, in_colour: bool) -> str:
     message = f"{replacement.parameter}, {context}"
     head, line, carets = str(Complaint(message, replacement.place)).rsplit("\n", 2)
     if not in_colour:
-        return f"{head}\n{line}\n{carets}"
+        typer.echo(f"{head}\n{line}\n{carets}")
+        return
     start, end = carets.index("^"), carets.rindex("^") + 1
-    return f"{head}\n{line[:start]}{typer.style(line[start:end], reverse=True)}{line[end:]}"
+    typer.echo(f"{head}\n{line[:start]}", nl=False)
+    terminal.styled(line[start:end], "reverse")
+    typer.echo(line[end:])
