@@ -4,9 +4,10 @@ import json
 from collections import Counter
 
 from zenturio.cli import output
+from zenturio.cli.experiment import print_difference
 from zenturio.cli.look import _standing_line
 from zenturio.record.facts import Lease
-from zenturio.study.look import Standing
+from zenturio.study.look import Difference, Standing
 
 
 def test_what_json_has_no_number_for_is_text_that_other_languages_read(capsys):
@@ -29,4 +30,21 @@ def test_what_nobody_drives_any_more_has_begun_and_does_not_run():
     assert [line.splitlines()[0] for line in told] == [
         "matmul: 3 ok, 2 running, 4 not begun",
         "matmul: 3 ok, 2 begun, 4 not begun",
+    ]
+
+
+def test_a_difference_shows_exact_parameters_and_metrics_that_differ(capsys):
+    difference = Difference(
+        ("a" * 32, "b" * 32),
+        {"rate": (0.123456789, 0.5), "shift": (-1, -2)},
+        {"loss": (1.23456781, 1.23456789), "steps": (100, 200)},
+        {},
+    )
+    print_difference(difference)
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    assert lines == [
+        ["parameter", "rate", "0.123456789", "0.5", "4.05"],
+        ["parameter", "shift", "-1", "-2"],
+        ["metric", "loss", "1.2345678", "1.2345679", "1"],
+        ["metric", "steps", "100", "200", "2"],
     ]

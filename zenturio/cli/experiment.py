@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from zenturio.cli import again, output
+from zenturio.expression import text_of
 from zenturio.show import quantities
 
 if TYPE_CHECKING:
@@ -68,9 +69,7 @@ def print_found(found: "Found", db: str | None) -> None:
     record = found.record
     typer.echo(f"experiment {record.digest}\n{_state(found)}")
     typer.echo(f"study {found.study}, point {record.index}, repeat {record.repeat}\n")
-    rows = [
-        ("parameter", n, output.number(v), found.units.get(n, "")) for n, v in record.values.items()
-    ]
+    rows = [("parameter", n, text_of(v), found.units.get(n, "")) for n, v in record.values.items()]
     rows += [
         ("metric", n, words(each), found.units.get(n, "")) for n, each in found.metrics.items()
     ]
@@ -160,12 +159,11 @@ def difference_facts(found: "Difference") -> dict[str, Any]:
 def print_difference(found: "Difference") -> None:
     one, other = (digest[:12] for digest in found.digests)
     rows = [
-        ("parameter", name, output.number(a), output.number(b), _ratio(a, b))
+        ("parameter", name, text_of(a), text_of(b), _ratio(a, b))
         for name, (a, b) in found.parameters.items()
     ]
     rows += [
-        ("metric", name, _brief(a), _brief(b), _ratio(a, b))
-        for name, (a, b) in found.metrics.items()
+        ("metric", name, *_told_apart(a, b), _ratio(a, b)) for name, (a, b) in found.metrics.items()
     ]
     if rows:
         output.table(("", "name", one, other, "ratio"), rows)
@@ -177,11 +175,22 @@ def print_difference(found: "Difference") -> None:
         typer.echo(f"\n{found.note}")
 
 
+def _told_apart(one: Any, other: Any) -> tuple[str, str]:
+    """Two metrics, with as many digits as tell them apart."""
+    if not isinstance(one, float) or not isinstance(other, float):
+        return _brief(one), _brief(other)
+    from zenturio.query.result import cells
+
+    ((first,), (second,)) = cells([(one,), (other,)])
+    return first, second
+
+
 def _ratio(one: Any, other: Any) -> str:
+    """The ratio of numbers above zero: of others it says nothing."""
     numbers = [x for x in (one, other) if isinstance(x, int | float) and not isinstance(x, bool)]
-    if len(numbers) < 2 or numbers[0] == 0:
+    if len(numbers) < 2 or not all(number > 0 for number in numbers):
         return ""
-    return f"{numbers[1] / numbers[0]:.3g}" if numbers[1] else "0"
+    return f"{numbers[1] / numbers[0]:.3g}"
 
 
 def _brief(measure: Any) -> str:
