@@ -15,6 +15,8 @@ import requests
 from cli.conftest import zen
 from zenturio.record.open import open_repository
 from zenturio.show.portal.keys import Password
+from zenturio.show.portal.people import hashed
+from zenturio.study.house import House
 
 ZEN = [sys.executable, "-c", "from zenturio.cli import main; main()"]
 STUDY = """\
@@ -159,18 +161,29 @@ def test_beyond_this_machine_it_is_refused_unless_users_are_named(lab, serving):
     refused = zen("serve", "--host", "0.0.0.0", "--port", "0", cwd=lab, code=6)
     assert "nobody would be asked who they are" in refused.err
     assert "[serve.users]" in refused.err
-    hashed = subprocess.run(
+    kept = subprocess.run(
         [*ZEN, "serve", "--hash"], cwd=lab, input="secret\n", capture_output=True, text=True,
         check=True,
     ).stdout.strip()  # fmt: skip
-    assert Password.read(hashed).matches("secret")
+    assert Password.read(kept).matches("secret")
     (lab / "zenturio.toml").write_text(
-        f'[serve]\nhost = "0.0.0.0"\n[serve.users]\nalice = {{ password = "{hashed}" }}\n'
+        f'[serve]\nhost = "0.0.0.0"\n[serve.users]\nalice = {{ password = "{kept}" }}\n'
     )
     service = serving()
     port = re.search(r":(\d+)/", service.link)[1]
     answer = requests.get(f"http://127.0.0.1:{port}/queue", timeout=20)
     assert answer.url.endswith("/login?next=%2Fqueue")
+
+
+def test_a_secret_for_a_proxy_is_made_with_both_lines_that_need_it(lab):
+    proxy, ours = zen("serve", "--proxy-secret", cwd=lab).out.splitlines()
+    secret = re.fullmatch(r'nginx: +proxy_set_header X-Zenturio-Proxy "(\S{40,})";', proxy)[1]
+    kept = re.fullmatch(r'zenturio.toml: +(proxy_secret = "(.*)")', ours)
+    assert kept[2] == hashed(secret)
+    (lab / "zenturio.toml").write_text(f'[serve]\nheader = "X-Remote-User"\n{kept[1]}\n')
+    assert House.of(lab).proxy_secret == hashed(secret)
+    (lab / "zenturio.toml").write_text('[serve]\nheader = "X-Remote-User"\n')
+    assert "zen serve --proxy-secret" in zen("serve", "--port", "0", cwd=lab, code=2).err
 
 
 @pytest.mark.parametrize(

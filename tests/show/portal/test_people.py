@@ -201,6 +201,21 @@ def test_a_portal_without_a_service_has_no_queue(lab):
         assert "/queue" not in portal.page("/")
 
 
+def test_an_address_behind_the_proxy_is_told_by_the_proxy_alone():
+    from starlette.datastructures import Headers
+
+    people = People(USERS, "X-Remote-User", hashed("s"))
+
+    def client(**more):
+        raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in more.items()]
+        return people.client({"client": ("127.0.0.1", 1)}, Headers(raw=raw))
+
+    forwarded = {"x_forwarded_for": "10.9.9.9, 10.0.0.7"}
+    assert client(**forwarded, x_zenturio_proxy="s") == "10.0.0.7"
+    assert client(**forwarded, x_zenturio_proxy="t") == "127.0.0.1"
+    assert client(**forwarded) == client(x_zenturio_proxy="s") == "127.0.0.1"
+
+
 # Sessions.
 
 

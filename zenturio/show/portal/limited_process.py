@@ -54,11 +54,17 @@ def run_limited(task: str, facts: Mapping[str, Any], limits: Limits = Limits()) 
                 os.killpg(process.pid, signal.SIGKILL)
             if not isinstance(error, subprocess.TimeoutExpired):
                 raise
-            raise PlaceError(
-                f"it took longer than {limits.seconds:g} seconds, which is as long as a page may",
-                cure="ask for less; in a terminal there is no such limit",
-            ) from None
+            raise _late(limits) from None
+    if process.returncode == -signal.SIGXCPU:
+        raise _late(limits)
     return _read(answer, limits)
+
+
+def _late(limits: Limits) -> PlaceError:
+    return PlaceError(
+        f"it took longer than {limits.seconds:g} seconds, which is as long as a page may",
+        cure="ask for less; in a terminal there is no such limit",
+    )
 
 
 def _started() -> subprocess.Popen[bytes]:
