@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from show.portal.loops import run
 from zenturio.show.portal import deadline
 from zenturio.show.portal.deadline import Deadline
 
@@ -30,7 +31,7 @@ def asked(app, seconds=0.05, wait=0.0):
         await asyncio.sleep(wait)
         return found, (len(pages._left), pages.stuck())
 
-    return asyncio.run(ask())
+    return run(ask())
 
 
 def test_a_page_in_time_is_answered_by_itself():

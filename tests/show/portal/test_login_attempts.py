@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from show.portal.loops import run
 from show.portal.served import served
 from zenturio.show.portal import login_attempts
 from zenturio.show.portal.keys import Password
@@ -66,7 +67,7 @@ def test_each_wrong_guess_closes_that_way_for_twice_as_long(clock):
         assert await attempts.check("10.0.0.1", "alice", right) == "alice"
         assert await attempts.check("10.0.0.1", "alice", right) == "alice"
 
-    asyncio.run(guess())
+    run(guess())
 
 
 def test_other_names_and_other_addresses_stay_open(clock):
@@ -80,7 +81,7 @@ def test_other_names_and_other_addresses_stay_open(clock):
         clock.now += login_attempts.FORGOTTEN_SECONDS + 1
         assert not await refused(attempts, "10.0.0.1", "alice")
 
-    asyncio.run(guess())
+    run(guess())
 
 
 def test_the_right_password_goes_before_guesses_of_those_who_guessed_wrong(clock):
@@ -104,7 +105,7 @@ def test_the_right_password_goes_before_guesses_of_those_who_guessed_wrong(clock
         await asyncio.gather(*guesses, alice)
         assert order.index("alice") <= login_attempts.AT_ONCE
 
-    asyncio.run(guess())
+    run(guess())
 
 
 def test_one_address_has_one_guess_hashed_at_a_time_and_few_waiting(clock):
@@ -127,7 +128,7 @@ def test_one_address_has_one_guess_hashed_at_a_time_and_few_waiting(clock):
         assert found == [0] * (MOST_OF_ONE + 1) + [1] * 4
         assert most == [1]
 
-    asyncio.run(guess())
+    run(guess())
 
 
 def test_the_queue_is_bounded_and_the_worst_are_sent_away(clock):
@@ -149,7 +150,7 @@ def test_the_queue_is_bounded_and_the_worst_are_sent_away(clock):
         assert await alice == 0
         assert attempts._waiting == attempts._hashing == []
 
-    asyncio.run(guess())
+    run(guess())
 
 
 def test_who_hangs_up_while_waiting_leaves_the_turn_to_others(clock):
@@ -168,7 +169,7 @@ def test_who_hangs_up_while_waiting_leaves_the_turn_to_others(clock):
         assert attempts._waiting == attempts._hashing == []
         assert await refused(attempts, "10.0.1.1", "alice") == 0
 
-    asyncio.run(guess())
+    run(guess())
 
 
 def test_what_is_remembered_is_bounded(clock, monkeypatch):
@@ -180,7 +181,7 @@ def test_what_is_remembered_is_bounded(clock, monkeypatch):
             await attempts.check("10.0.0.1", f"name{n}" * 100_000, wrong)
         assert len(attempts._ways) == 3
 
-    asyncio.run(guess())
+    run(guess())
 
 
 def test_addresses_of_one_network_count_as_one():
