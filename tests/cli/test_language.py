@@ -443,3 +443,17 @@ def test_no_verb_of_the_language_warns(study):
             check=False,
         )
         assert (done.returncode, done.stderr) == (0, ""), verb
+
+
+def test_what_expand_copies_keeps_its_time_and_is_older_than_what_it_fills(tmp_path):
+    folder = tmp_path / "app"
+    folder.mkdir()
+    (folder / "a.sh").write_text('# ZEN$ SUBSTITUTE N = { 1 }\n# ZEN$ RUN "sh a.sh"\necho N\n')
+    for name, size in (("small", 1), ("large", 2**20 + 1)):
+        (folder / name).write_bytes(b"x" * size)
+        os.utime(folder / name, (1000, 1000))
+    zen("expand", "app", "--out", "out", cwd=tmp_path)
+    (script,) = (tmp_path / "out").glob("*/a.sh")
+    times = {path.name: path.stat().st_mtime for path in script.parent.iterdir()}
+    assert (times["small"], times["large"]) == (1000, 1000)
+    assert times["a.sh"] > 1000

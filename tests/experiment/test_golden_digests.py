@@ -7,6 +7,7 @@ import pytest
 
 from zenturio.annotate.scan import scan
 from zenturio.experiment import Generator
+from zenturio.experiment.used import ask_versions
 
 RUN = '# ZEN$ RUN "sh a.sh"\n'
 
@@ -50,6 +51,12 @@ APPLICATIONS = {
     },
     "a study of a folder": {"study.zen": 'ZEN$ PARAM n = { 1 }\nZEN$ RUN "echo {n}"\n', "a": b"1"},
     "a text that is not UTF-8": {"a.sh": b'# ZEN$ RUN "sh a.sh"\n# caf\xe9\n'},
+    "a file, a program and a version that are used": {
+        "a.sh": RUN
+        + '# ZEN$ USE FILE "data.txt"\n# ZEN$ USE PROGRAM "./tool"\n# ZEN$ USE VERSION "echo 1.2"\n',
+        "data.txt": "data",
+        "tool": (b"#!/bin/sh\n", 0o755),
+    },
     "a region": {
         "a.py": '# ZEN$ RUN "python3 a.py"\n# ZEN$ CR solve PMETRIC WTIME BEGIN\nx = 1\n# ZEN$ END CR\n'
     },
@@ -135,6 +142,9 @@ DIGESTS = {
     "a text that is not UTF-8": [
         "a8b52ef3eb7959e66c489c327bbb8061",
     ],
+    "a file, a program and a version that are used": [
+        "b5029cb13eac05f9f3c08eedf9ebc57e",
+    ],
     "a region": [
         "f29cceca1d822da74a14916e1ca21820",
     ],
@@ -148,7 +158,7 @@ def digests(folder, files):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         path.chmod(mode)
-    application = scan(folder)
+    application = ask_versions(scan(folder))
     generator, space = Generator(application), application.space
     points = (space.point(number) for number in range(space.size))
     return [each.digest for point in points for each in generator.experiments(point)]

@@ -117,6 +117,9 @@ def _circumstances(found: "Found") -> Iterator[str]:
     if git := provenance.get("git"):
         dirty = ", with changes that were not committed" if git.get("dirty") else ""
         yield f"code: commit {git.get('commit') or 'none'} on {git.get('branch')}{dirty}"
+    for part, digest in found.definition.notes.get("program", {}).items():
+        if part.startswith("USE "):
+            yield f"used: {part.removeprefix('USE ')} {digest[:8]}"
     for command, answer in found.definition.notes.get("versions", {}).items():
         yield f"{command}: {answer.partition(chr(10))[0]}"
     for program, facts in found.definition.notes.get("programs", {}).items():

@@ -88,6 +88,7 @@ def backup(
     Examples: zen db backup before-the-move.db; zen db backup --keep 5
     """
     from zenturio.errors import InputError
+    from zenturio.output_files import note_database
     from zenturio.record import backups, upkeep
 
     if target is not None and keep is not None:
@@ -95,6 +96,7 @@ def backup(
     removed: tuple[Path, ...] = ()
     if target is not None:
         path = upkeep.backup(db, target)
+        note_database(path)
     else:
         done = backups.rotate(db, keep)
         path, removed = done.copy, done.removed

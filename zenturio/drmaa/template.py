@@ -134,11 +134,14 @@ class JobTemplate:
         given = self.path(self.inputPath, index)
         paths += [(given, INPUT)] if given else []
         try:
-            return tuple(
-                Filed(name, path.stat().st_mode & 0o777, path.read_bytes()) for path, name in paths
-            )
+            return tuple(_filed(path, name) for path, name in paths)
         except OSError as error:
             raise InvalidAttributeValueException(f"{error.filename}: {error.strerror}") from error
+
+
+def _filed(path: Path, name: str) -> Filed:
+    status = path.stat()
+    return Filed(name, status.st_mode & 0o777, path.read_bytes(), mtime=status.st_mtime_ns)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -21,7 +21,7 @@ from zenturio.execute.slot import STOPPED_SECONDS, LostError, Reply, Slot
 from zenturio.execute.spawn import WORDS
 from zenturio.execute.task import Prepared, Task
 from zenturio.execute.this_machine import machine_facts
-from zenturio.execute.verdict import usage, verdict
+from zenturio.execute.verdict import IDLE_BUILD, usage, verdict
 from zenturio.execute.words import told, words
 from zenturio.execute.workspace import REPORT, Keep, Workspace
 from zenturio.experiment import (
@@ -45,10 +45,6 @@ READ = 2**22
 """Of each stream, so many bytes at its beginning and at its end are searched for metrics."""
 _STREAMS = ("stdout", "stderr", "")
 _CALL = " ".join(WORDS) + " "
-_IDLE = (
-    "BUILD left every file as it was: check that it makes something of the files that hold values, "
-    "and leave what it made before out of the application (.zenignore)"
-)
 _LOSSES = 3
 """How often an experiment is begun whose launcher is lost each time."""
 
@@ -285,7 +281,7 @@ class Runner:
 
     def _remark(self, experiment: Experiment) -> str:
         build = experiment.build
-        return _IDLE if build is not None and self._builds.is_idle(build.digest) else ""
+        return IDLE_BUILD if build is not None and self._builds.is_idle(build.digest) else ""
 
     def _artifacts(self, digest: str, path: str, patterns: Sequence[str]) -> tuple[Any, ...]:
         move = self.settings.keep == "never"

@@ -9,6 +9,11 @@ from typing import Any
 from zenturio.experiment import Log, Measure, Missing, Status, Step
 from zenturio.experiment.failure import explained
 
+IDLE_BUILD = (
+    "BUILD left every file as it was: check that it makes something of the files that hold values, "
+    "and leave what it made before out of the application (.zenignore)"
+)
+"""The remark of outcomes whose build did nothing."""
 _HIDDEN = "the run was short, and smaller than its {}, which has {} B"
 
 

@@ -17,7 +17,7 @@ from zenturio.errors import Complaint, InputError
 from zenturio.execute import Executor
 from zenturio.execute.executor import Refusing
 from zenturio.execute.requiring import check_requirements
-from zenturio.experiment import Generator
+from zenturio.experiment import Experiment, Generator
 from zenturio.space import Continuous, Dependent, Point, Space
 
 TRIED = 2048
@@ -55,11 +55,11 @@ def _errors(application: Application) -> Iterator[InputError]:
             yield error
 
 
-def refuse(generator: Generator, points: Iterable[Point], place: Executor | None = None) -> None:
-    """Raise why one of the first of *points* cannot be run, or not at *place*."""
-    for point in islice(points, TRIED):
-        for experiment in generator.experiments(point, 0):
-            refusal = place.refusal(experiment) if isinstance(place, Refusing) else None
+def refuse(experiments: Iterable[Experiment], place: Executor) -> None:
+    """Raise why one of *experiments* can never run at *place*, if that knows."""
+    if isinstance(place, Refusing):
+        for experiment in experiments:
+            refusal = place.refusal(experiment)
             if refusal is not None:
                 raise refusal
 

@@ -131,14 +131,14 @@ class Session:
             asked = replace(self, application=application)
             return asked.run(executor, planned, listener, begun)
         generator = Generator(application)
-        if self.hunt is None and self.source is None:
-            refuse(generator, self.points, executor)
+        walk = self._walk(generator)
+        refuse(walk.look_ahead() if walk else (), executor)
         programs = self._programs()
         definition = self._definition(generator, programs)
         archived = open_version(self.repository, self.study, definition)
         OPENED()
         with self._lease() as lease:
-            source = self._source(generator)
+            source = walk or self._source(generator)
             run = Run(
                 self.study,
                 lease,
@@ -195,12 +195,20 @@ class Session:
             self.repository.open(self.study, replace(definition, notes=notes))
         return replace(summary, ended=source.ended, best=source.best)
 
+    def _walk(self, generator: Generator) -> Walk | None:
+        """The points in their order, if they are not searched for and come from nowhere else."""
+        if self.hunt is not None or self.source is not None:
+            return None
+        return Walk.of(self.points, generator.experiments, self.experiments)
+
     def _source(self, generator: Generator) -> Source:
         """The points in their order, or those that a search asks for."""
         if self.source is not None:
             return self.source(generator)
-        if self.hunt is None:
-            return Walk.of(self.points, generator.experiments, self.experiments)
+        walk = self._walk(generator)
+        if walk is not None:
+            return walk
+        assert self.hunt is not None, "what is not walked is searched"
         space, goals = self.application.space, self.goals
         pilot = self.hunt.pilot(space, goals)
         return Searching(pilot, goals, generator.experiments, self.experiments)

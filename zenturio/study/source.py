@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import Any, Protocol
 
 from zenturio.annotate import Goal
@@ -69,6 +70,12 @@ class Walk:
 
     def __iter__(self) -> Iterator[Experiment]:
         return self._experiments
+
+    def look_ahead(self) -> tuple[Experiment, ...]:
+        """The first ones, made now; they come in their turn all the same."""
+        first = tuple(islice(self._experiments, self.ahead))
+        self._experiments = chain(first, self._experiments)
+        return first
 
     def land(self, experiment: Experiment, outcome: Outcome) -> None:
         """A walk learns nothing on its way."""

@@ -420,6 +420,14 @@ class CommandContract(ExecutorContract):
         for each in (what, replace(what, digest=what.digest[::-1])):
             assert outcome(place, each).stdout.head == b"same\n"
 
+    def test_a_build_that_leaves_every_file_as_it_was_is_told(self, place: Executor) -> None:
+        files = {"filled": b"1"}
+        idle = experiment("cat filled", files=files, builds=("true",))
+        for each in (idle, replace(idle, digest=idle.digest[::-1])):
+            assert "left every file as it was" in outcome(place, each).remark
+        busy = experiment("cat filled", files=files, builds=("echo > made",))
+        assert outcome(place, busy).remark == ""
+
     def test_what_a_failed_experiment_left_is_kept_too(self, place: Executor) -> None:
         recipe = Recipe(outputs=("deep/**/*.bin",))
         make = "mkdir -p deep/er; head -c 2000000 /dev/zero > 'deep/er/odd ü.bin'; exit 3"

@@ -492,7 +492,7 @@ REQUEST = {
 
 
 def begin(asked, token, command):
-    empty = {"files": [], "shared": [], "build": None, "over": []}
+    empty = {"files": [], "shared": [], "build": None, "over": [], "builds": False}
     asked("prepare", token=token, **empty)
     request = {**REQUEST, "steps": [{**REQUEST["steps"][0], "command": command}]}
     return lambda: asked("start", token=token, request=request)

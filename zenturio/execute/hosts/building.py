@@ -57,7 +57,7 @@ def _made(site: Site, build: Build) -> Broken | None:
         heard: SimpleQueue[tuple[str, dict[str, Any]]] = SimpleQueue()
         site.host.listen(token, lambda kind, event: heard.put((kind, event)))
         try:
-            prepare(place, build.files, None)
+            prepare(place, build.files, None, builds=True)
             place.ask("start", request=place.request(build.steps, {}))
             _wait(site, heard)
             broken = _judged(place, build.steps)

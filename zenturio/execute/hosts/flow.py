@@ -174,10 +174,11 @@ def _filed(path: Path) -> Filed:
 
 
 def _kept(name: str, path: Path) -> Filed:
-    content, mode = path.read_bytes(), path.stat().st_mode & 0o777
+    content, status = path.read_bytes(), path.stat()
+    mode, mtime = status.st_mode & 0o777, status.st_mtime_ns
     if len(content) <= LARGE:
-        return Filed(name, mode, content)
-    return Filed(name, mode, None, path.absolute(), content_digest(content).hex())
+        return Filed(name, mode, content, mtime=mtime)
+    return Filed(name, mode, None, path.absolute(), content_digest(content).hex(), mtime)
 
 
 def _text(word: str) -> str:

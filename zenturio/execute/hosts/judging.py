@@ -11,7 +11,7 @@ from zenturio.execute.hosts.logs import KEPT
 from zenturio.execute.hosts.stages import Finished
 from zenturio.execute.machine_codec import machine_parts
 from zenturio.execute.matching import missing_outputs
-from zenturio.execute.verdict import usage, verdict
+from zenturio.execute.verdict import IDLE_BUILD, usage, verdict
 from zenturio.execute.words import words
 from zenturio.experiment import (
     Evidence,
@@ -69,6 +69,7 @@ class Judge:
             found.stdout.trimmed(KEPT),
             found.stderr.trimmed(KEPT),
             kept,
+            remark=IDLE_BUILD if found.is_build_idle else "",
             **({} if found.machine is None else machine_parts(found.machine, facts)),
         )
 

@@ -16,8 +16,11 @@ LARGE = 2**20
 """Files beyond so many bytes are staged once for each host, and shared."""
 
 
-def prepare(site: Site, files: Iterable[Filed], build: str | None) -> None:
-    """Fills the attempt's folder with *files*, those of a build, and those to go on from."""
+def prepare(site: Site, files: Iterable[Filed], build: str | None, *, builds: bool = False) -> None:
+    """Fills the attempt's folder with *files*, those of a build, and those to go on from.
+
+    *builds*: what runs there makes a build.
+    """
     small: dict[str, tuple[int, int | None, bytes]] = {}
     shared: list[list[Any]] = []
     for filed in files:
@@ -41,6 +44,7 @@ def prepare(site: Site, files: Iterable[Filed], build: str | None) -> None:
         shared=[each for each in shared if each[0] not in small],
         build=build,
         over=again,
+        builds=builds,
     )
 
 

@@ -103,6 +103,7 @@ ANSWERS: Mapping[str, Answer] = {
             {
                 "reply": table(_NAME, anything, 100),
                 "spoilt": flag,
+                "idle": flag,
                 "machine": check_machine_facts,
                 "fault": one_of("", *FOLDER_FAULTS),
             }

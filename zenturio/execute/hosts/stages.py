@@ -49,6 +49,8 @@ class Finished:
     """What the experiment did to its folder there, as ``its folder was deleted``."""
     machine: Mapping[str, Any] | None = None
     """What the host is, as it told behind the run; see this_machine."""
+    is_build_idle: bool = False
+    """Whether the build that it used left every file as it was."""
 
 
 class Prolog(Protocol):
@@ -120,5 +122,5 @@ class Returning:
         logs = logs_of(told["reply"]["sizes"], blobs)
         reported = fetch(site, REPORT)
         spoilt, fault = told["spoilt"], told["fault"]
-        reply, machine = told["reply"], told["machine"]
-        return Finished(reply, *logs, site.scratch, reported, spoilt, fault, machine)
+        reply, machine, idle = told["reply"], told["machine"], told["idle"]
+        return Finished(reply, *logs, site.scratch, reported, spoilt, fault, machine, idle)

@@ -209,7 +209,7 @@ class Serve:
         check_run_facts(told, 2**16)  # the job could write to it: that is no fault of this host
         fault = folder_fault(str(job.folder))
         answer = {"reply": told, "spoilt": bool(job.spoilt()), "fault": fault}
-        return {**answer, "machine": machine_facts()}, blobs
+        return {**answer, "idle": job.idle.exists(), "machine": machine_facts()}, blobs
 
     def _found(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
         """The plain files of a job's folder that match patterns: path, size and mode."""

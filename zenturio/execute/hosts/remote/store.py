@@ -50,6 +50,10 @@ class Job:
         self.control = path / "control"
         self.reply = path / "reply"
         self.shared = path / "shared.json"
+        self.filled = path / "filled.json"
+        """How the files of a build looked before its commands ran."""
+        self.idle = path / "idle"
+        """There if the job's build left every file as it was."""
 
     def state(self) -> str:
         """``ended``, ``running``, ``lost`` (its keeper died), ``prepared``, or ``unknown``."""
@@ -150,10 +154,16 @@ class Store:
         """What *job* left in its folder is the build, if nobody else was faster."""
         for name in job.folder.glob(".zen-*"):
             name.unlink()
+        if json.loads(job.filled.read_bytes()) == _looks(job.folder):
+            self._idle(digest).touch()
         for path in _plain(job.folder):
             path.chmod(path.stat().st_mode & 0o555)
         with suppress(OSError):  # it is there already
             job.folder.rename(self._builds / _name(digest))
+
+    def _idle(self, digest: str) -> Path:
+        """There if that build left every file as it was."""
+        return self._builds / f"{_name(digest)}.idle"
 
     def prepare(self, job: Job, message: dict[str, Any], blobs: list[bytes]) -> None:
         """A folder with all files of the job; one that stands there already is made anew."""
@@ -168,6 +178,8 @@ class Store:
         if message["build"]:
             made = self._builds / _name(message["build"])
             given -= set(self._put_build(made, job.folder, looks)) - set(message["over"])
+            if self._idle(message["build"]).exists():
+                job.idle.touch()
         for (path, mode, mtime), content in zip(message["files"], blobs):  # noqa: B905 - Python 3.9
             if path in given:
                 own = filled if mtime is None else min(mtime, now)
@@ -178,6 +190,8 @@ class Store:
                 self._put_shared(digest, _target(job.folder, path), mode, own, looks)
         if looks:
             job.shared.write_text(json.dumps(looks))
+        if message["builds"]:
+            job.filled.write_text(json.dumps(_looks(job.folder)))
 
     def _put_shared(
         self, digest: str, target: Path, mode: int, mtime: int, looks: list[Look]
@@ -286,6 +300,15 @@ def _look(path: str | Path) -> tuple[int, int, int]:
     except OSError:
         return (0, 0, 0)
     return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _looks(folder: Path) -> dict[str, list[int]]:
+    """What tells that a file was made or written to, for all files below *folder*."""
+    return {
+        str(Path(root, name).relative_to(folder)): list(_look(Path(root, name)))
+        for root, _, names in os.walk(folder)
+        for name in names
+    }
 
 
 def _forget(path: Path) -> None:
