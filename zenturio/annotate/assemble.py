@@ -205,6 +205,7 @@ class Assembly:
             names = metric_names(probed.name.text, probed.probes)
             for name, probe in zip(names, probed.probes, strict=True):
                 yield Metric(name, unit=MEASURED[probe.lower()], place=place)
+            yield Metric(f"{probed.name.text}_count", optional=True, place=place)
 
     def add_regional(self, metric: Metric, found: dict[str, Metric]) -> None:
         """A METRIC of the same name may say more of it, but not find it somewhere else."""

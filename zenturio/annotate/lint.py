@@ -12,6 +12,7 @@ from zenturio.annotate.lint_fill import blanks, fits, overwritten, strings
 from zenturio.annotate.lint_space import constraints, elements, size, unused
 from zenturio.annotate.model import MEASURED, Application, Command
 from zenturio.annotate.patterns import check_pattern
+from zenturio.annotate.probes import unguarded
 from zenturio.annotate.spans import Spans
 from zenturio.errors import Complaint, InputError, Passage, Place
 
@@ -47,6 +48,11 @@ def no_run(application: Application) -> Iterator[Complaint]:
     if not application.runs:
         message = f"{application.name}: there is no RUN, so nothing would be run"
         yield warning(message, None, 'write ZEN$ RUN "./program"')
+
+
+def regions_left(application: Application) -> Iterator[Complaint]:
+    """A region that a RETURN leaves, in a language that cannot tell when."""
+    yield from unguarded(application.files)
 
 
 def comments_only(application: Application) -> Iterator[Complaint]:
@@ -163,6 +169,7 @@ RULES: tuple[Rule, ...] = (
     constraints,
     size,
     fits,
+    regions_left,
     strings,
     blanks,
     overwritten,

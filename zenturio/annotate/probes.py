@@ -1,23 +1,30 @@
 """
 What stands around a region that CR names: one line before it, one behind it.
 
-The line behind appends what the region has taken so far, in all its rounds together, as a JSON line
-to the file that ``$ZEN_METRICS`` names; without the variable nothing is kept. A region `loop` with
-WTIME makes the metric `loop_wtime`. Names in the lines begin with ``zen_``, nothing has to be
-included or imported, and the lines behind keep their numbers. In C and C++ the functions of Linux's
-C library are bound under other names: no header is needed, and none is in the way.
+What the region took, in all its rounds together, is appended as a JSON line to the file that
+``$ZEN_METRICS`` names; without the variable nothing is kept. A region `loop` with WTIME makes the
+metric `loop_wtime`. Names in the lines begin with ``zen_``, nothing has to be included or imported,
+and the lines behind keep their numbers.
+
+C, C++, Fortran and Python have clocks for each thread, count what recursion takes once, end a round
+that is left otherwise where the language tells of it, and write when the program ends; what they
+need for that stands behind the file (region_c, fortran) or in the line before (region_runtime).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
 
-from zenturio.annotate import fortran
+from zenturio.annotate import fortran, region_c
 from zenturio.annotate.dialects import Dialect
 from zenturio.annotate.model import Annotated, Probe, Region
-from zenturio.errors import Complaint
+from zenturio.annotate.source import without_end
+from zenturio.errors import Complaint, Place
 
+_RETURN = re.compile(r"(?i)[^!#'\"]*\b(return)\b")
 _Reads = Mapping[Probe, str]
 _Lines = tuple[str, str]
 
@@ -30,15 +37,26 @@ def metric_names(name: str, probes: Iterable[Probe]) -> tuple[str, ...]:
 def probe_lines(region: Region, dialect: Dialect) -> _Lines:
     """The code before a region and behind it."""
     write, _ = _LANGUAGES[dialect.name]
+    return write(_variable(region), region)
+
+
+def _variable(region: Region) -> str:
     plain = "".join(c if c.isascii() and c.isalnum() else f"_{ord(c):x}_" for c in region.name)
-    return write(f"zen_{plain}", region)
+    return f"zen_{plain}"
 
 
 def probe_routine(region: Region, dialect: Dialect) -> str:
     """What a region needs behind the end of its file: nothing in most languages."""
-    if _LANGUAGES[dialect.name][0] is not _fortran:
-        return ""
-    return fortran.routine(region, metric_names(region.name, region.probes))
+    write = _LANGUAGES[dialect.name][0]
+    if write is _fortran:
+        return fortran.routine(region)
+    if write is _c:
+        return region_c.routine(_symbol(_variable(region), region), region, _c_key)
+    return ""
+
+
+def _c_key(name: str) -> str:
+    return '\\"' + _ascii(name) + '\\"'
 
 
 def unprobed(files: Iterable[Annotated]) -> tuple[Complaint, ...]:
@@ -49,6 +67,23 @@ def unprobed(files: Iterable[Annotated]) -> tuple[Complaint, ...]:
         for region in file.regions
         for complaint in _complaints(region, file.dialect)
     )
+
+
+def unguarded(files: Iterable[Annotated]) -> Iterator[Complaint]:
+    """Warnings of regions that a RETURN leaves, in languages that cannot tell when it did."""
+    for file in files:
+        if _LANGUAGES.get(file.dialect.name, (None,))[0] not in (_fortran, _shell):
+            continue
+        for region in file.regions:
+            for number in range(region.begin.last + 1, region.end.first):
+                text = without_end(file.source.lines[number])
+                match = _RETURN.match(text)
+                if match:
+                    message = f"a round of {region.name} that is left here lasts until the next one"
+                    at = match.start(1)
+                    place = Place(str(file.source.path), number + 1, at + 1, text, len(match[1]))
+                    cure = "end the region before it: nothing tells when this language leaves it"
+                    yield Complaint(message, place, cure, severity="warning")
 
 
 def _complaints(region: Region, dialect: Dialect) -> Iterator[Complaint]:
@@ -73,11 +108,16 @@ def _lacking(region: Region, probe: Probe, dialect: Dialect) -> Complaint:
 
 def _json(region: Region, number: str, quote: str = '"') -> str:
     """The JSON line with *number* in place of every value; names are written in ASCII."""
-    parts = (
-        quote + "".join(c if c.isascii() else _unicode(c) for c in name) + f"{quote}: {number}"
-        for name in metric_names(region.name, region.probes)
-    )
+    parts = (quote + _ascii(name) + f"{quote}: {number}" for name in _names(region))
     return "{" + ", ".join(parts) + "}"
+
+
+def _ascii(name: str) -> str:
+    return "".join(c if c.isascii() else _unicode(c) for c in name)
+
+
+def _names(region: Region) -> tuple[str, ...]:
+    return metric_names(region.name, region.probes)
 
 
 def _unicode(character: str) -> str:
@@ -92,42 +132,33 @@ def _totals(region: Region, clock: Callable[[int], str], rss: str) -> list[str]:
     return [rss if p == "MAXRSS" else clock(clocks.index(p)) for p in region.probes]
 
 
+@cache
+def _runtime() -> str:
+    """What regions of Python share, as an expression that no encoding of a file changes."""
+    return ascii(files("zenturio.annotate").joinpath("region_runtime.py").read_text("utf-8"))
+
+
 def _python(v: str, region: Region) -> _Lines:
-    now = "[__import__('time').perf_counter(), __import__('time').process_time()]"
-    kept = "__import__('time').__dict__"
-    factor = "(1 if __import__('sys').platform == 'darwin' else 1024)"
-    rss = f"__import__('resource').getrusage(0).ru_maxrss * {factor}"
-    values = ", ".join(_totals(region, lambda i: f"{v}[{i}]", rss))
-    end = (
-        f"{v} = [b - a + c for a, b, c in zip({v}, {now}, {kept}.get('{v}', [0, 0]))]; "
-        f"{kept}['{v}'] = {v}; "
-        "zen_f = open(__import__('os').environ.get('ZEN_METRICS', __import__('os').devnull), 'a'); "
-        f"zen_f.write('{_json(region, '%r')}\\n' % ({values},)); zen_f.close()"
+    """A round is an object in a variable: it ends with the region, or with the frame."""
+    modules = "__import__('sys').modules"
+    make = (
+        f"lambda all, new: (exec({_runtime()}, new.__dict__), all.setdefault('zen_regions', new))"
     )
-    return f"{v} = {now}", end
+    begin = (
+        f"{v} = None; {modules}.get('zen_regions') or "
+        f"({make})({modules}, type(__import__('sys'))('zen_regions')); "
+        f"{v} = {modules}['zen_regions'].enter({region.name!a}, {tuple(region.probes)!r})"
+    )
+    return begin, f"{v} = {v}.leave()"
 
 
 def _c(v: str, region: Region) -> _Lines:
-    rss = "zen_u[4] * 1024.0"
-    values = ", ".join(_totals(region, lambda i: f"zen_t[{i}]", rss))
-    text = _json(region, "%.9f", quote='\\"')
-    clock = 'extern int zen_clock(int, void *) __asm__("clock_gettime"); '
-    begin = f"struct {{ long s, n; }} {v}[2]; {clock}zen_clock(1, {v}); zen_clock(2, {v} + 1);"
-    end = (
-        "{ struct { long s, n; } zen_b[2]; static double zen_t[2]; long zen_u[36]; int zen_i; "
-        f"void *zen_f; {clock}"
-        'extern int zen_usage(int, void *) __asm__("getrusage"); '
-        'extern char *zen_getenv(const char *) __asm__("getenv"); '
-        'extern void *zen_fopen(const char *, const char *) __asm__("fopen"); '
-        'extern int zen_fprintf(void *, const char *, ...) __asm__("fprintf"); '
-        'extern int zen_fclose(void *) __asm__("fclose"); '
-        "zen_clock(1, zen_b); zen_clock(2, zen_b + 1); zen_usage(0, zen_u); "
-        "for (zen_i = 0; zen_i < 2; zen_i++) zen_t[zen_i] += "
-        f"zen_b[zen_i].s - {v}[zen_i].s + 1e-9 * (zen_b[zen_i].n - {v}[zen_i].n); "
-        'zen_f = zen_getenv("ZEN_METRICS") ? zen_fopen(zen_getenv("ZEN_METRICS"), "a") : 0; '
-        f'if (zen_f) {{ zen_fprintf(zen_f, "{text}\\n", {values}); zen_fclose(zen_f); }} }}'
-    )
-    return begin, end
+    return region_c.lines(_symbol(v, region))
+
+
+def _symbol(v: str, region: Region) -> str:
+    """What several files share, if they measure the same in regions of the same name."""
+    return v + "".join(sorted(probe[0].lower() for probe in region.probes))
 
 
 def _shell(v: str, region: Region) -> _Lines:
@@ -137,18 +168,38 @@ def _shell(v: str, region: Region) -> _Lines:
         "CTIME": "$(awk '{sub(/.*[)] /, x); print $12 + $13 + $14 + $15}' /proc/$$/stat)",
         "MAXRSS": "$(awk '/VmHWM/ {print $2 * 1024}' /proc/$$/status)",
     }
-    text = _json(region, "%s")
-    units: Mapping[Probe, str] = {"WTIME": "%de-9", "CTIME": "%de-2", "MAXRSS": "%d"}
-    for probe in region.probes:
-        text = text.replace("%s", units[probe], 1)
     clocks = [p for p in region.probes if p != "MAXRSS"]
-    begin = "; ".join(f"{v}_{p[0]}a={reads[p]}" for p in clocks)
-    sums = "".join(
+    stop = "".join(
         f"{v}_{p[0]}=$((${{{v}_{p[0]}:-0}} + {reads[p]} - {v}_{p[0]}a)); " for p in clocks
     )
-    values = " ".join(f'"${v}_{p[0]}"' if p in clocks else f'"{reads[p]}"' for p in region.probes)
-    end = f"{sums}printf '{text}\\n' {values} >> \"${{ZEN_METRICS:-/dev/null}}\""
-    return begin or ":", end
+    stop += f"{v}_o=0; {v}_m=$((${{{v}_m:-0}} + 1)); "
+    is_open = f'[ "${{{v}_o:-0}}" = 1 ]'
+    least = (
+        f'if [ -z "${{{v}_k:-}}" ]; then {v}_k=1000000000; for zen_i in 1 2 3 4 5; do '
+        f"zen_d=$((0 - {reads['WTIME']} + {reads['WTIME']})); "
+        f'if [ "$zen_d" -lt "${v}_k" ]; then {v}_k=$zen_d; fi; done; fi; '
+    )
+    begin = (
+        f"{least if 'WTIME' in clocks else ''}"
+        f"if {is_open}; then {stop}{v}_u=$((${{{v}_u:-0}} + 1)); fi; {v}_o=1; "
+        + "; ".join(f"{v}_{p[0]}a={reads[p]}" for p in clocks)
+    )
+    spent = f"{v}_W - {v}_m * {v}_k"
+    values: Mapping[Probe, tuple[str, str]] = {
+        "WTIME": ("%de-9", f"$(({spent} > 0 ? {spent} : 0))"),
+        "CTIME": ("%de-2", f"${v}_C"),
+        "MAXRSS": ("%d", reads["MAXRSS"]),
+    }
+    told = [(name, *values[p]) for name, p in zip(_names(region), region.probes, strict=True)]
+    told += [(f"{region.name}_count", "%d", f"${v}_m")]
+    told += [(f"{region.name}_unfinished", "%d", f"${{{v}_u:-0}}")]
+    text = ", ".join(f'"{_ascii(name)}": {form}' for name, form, _ in told)
+    written = " ".join(f'"{value}"' for *_, value in told)
+    end = (
+        f"if {is_open}; then {stop}fi; "
+        f"printf '{{{text}}}\\n' {written} >> \"${{ZEN_METRICS:-/dev/null}}\""
+    )
+    return begin, end
 
 
 def _fortran(_: str, region: Region) -> _Lines:
