@@ -1,7 +1,9 @@
 """Whatever a page does: who asked for it is answered."""
 
 import asyncio
+import threading
 
+import anyio.to_thread
 import pytest
 
 from show.portal.loops import run
@@ -55,6 +57,42 @@ def test_a_page_that_is_late_is_answered_for_and_not_heard_any_more():
     assert [each.get("status") for each in found] == [503, None]
     assert found[1]["body"] == b"late"
     assert left == (0, 0)
+
+
+def test_late_pages_leave_threads_to_the_others():
+    free = threading.Event()
+
+    async def ask():
+        limiter = anyio.to_thread.current_default_thread_limiter()
+        limiter.total_tokens = 2
+
+        async def page(scope, _receive, send):
+            if scope["path"] == "/slow":
+                await anyio.to_thread.run_sync(free.wait, 20)
+            else:
+                await anyio.to_thread.run_sync(int)
+            await send(START)
+            await send(BODY)
+
+        found = []
+
+        async def send(message):
+            found.append(message)
+
+        pages = Deadline(page, lambda _scope: b"late", 0.05)
+        for _ in range(3):
+            await pages({"type": "http", "path": "/slow"}, receive, send)
+        assert limiter.total_tokens == 5
+        pages._seconds = 20
+        found.clear()
+        await pages(SCOPE, receive, send)
+        assert found == [START, BODY]
+        free.set()
+        await asyncio.wait(pages._left)
+        await asyncio.sleep(0)
+        assert limiter.total_tokens == 2
+
+    run(ask())
 
 
 def test_what_never_ends_is_counted_as_stuck(monkeypatch):

@@ -6,12 +6,16 @@ import asyncio
 import time
 from collections.abc import Callable
 
+import anyio.to_thread
+
 from zenturio.show.portal.security import App, Message, Receive, Scope, Send
 
 DEADLINE_SECONDS = 90.0
 """Until an answer begins: longer than any limit of a page itself."""
 STUCK_SECONDS = 60.0
 """After the deadline: what still works then will not end."""
+MOST_LENT = 16
+"""Threads that other pages get in place of those that late ones hold."""
 
 
 class Deadline:
@@ -25,6 +29,7 @@ class Deadline:
         self._late = late
         self._seconds = seconds
         self._left: dict[asyncio.Task[None], float] = {}
+        self._lent = 0
 
     def stuck(self) -> int:
         """How many pages go on long after their deadline, and hold a thread each."""
@@ -52,6 +57,7 @@ class Deadline:
             is_over = True
             self._left[task] = time.monotonic()
             task.add_done_callback(self._forget)
+            self._lend()
             await self._answer(scope, send)
             return
         except asyncio.CancelledError:
@@ -65,8 +71,15 @@ class Deadline:
 
     def _forget(self, task: asyncio.Task[None]) -> None:
         del self._left[task]
+        self._lend()
         if not task.cancelled():
             task.exception()  # it was looked at: nobody is left whom it would concern
+
+    def _lend(self) -> None:
+        """As many threads more as late pages hold, so that the others go on."""
+        wanted = min(len(self._left), MOST_LENT)
+        anyio.to_thread.current_default_thread_limiter().total_tokens += wanted - self._lent
+        self._lent = wanted
 
     async def _answer(self, scope: Scope, send: Send) -> None:
         body = self._late(scope)
