@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 from zenturio.annotate import lint, scan
 from zenturio.cli.main import app
 from zenturio.errors import InputError, ZenError
-from zenturio.study.refusals import TRIED, refusals
+from zenturio.study.refusals import TRIED, doubtful_formulas, refusals
 
 WRONG = {
     "CPUS that are none at a point": 'PARAM n = { 0:3 }\nRUN "true" CPUS n',
@@ -94,6 +94,30 @@ def test_a_continuous_space_is_tried_at_one_point(write):
     path = write('PARAM x = { UNIFORM(0, 1) }\nOBJECTIVE MINIMIZE wtime\nRUN "true {x}" CPUS 0')
     (found,) = refusals(scan(path))
     assert found.message.startswith("CPUS is")
+
+
+FORMULAS = {
+    "a metric": ("METRIC m := wtime / n", "m has no value where n = 0: division by zero"),
+    "an objective": (
+        "OBJECTIVE MINIMIZE wtime / n",
+        "objective wtime / n has no value where n = 0",
+    ),
+    "a metric of all points": ("METRIC m := wtime / (n + 1)", ""),
+    "a guess that is wrong everywhere": ("METRIC m := wtime / (maxrss - maxrss)", ""),
+    "a guess that is wrong once": ("METRIC m := 1 / (wtime - 1.7)", ""),
+    "texts": ("METRIC t FROM stdout REGEX 'x'\nMETRIC m := n if match(t, 'a') else 0", ""),
+    "an inactive parameter": ("PARAM q = { 1 } WHEN n == 1\nMETRIC m := wtime / q", ""),
+}
+
+
+@pytest.mark.parametrize("title", FORMULAS)
+def test_formulas_without_a_value_at_some_points_are_warned_of(write, title):
+    directives, told = FORMULAS[title]
+    path = write(f'PARAM n = {{ 0:3 }}\nRUN "true {{n}}"\n{directives}')
+    found = [each.message for each in doubtful_formulas(scan(path))]
+    assert len(found) == bool(told)
+    assert told in "".join(found)
+    assert ("has no value" in CliRunner().invoke(app, ["check", str(path)]).output) == bool(told)
 
 
 BLANKS = {

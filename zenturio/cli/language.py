@@ -104,7 +104,7 @@ def _checked(
     """The application, unless it is wrong or a run would refuse it, and all complaints."""
     from zenturio.annotate import lint, scan
     from zenturio.errors import InputError
-    from zenturio.study.refusals import refusals
+    from zenturio.study.refusals import doubtful_formulas, refusals
     from zenturio.study.stages import stages_of
 
     try:
@@ -114,6 +114,7 @@ def _checked(
     except InputError as error:
         return None, error.complaints
     refused = tuple(dict.fromkeys(c for stage in stages for c in refusals(stage)))
+    complaints += tuple(c for stage in stages for c in doubtful_formulas(stage))
     if not refused:
         return application, complaints
     places = {complaint.place for complaint in refused}

@@ -8,22 +8,28 @@ its own first points before it opens a study, so that one that is refused leaves
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from zenturio.annotate import Application
-from zenturio.errors import Complaint, InputError
+from zenturio.annotate import MEASURED, Application
+from zenturio.errors import Complaint, ExpressionError, InputError
 from zenturio.execute import Executor
 from zenturio.execute.executor import Refusing
 from zenturio.execute.requiring import check_requirements
 from zenturio.experiment import Experiment, Generator
+from zenturio.experiment.points import value_at
+from zenturio.expression import Expression, Value, text_of
 from zenturio.space import Continuous, Dependent, Point, Space
 
 TRIED = 2048
 """Points that are tried at the most, from the first one: as many as a run makes at once."""
 _ENDS = 256
 """Parameters whose first and last elements are tried."""
+_GUESSES = (1.7, 1000.3)
+"""What metrics may be, when nothing has been measured."""
+_GUESSED_AT = 256
+"""Points at which formulas of metrics are tried."""
 _SHOWN = 20
 """Points that are refused, after which no more are tried."""
 
@@ -53,6 +59,50 @@ def _errors(application: Application) -> Iterator[InputError]:
                     yield error
         except InputError as error:  # the space itself: a constraint, a bound, a condition
             yield error
+
+
+def doubtful_formulas(application: Application) -> Iterator[Complaint]:
+    """Warnings of formulas that have no value at some points, whatever is measured there.
+
+    Metrics are guessed, twice; a formula that fails at every point may only be guessed wrongly.
+    """
+    names = [*MEASURED, *(metric.name for metric in application.metrics)]
+    guesses = [dict.fromkeys(names, guess) for guess in _GUESSES]
+    formulas = {m.name: m.formula for m in application.metrics if m.formula is not None}
+    formulas |= {f"objective {goal.expression.text}": goal.expression for goal in application.goals}
+    try:
+        points = list(islice(_first(application.space), _GUESSED_AT)) if formulas else []
+    except InputError:  # which is told as an error
+        return
+    for name, formula in formulas.items():
+        faults = [_fault(formula, point, guesses) for point in points]
+        first = next((n for n, fault in enumerate(faults) if fault), None)
+        if first is None or all(faults):
+            continue
+        values = ", ".join(f"{n} = {text_of(points[first][n])}" for n in _chosen(formula, points))
+        yield Complaint(
+            f"{name} has no value where {values}: {faults[first]}",
+            formula.passage.place(0, len(formula.passage.text)),
+            "say what it is there: x if condition else y; or leave such points out: CONSTRAINT",
+            severity="warning",
+        )
+
+
+def _fault(formula: Expression, point: Point, guesses: Iterable[Mapping[str, Value]]) -> str:
+    """Why *formula* has no value at *point* for any of the *guesses*; nothing if it has one."""
+    reason = ""
+    for guess in guesses:
+        try:
+            value_at(formula, {**point, **guess}, point=point)
+        except ExpressionError as error:
+            reason = error.complaints[0].message
+        else:
+            return ""
+    return reason
+
+
+def _chosen(formula: Expression, points: Sequence[Point]) -> list[str]:
+    return sorted(name for name in formula.names if name in points[0])
 
 
 def refuse(experiments: Iterable[Experiment], place: Executor) -> None:
