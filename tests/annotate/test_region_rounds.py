@@ -273,3 +273,12 @@ def test_leaving_a_region_is_warned_of_where_nothing_tells_when_that_was(tmp_pat
     (warning,) = [w for w in lint(scan([tmp_path / "a.sh"])) if "that is left here" in w.message]
     assert (warning.place.line, warning.place.column) == (4, 32)
     assert not [w for w in lint(scan([tmp_path / "a.c"])) if "that is left here" in w.message]
+
+
+def test_the_code_of_a_probe_is_no_part_of_a_programs_identity(tmp_path):
+    for name, program in (("a.c", C), ("a.py", PYTHON), ("a.f90", FORTRAN), ("a.sh", SHELL)):
+        (tmp_path / name).write_text(program)
+        (filled,) = Filler(found := scan([tmp_path / name])).files(found.space.point(0))
+        assert b"ZEN CR left WTIME CTIME 2\n" in filled.essence
+        assert b"zen_" in filled.content
+        assert b"zen_" not in filled.essence

@@ -146,7 +146,7 @@ DIGESTS = {
         "b5029cb13eac05f9f3c08eedf9ebc57e",
     ],
     "a region": [
-        "f29cceca1d822da74a14916e1ca21820",
+        "f230c2e7b80015deb7e364e4d2aa8436",
     ],
 }
 

@@ -16,7 +16,7 @@ from zenturio.annotate.comments import shown
 from zenturio.annotate.holes import Layout, occurrences
 from zenturio.annotate.lines import MARK
 from zenturio.annotate.model import Annotated, Application, Assignment, Line
-from zenturio.annotate.probes import probe_lines, probe_routine
+from zenturio.annotate.probes import probe_essence, probe_lines, probe_routine
 from zenturio.annotate.source import Source, without_end
 from zenturio.annotate.spans import Spans
 from zenturio.errors import AnnotationError, Complaint, Place
@@ -91,6 +91,8 @@ class _Edit:
     behind: str = ""
     comment: int | None = None
     """The line, if all of it is a comment about a directive."""
+    essence: str | None = None
+    """What counts in place of a probe, whose code may become better: what it measures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,14 +198,17 @@ def _joined(cut: _Cut, encoded: list[bytes]) -> bytes:
 
 
 def _essential(annotated: Annotated, edits: list[_Edit]) -> list[_Edit]:
-    """The edits that leave out the lines of comments about directives."""
+    """The edits that leave out comments about directives, and say of probes what they measure."""
     starts = Layout(annotated).starts
-    return [
-        edit
-        if edit.comment is None
-        else _Edit(starts[edit.comment], starts[edit.comment + 1], None)
-        for edit in edits
-    ]
+    essential = []
+    for edit in edits:
+        if edit.comment is not None:
+            essential.append(_Edit(starts[edit.comment], starts[edit.comment + 1], None))
+        elif edit.essence is not None:
+            essential.append(_Edit(edit.start, edit.end, None, edit.essence))
+        else:
+            essential.append(edit)
+    return essential
 
 
 _Cut = tuple[list[bytes], tuple[tuple[int, int], ...]]
@@ -239,9 +244,9 @@ def _line_edits(annotated: Annotated, named: _Named) -> Iterable[_Edit]:
             if number in assigned:
                 yield _assignment(annotated, assigned[number], start, start + len(text))
             elif number in probed:
-                yield _Edit(
-                    start, start + len(text), None, _indent(annotated, line) + probed[number]
-                )
+                code, essence = probed[number]
+                code = _indent(annotated, line) + code
+                yield _Edit(start, start + len(text), None, code, essence=essence)
             else:
                 at = text.index(MARK)
                 behind = f" {text[text.index(line.closer, at) :]}" if line.closer else ""
@@ -261,15 +266,15 @@ def _routines(annotated: Annotated) -> Iterable[_Edit]:
     routines = "".join(probe_routine(region, annotated.dialect) for region in annotated.regions)
     if routines:
         before = "" if text.endswith(("\n", "\r")) else "\n"
-        yield _Edit(len(text), len(text), None, before + routines)
+        yield _Edit(len(text), len(text), None, before + routines, essence="")
 
 
-def _probes(annotated: Annotated) -> Iterable[tuple[int, str]]:
-    """The code that begins and ends each region, by its line."""
+def _probes(annotated: Annotated) -> Iterable[tuple[int, tuple[str, str]]]:
+    """The code that begins and ends each region and what counts in its place, by its line."""
     for region in annotated.regions:
         begin, end = probe_lines(region, annotated.dialect)
-        yield region.begin.first, begin
-        yield region.end.first, end
+        yield region.begin.first, (begin, probe_essence(region))
+        yield region.end.first, (end, "ZEN END CR")
 
 
 def _comment(

@@ -24,6 +24,8 @@ from zenturio.annotate.model import Annotated, Probe, Region
 from zenturio.annotate.source import without_end
 from zenturio.errors import Complaint, Place
 
+_MEANING = 2
+"""Another number where probes measure something else: then results are measured anew."""
 _RETURN = re.compile(r"(?i)[^!#'\"]*\b(return)\b")
 _Reads = Mapping[Probe, str]
 _Lines = tuple[str, str]
@@ -43,6 +45,11 @@ def probe_lines(region: Region, dialect: Dialect) -> _Lines:
 def _variable(region: Region) -> str:
     plain = "".join(c if c.isascii() and c.isalnum() else f"_{ord(c):x}_" for c in region.name)
     return f"zen_{plain}"
+
+
+def probe_essence(region: Region) -> str:
+    """What counts of a probe in the identity of a program."""
+    return f"ZEN CR {region.name} {' '.join(region.probes)} {_MEANING}"
 
 
 def probe_routine(region: Region, dialect: Dialect) -> str:
