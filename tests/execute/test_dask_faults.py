@@ -96,7 +96,7 @@ def test_a_cluster_without_workers_is_an_error_of_the_place(cluster, tmp_path):
         opened(cluster, tmp_path, patience=1.0)
     assert f"dask worker tcp://127.0.0.1:{cluster.port}" in caught.value.complaints[0].cure
     worker = cluster.worker()
-    with opened(cluster, tmp_path, patience=5.0) as place:
+    with opened(cluster, tmp_path) as place:
         place._traffic._patience = 1.0
         future = place.submit(experiment(f"sleep {long('95.5')}"))
         until(lambda: running(long("95.5")))

@@ -8,7 +8,6 @@ has ended with it; it is sent again if the scheduler comes back.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import CancelledError
 from contextlib import suppress
@@ -25,6 +24,7 @@ from zenturio.execute.dask.clusters import Cluster
 from zenturio.execute.dask.losses import Loss, judge
 from zenturio.execute.dask.station import Report, Way
 from zenturio.execute.dask.ticket import Parcel, Ticket
+from zenturio.execute.dask.work_queue import WorkQueue
 from zenturio.execute.parcel import pack_all, unpack_outcome
 
 _TICK = 1.0
@@ -60,15 +60,9 @@ class Traffic:
         self._patience = patience
         self._hands_back = hands_back
         self._turn = Condition()
-        self._waiting: deque[Ticket] = deque()
-        self._suspects: deque[Ticket] = deque()
-        """Those that wait and are suspected of having killed a worker."""
+        self._queue = WorkQueue(batches)
         self._losses: list[Loss] = []
         """Lost workers of which nobody knows yet why they were lost."""
-        self._workers: dict[str, int] = {}
-        """CPUs of those that were there when it was looked last, by their addresses."""
-        self._ready: deque[Parcel] = deque()
-        """Parcels that go first: they are about what was sent before."""
         self._out: dict[str, tuple[Parcel, Any]] = {}
         self._orders: list[int] = []
         """Numbers that are to be stopped, and whose workers have not heard of it."""
@@ -91,24 +85,26 @@ class Traffic:
         with self._turn:
             fault = self._fault
             if fault is None:
-                self._waiting.append(ticket)
+                self._queue.put(ticket)
                 self._turn.notify()
         if fault is not None:
             ticket.fails(fault)
 
     def stop(self, ticket: Ticket) -> None:
-        """From any thread: one that was sent is to be killed."""
+        """From any thread: one that has begun is to be killed; it may wait to begin again."""
         with self._turn:
-            self._orders.append(ticket.number)
+            waits = self._queue.remove(ticket) or ticket in self._lost_tickets()
+            if not waits:
+                self._orders.append(ticket.number)
             self._turn.notify()
+        if waits:
+            ticket.killed()
 
     def close(self) -> None:
         """Takes off what waits, has all else killed, and waits until it is back."""
         with self._turn:
             self._end = monotonic() + _CLOSING
-            waiting = [*self._waiting, *self._suspects, *self._lost_tickets()]
-            self._waiting.clear()
-            self._suspects.clear()
+            waiting = [*self._queue.drain(), *self._lost_tickets()]
             self._losses.clear()
             for parcel, _ in self._out.values():
                 for ticket in parcel.tickets:
@@ -121,18 +117,19 @@ class Traffic:
     def bury(self) -> None:
         """What has not come back never will: nothing of it is alive any more."""
         with self._turn:
-            left = self._all_tickets()
-            self._out.clear()
+            left = self._drained()
         self._take_off(left)
 
     def _lost_tickets(self) -> list[Ticket]:
         return [ticket for loss in self._losses for ticket in loss.tickets]
 
-    def _all_tickets(self) -> list[Ticket]:
-        """All that are here, sent or not."""
-        parcels = [*(parcel for parcel, _ in self._out.values()), *self._ready]
-        sent = [ticket for parcel in parcels for ticket in parcel.tickets]
-        return [*sent, *self._waiting, *self._suspects, *self._lost_tickets()]
+    def _drained(self) -> list[Ticket]:
+        """All that were here, sent or not."""
+        sent = [ticket for parcel, _ in self._out.values() for ticket in parcel.tickets]
+        left = [*sent, *self._queue.drain(), *self._lost_tickets()]
+        self._out.clear()
+        self._losses.clear()
+        return left
 
     @staticmethod
     def _take_off(tickets: Iterable[Ticket]) -> None:
@@ -144,7 +141,7 @@ class Traffic:
     @property
     def _is_idle(self) -> bool:
         """Whether there is nothing to do."""
-        return not (self._out or self._waiting or self._suspects or self._losses)
+        return not (self._out or self._queue or self._losses)
 
     @property
     def _closing(self) -> bool:
@@ -163,10 +160,11 @@ class Traffic:
             self._turn.wait_for(self._stirred, _AGAIN if self._stopping else _TICK)
             if self._closing and (not self._out or monotonic() > self._end or self._fault):
                 return False
-            if self._lingers():
+            if self._queue.lingers(len(self._out), self._cluster.slots):
                 self._turn.wait(_LINGER)
             connected = self._cluster.is_connected
-            parcel = self._next() if connected else None
+            goes = connected and not self._closing
+            parcel = self._queue.next(self._parcels, self._cluster.slots) if goes else None
             orders = self._due() if connected else ()
         if orders:
             self._say(orders)
@@ -177,51 +175,16 @@ class Traffic:
         return True
 
     def _stirred(self) -> bool:
-        return bool(self._orders) or self._fits() or (self._closing and not self._out)
-
-    def _fits(self) -> bool:
-        """Whether something can be sent now."""
-        if self._ready:
+        if self._orders:
             return True
         if self._closing:
-            return False
-        first = self._suspects[0] if self._unsuspicious() else None
-        first = first or (self._waiting[0] if self._waiting else None)
-        if first is None:
-            return False
-        taken = sum(parcel.weight for parcel, _ in self._out.values())
-        room = self._cluster.slots * (2 if self._batches.ahead else 1)
-        return taken == 0 or taken + first.cpus <= room
+            return not self._out
+        return self._queue.fits(self._parcels, self._cluster.slots)
 
-    def _unsuspicious(self) -> str:
-        """A worker for the first suspect that waits: one that has none yet."""
-        if not self._suspects:
-            return ""
-        taken = {worker for p, _ in self._out.values() if p.tickets[0].alone for worker in p.among}
-        cpus = min(self._suspects[0].cpus, max(self._workers.values(), default=1))
-        free = (w for w, count in self._workers.items() if w not in taken and count >= cpus)
-        return next(free, "")
-
-    def _lingers(self) -> bool:
-        """Whether more are worth waiting for a moment: all are busy, and few are here."""
-        few = 0 < len(self._waiting) < self._batches.size
-        return few and not self._ready and len(self._out) >= self._cluster.slots
-
-    def _next(self) -> Parcel | None:
-        """What goes now."""
-        if not self._fits():
-            return None
-        if self._ready:
-            return self._ready.popleft()
-        if worker := self._unsuspicious():
-            return Parcel([self._suspects.popleft()], among=(worker,))
-        first = self._waiting.popleft()
-        several = [first]
-        places = 2 * self._cluster.slots - len(self._out)
-        most = self._batches.share(len(self._waiting) + 1, places)
-        while self._waiting and len(several) < most and first.goes_with(self._waiting[0]):
-            several.append(self._waiting.popleft())
-        return Parcel(several)
+    @property
+    def _parcels(self) -> list[Parcel]:
+        """Those that are sent."""
+        return [parcel for parcel, _ in self._out.values()]
 
     def _say(self, orders: tuple[int, ...]) -> None:
         """Has them stopped; a worker that does not listen holds up nobody here."""
@@ -325,21 +288,20 @@ class Traffic:
 
     def _first(self, parcel: Parcel) -> None:
         with self._turn:
-            self._ready.append(parcel)
+            self._queue.put_first(parcel)
             self._turn.notify()
 
     def _again(self, tickets: Iterable[Ticket]) -> None:
         """They were not run, or not to their end: they are the next to go."""
         tickets = list(tickets)
-        for ticket in [each for each in tickets if each.stopped]:
-            ticket.killed()
         with self._turn:
-            fault = self._fault
+            fault, is_over = self._fault, self._closing
+            ended = [ticket for ticket in tickets if is_over or ticket.stopped]
             if fault is None:
-                left = [ticket for ticket in tickets if not ticket.stopped]
-                self._suspects.extend(ticket for ticket in left if ticket.alone)
-                self._waiting.extendleft(t for t in reversed(left) if not t.alone)
+                self._queue.put_back([ticket for ticket in tickets if ticket not in ended])
                 self._turn.notify()
+        for ticket in ended:
+            ticket.killed()
         if fault is not None:
             for ticket in tickets:
                 ticket.fails(fault)
@@ -401,9 +363,10 @@ class Traffic:
     def _call_back(self) -> None:
         """Takes back what only workers may run that are gone: Dask would wait for them for ever."""
         with suppress(OSError):
-            self._workers = self._cluster.threads()
-            here = self._workers.keys()
+            workers = self._cluster.threads()
+            here = workers.keys()
             with self._turn:
+                self._queue.workers = workers
                 bound = [(key, parcel) for key, (parcel, _) in self._out.items() if parcel.among]
                 gone = [(k, p, self._out.pop(k)[1]) for k, p in bound if here.isdisjoint(p.among)]
             for _, parcel, future in gone:
@@ -413,12 +376,7 @@ class Traffic:
     def _fail(self, fault: PlaceError) -> None:
         with self._turn:
             self._fault = fault
-            left = self._all_tickets()
-            self._waiting.clear()
-            self._suspects.clear()
-            self._losses.clear()
-            self._ready.clear()
-            self._out.clear()
+            left = self._drained()
         for ticket in left:
             if ticket.starts():
                 ticket.fails(fault)

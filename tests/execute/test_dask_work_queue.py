@@ -1,0 +1,82 @@
+"""What goes next to a cluster of Dask."""
+
+import pytest
+
+from zenturio.execute.dask.batches import Batches
+from zenturio.execute.dask.ticket import Parcel, Ticket
+from zenturio.execute.dask.work_queue import WorkQueue
+from zenturio.experiment import Step
+from zenturio.testing.executor import experiment
+
+SLOTS = 4
+
+
+@pytest.fixture
+def queue():
+    """Of experiments that travel by threes; two workers are there."""
+    found = WorkQueue(Batches(3))
+    found.workers = {"a": 2, "b": 2}
+    return found
+
+
+def ticket(cpus=1, *, alone=False) -> Ticket:
+    made = Ticket(experiment(Step("true", cpus=cpus)), SLOTS, lambda _: None)
+    made.alone = alone
+    return made
+
+
+def all_of(queue: WorkQueue) -> list[Parcel]:
+    """What goes while nothing comes back."""
+    sent: list[Parcel] = []
+    while parcel := queue.next(sent, SLOTS):
+        sent.append(parcel)
+    return sent
+
+
+def test_short_ones_travel_together_in_their_order(queue):
+    tickets = [ticket() for _ in range(18)]
+    for each in tickets:
+        queue.put(each)
+    sent = all_of(queue)
+    assert [each for parcel in sent for each in parcel.tickets] == tickets
+    assert max(len(parcel.tickets) for parcel in sent) == 3
+
+
+def test_no_worker_gets_two_suspects(queue):
+    queue.put_back([ticket(alone=True) for _ in range(5)])
+    first, second = all_of(queue)
+    assert (first.among, second.among) == (("a",), ("b",))
+    assert len(first.tickets) == len(second.tickets) == 1
+    assert queue.next([first], SLOTS).among == ("b",)
+
+
+def test_others_go_on_while_suspects_wait_for_each_other(queue):
+    queue.workers = {"a": 4}
+    queue.put_back([ticket(alone=True), ticket(alone=True), ticket()])
+    suspect, other = all_of(queue)
+    assert suspect.tickets[0].alone
+    assert not other.tickets[0].alone
+    assert other.among == ()
+
+
+def test_a_wide_suspect_goes_to_a_wide_worker(queue):
+    queue.workers = {"a": 1, "b": 4}
+    queue.put_back([ticket(3, alone=True)])
+    assert all_of(queue)[0].among == ("b",)
+
+
+def test_what_is_about_something_sent_goes_first(queue):
+    about = Parcel([ticket()], worker="a", follows=True)
+    queue.put(ticket())
+    queue.put_first(about)
+    assert all_of(queue)[0] is about
+
+
+def test_all_that_waits_can_be_taken_off(queue):
+    several = [ticket(), ticket(alone=True)]
+    queue.put_back(several)
+    queue.put_first(Parcel([ticket()]))
+    assert queue.remove(several[1])
+    assert not queue.remove(several[1])
+    assert len(queue) == len(queue.drain()) == 2
+    assert len(queue) == 0
