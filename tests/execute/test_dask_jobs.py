@@ -112,7 +112,7 @@ def test_a_prologue_that_fails_ends_the_run_with_what_it_said(slurm, tmp_path):
 def test_an_experiment_that_kills_its_worker_has_failed_after_five_times(slurm, tmp_path):
     told = Options(cluster="slurm", memory="512MB", prologue="export SET=1", grace=0.3)
     with Dask(tmp_path / "zen", options=told) as place:
-        found = outcome(place, experiment("kill -9 $(ps -o ppid= -p $PPID)"))
+        found = place.submit(experiment("kill -9 $(ps -o ppid= -p $PPID)")).result(4 * PATIENCE)
         assert (found.status, found.cause) == ("failed", "its worker died 5 times")
         assert found.machine.setup == "export SET=1"
         assert outcome(place, experiment("echo $SET")).stdout.head == b"1\n"

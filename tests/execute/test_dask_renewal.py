@@ -27,6 +27,7 @@ class Workers:
         self.scheduler_info: dict[str, dict] = {"workers": {}}
         self.shown: dict[str, Job] = {}
         self.submitted = 0
+        self.cancelled: list[str] = []
         self.begins = Job("", "RUNNING", "n1", seconds_left=HOUR, seconds=HOUR)
         self.arrive = True
         self.refuses = ""
@@ -60,6 +61,8 @@ class Workers:
         return asyncio.run(function(*words))
 
     def __await__(self):
+        for name in self.workers.keys() - self.worker_spec.keys():
+            self.cancelled.append(self.workers.pop(name).job_id)
         for name in list(self.worker_spec):
             if name in self.workers:
                 continue
@@ -132,6 +135,23 @@ def test_a_job_that_slurm_has_forgotten_is_replaced(cluster):
     cluster.begin()
     del cluster.shown["1"]
     until(lambda: cluster.submitted == 2)
+
+
+def test_a_job_that_runs_without_its_worker_is_cancelled_and_replaced(cluster, monkeypatch):
+    monkeypatch.setattr(renewal, "ABSENT", 0.05)
+    cluster.begin(2)
+    del cluster.scheduler_info["workers"]["tcp://1"]
+    until(lambda: cluster.submitted == 3)
+    assert cluster.cancelled == ["1"]
+
+
+def test_a_worker_that_comes_back_keeps_its_job(cluster):
+    cluster.begin()
+    told = cluster.scheduler_info["workers"].pop("tcp://1")
+    assert cluster.looked()
+    cluster.scheduler_info["workers"]["tcp://1"] = told
+    assert cluster.looked()
+    assert (cluster.submitted, cluster.cancelled) == (1, [])
 
 
 def test_nothing_is_replaced_without_work(cluster):

@@ -112,6 +112,8 @@ def _security(keys: Path) -> Any:
 
 def _started(options: Options, folder: Path, security: Any, name: str) -> Any:
     told = _told(options, folder, name)
+    if options.cluster == "slurm":  # where we see to lost workers; Dask would cancel their jobs
+        import_module("dask").config.set({"distributed.deploy.lost-worker-timeout": "1h"})
     script(options, folder)  # refuses what cannot be, before anything is there to be taken down
     with _understood(options):
         workers = _class(options)(

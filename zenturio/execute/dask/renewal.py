@@ -23,6 +23,8 @@ LEADS = (15.0, 600.0)
 """Seconds that this is at the least and at the most."""
 BARREN = 3
 """So many jobs in a row that end before their worker has come are no bad luck."""
+ABSENT = 60.0
+"""Seconds that the worker of a job that runs may be away: its nanny needs a while to begin it."""
 _CLOSING = 5.0
 """Seconds that closing waits for a command of Slurm; then that ends by its own patience."""
 
@@ -55,6 +57,8 @@ class Renewal:
         self._looked = float("-inf")
         self._arrived: set[str] = set()
         """The names of workers that have come."""
+        self._absent: dict[str, float] = {}
+        """Since when workers are away whose jobs run, by the monotonic clock."""
         self._barren = 0
         self._seen = monotonic()
         self._why = "no job has begun"
@@ -126,6 +130,9 @@ class Renewal:
         entries = {str(name): job.job_id for name, job in list(self._workers.workers.items())}
         self._ids.update({name: number for name, number in entries.items() if number})
         ended = [name for name, number in entries.items() if self._has_ended(number, shown)]
+        running = [n for n, number in entries.items() if number in shown and shown[number].begun]
+        absent = self._absentees({*running} - {*connected.values()} - {*ended})
+        ended += absent
         alive = entries.keys() - ended
         fresh = {name for name in alive if not self._retires(shown.get(entries[name] or ""))}
         for name in ended:
@@ -143,7 +150,15 @@ class Renewal:
         self._give_up_when_late()
         missing = self._jobs - len(fresh)
         if (ended or missing > 0) and self.fault is None:
-            self._replace(ended, max(missing, 0))
+            wait = max(self._patience, 1.0)
+            told = (set(ended), set(absent), max(missing, 0))
+            self._workers.sync(self._replaced, *told, callback_timeout=wait)
+
+    def _absentees(self, away: set[str]) -> list[str]:
+        """Those of the workers that are *away* while their jobs run that were so for too long."""
+        now = monotonic()
+        self._absent = {name: self._absent.get(name, now) for name in away}
+        return [name for name, since in self._absent.items() if now - since > ABSENT]
 
     def _look(self) -> dict[str, Job]:
         """The jobs by their numbers, as the queue shows them."""
@@ -196,13 +211,11 @@ class Renewal:
             f"no worker can be had from the batch system: {self._why}", cure=cure
         )
 
-    def _replace(self, ended: list[str], missing: int) -> None:
-        self._workers.sync(self._replaced, set(ended), missing, callback_timeout=self._patience)
-
-    async def _replaced(self, ended: set[str], missing: int) -> None:
+    async def _replaced(self, ended: set[str], absent: set[str], missing: int) -> None:
         """In the thread of Dask: forgets those that have *ended*, and submits what is *missing*.
 
-        New ones are named while the others are still known, so that no name is there twice.
+        Of those the *absent* have jobs that run: Dask cancels what it is to forget. New ones are
+        named while the others are still known, so that no name is there twice.
         """
         cluster = self._workers
         gone = [n for n in cluster.worker_spec if str(n) in ended or n not in cluster.workers]
@@ -210,7 +223,8 @@ class Renewal:
             cluster.scale(jobs=len(cluster.worker_spec) + missing)
         for name in gone:
             cluster.worker_spec.pop(name)
-            cluster.workers.pop(name, None)
+            if str(name) not in absent:
+                cluster.workers.pop(name, None)
         try:
             await cluster
         except BaseException:
