@@ -10,6 +10,7 @@ from zenturio.query import frame, results
 from zenturio.query.groups import groups
 from zenturio.query.present import digests_outside
 from zenturio.record import Definition, Field
+from zenturio.show.drawn import Asked, drawn
 from zenturio.space import Space
 from zenturio.space.fingerprint import SPACES, fingerprint
 from zenturio.study.best import best
@@ -139,6 +140,23 @@ def test_the_best_is_one_of_the_present_space(project, repository):
     without = digests_outside(repository, "p")
     assert best(repository, "p", 1, without=without).points[0].values == {"n": 2}
     assert best(repository, "p", 1).points[0].values == {"n": 3}
+
+
+@pytest.mark.parametrize("kind", ["slice", "parallel", "importance", "line"])
+def test_charts_leave_its_points_out_and_say_so(project, sqlite, kind):
+    write("{ 1, 2, 3, 4, 5, 6 }")
+    ran(sqlite, [1, 2, 3, 4, 5, 6])
+    write("{ 1, 2, 3, 4 }")
+    note = drawn(sqlite, Asked(("p",), kind)).chart.note
+    assert "2 experiments are left out" in note
+    assert "left out" not in drawn(sqlite, Asked(("p",), kind, outside=True)).chart.note
+
+
+def test_the_history_of_a_search_is_whole(project, sqlite):
+    write("{ 1, 2, 3 }")
+    ran(sqlite, [1, 2, 3])
+    write("{ 1 }")
+    assert "left out" not in drawn(sqlite, Asked(("p",), "convergence")).chart.note
 
 
 def test_a_study_without_files_has_all_its_points(project, repository):

@@ -141,7 +141,7 @@ def _visits(repository: Repository, asked: Asked) -> tuple[pd.DataFrame, Asked]:
         asked = replace(asked, colour=STUDY)
     table = visited_for(
         cast("Kind", asked.kind), repository, asked.studies, asked.where, asked.objective, asked.y,
-        asked.wishes(), most=MOST_VISITS,
+        asked.wishes(), most=MOST_VISITS, outside=asked.outside,
     )  # fmt: skip
     return table, asked
 

@@ -30,6 +30,7 @@ def visited(
     y: str = "",
     apart: bool = False,
     most: int | None = None,
+    outside: bool = True,
 ) -> pd.DataFrame:
     """The points of *studies* that were begun and meet *where*, with what they were worth.
 
@@ -38,9 +39,9 @@ def visited(
     study's, or those that the *objective* names (``MINIMIZE expr, MAXIMIZE expr``), or the formula
     *y*. A point is worth the mean of its repeats; *apart*, each repeat has a row of its own.
     What failed is there, and is worth nothing (NaN). Of more experiments than *most* there is a
-    sample.
+    sample. Without *outside*, points that the present space does not hold are left out.
     """
-    asked = _Asked(where, objective, y, apart, most)
+    asked = _Asked(where, objective, y, apart, most, outside)
     tables = [_one(repository, study, asked) for study in studies]
     if len(tables) == 1:
         return tables[0]
@@ -60,6 +61,7 @@ def visited(
         "study": ", ".join(studies),
         "parameters": [*dict.fromkeys(n for each in attrs for n in each["parameters"]), name],
         "of": sum(each["of"] for each in attrs),
+        "left_out": sum(each["left_out"] for each in attrs),
         "sql": "\n\n".join(each["sql"] for each in attrs),
         "runs": [name, *attrs[0]["runs"]],
     }
@@ -76,10 +78,12 @@ def visited_for(
     wishes: Mapping[str, Any],
     *,
     most: int | None = None,
+    outside: bool = False,
 ) -> pd.DataFrame:
     """What a chart of that *kind* with these *wishes* is drawn from.
 
-    Repeats stand apart where their noise is looked at, or each is a search of its own.
+    Repeats stand apart where their noise is looked at, or each is a search of its own. Points that
+    the present space does not hold take part with *outside*, and in the history of a search.
     """
     if objective and y:
         raise InputError("a y and an objective both say what is looked at", cure="give one of them")
@@ -89,8 +93,9 @@ def visited_for(
     several = wishes.get("aggregate") == "median" or wishes.get("colour") == "repeat"
     apart = kind == "importance" or (kind == "convergence" and several)
     return visited(
-        repository, studies, where=where, objective=objective, y=y, apart=apart, most=most
-    )
+        repository, studies, where=where, objective=objective, y=y, apart=apart, most=most,
+        outside=outside or kind == "convergence",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +105,15 @@ class _Asked:
     y: str
     apart: bool
     most: int | None
+    outside: bool
 
 
 def _one(repository: Repository, study: str, asked: _Asked) -> pd.DataFrame:
     """The visits of one study."""
-    table = frame(repository, study, where=asked.where, everything=True, most=asked.most)
+    table = frame(
+        repository, study, where=asked.where, everything=True, most=asked.most,
+        outside=asked.outside,
+    )  # fmt: skip
     facts, parameters = table.attrs["facts"], table.attrs["parameters"]
     goals = _goals(repository.definition(study).goals, asked, table)
     begun = table[table[facts["started"]].notna()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -233,8 +234,12 @@ def _best_known(tuning: Tuning, repository: Repository) -> float | None:
         goal = tuning.target.goal
         wanted = f"{goal.direction} {goal.expression.text}"
         with suppress(NotFoundError):
-            ranking = best(repository, tuning.target.name, 1, wanted)
-            found += [value for each in ranking.points for value in each.scores.values()]
+            ranking = best(repository, tuning.target.name, sys.maxsize, wanted)
+            space = (
+                tuning.target.space
+            )  # the study may hold points that the space does not any more
+            present = (each for each in ranking.points if space.contains(each.values))
+            found += [value for each in islice(present, 1) for value in each.scores.values()]
     return (min if tuning.direction == "minimize" else max)(found, default=None)
 
 
