@@ -130,7 +130,7 @@ def test_an_engine_asks_again_if_it_is_asked_to(engine):
     if engine in ("exhaustive", "one-at-a-time", "hill", "simplex", "gradient"):
         pytest.skip("names every point once anyway, or ends where nothing is better")
     task = Task(SMALL, Goals(), 1, 100, again=True)
-    pilot = Pilot(make(engine, task), Goals(), Budget(100))
+    pilot = Pilot(make(engine, task), Goals(), Budget(100), again=True)
     points = [trial.point for trial in drive(pilot, cost)]
     assert len(points) == 100 > len(set(points))
 

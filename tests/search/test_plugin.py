@@ -41,6 +41,13 @@ def told(tmp_path_factory):
         check=True,
         capture_output=True,
     )
+    tests = subprocess.run(
+        [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", EXAMPLE / "tests"],
+        env={"PYTHONPATH": str(target), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     done = subprocess.run(
         [python, "-c", PROGRAM],
         env={"PYTHONPATH": str(target), "PATH": "/usr/bin:/bin"},
@@ -48,7 +55,7 @@ def told(tmp_path_factory):
         check=True,
         timeout=60,
     )
-    return json.loads(done.stdout)
+    return {**json.loads(done.stdout), "tests": tests.stdout}
 
 
 def test_the_engine_is_found_by_its_entry_point(told):
@@ -65,3 +72,8 @@ def test_it_finds_the_valley_in_few_trials(told):
 
 def test_it_says_what_it_is_not_for(told):
     assert "golden is for one parameter" in told["refused"]
+
+
+def test_it_keeps_the_promises_of_all_engines(told):
+    assert " passed" in told["tests"], told["tests"]
+    assert "failed" not in told["tests"], told["tests"]

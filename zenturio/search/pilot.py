@@ -18,6 +18,9 @@ Scores = tuple[float | None, ...]
 Recall = Callable[[Sequence[Point]], Sequence[Scores | None]]
 """What is known already of each of some points; None: nothing, so it is to be tried."""
 
+LOST = 1000
+"""A search whose next so many points were all tried before is not asked again."""
+
 
 class Asked(NamedTuple):
     """A point to be tried, and its number: how its scores are handed in."""
@@ -32,6 +35,9 @@ class Pilot:
     Scores may land in any order; the search is told of them in the order in which it asked. So
     the same search makes the same trials, whatever is ready first and however many points are
     tried at the same time. Trials that were still away when a rule ended the search do not count.
+
+    No point is tried twice, whatever the search asks for, unless *again*: of one that it asked for
+    before it is told the same scores again, in its turn, and that counts for no trial.
     """
 
     def __init__(
@@ -41,6 +47,8 @@ class Pilot:
         budget: Budget = Budget(),  # noqa: B008 - frozen
         stops: Stops = Stops(),  # noqa: B008 - frozen
         recall: Recall | None = None,
+        *,
+        again: bool = False,
     ) -> None:
         self.goals = goals
         self.trials: list[Trial] = []
@@ -56,8 +64,16 @@ class Pilot:
         self._patience = stops.patience(budget)
         self._recall = recall
         self._end = None if budget.seconds is None else monotonic() + budget.seconds
-        self._points: deque[Point] = deque()
-        """What is away, the earliest first."""
+        self._again = again
+        self._points: deque[tuple[Point, bool]] = deque()
+        """What was asked for and not told, the earliest first; and whether it is a repetition,
+        which is not tried, and never stands first."""
+        self._away = 0
+        """How many of them are no repetitions."""
+        self._scores: dict[Point, Scores] = {}
+        """Of each point that was asked for; none while it is away."""
+        self._repeated = 0
+        """How many repetitions were asked for in a row."""
         self._landed: dict[int, Scores] = {}
         """The scores of those of them that came back before an earlier one."""
         self._untold: list[Trial] = []
@@ -69,12 +85,12 @@ class Pilot:
     @property
     def over(self) -> bool:
         """Whether nothing more is asked, and nothing that counts is away."""
-        return bool(self.ended) and not self._points
+        return bool(self.ended) and not self._away
 
     @property
     def away(self) -> int:
         """How many points were taken and have not been told to the search."""
-        return len(self._points)
+        return self._away
 
     @property
     def front(self) -> list[Trial]:
@@ -117,14 +133,11 @@ class Pilot:
             self._landed[number] = scores
             return
         self._learn(scores)
-        while self._points and (number := len(self.trials)) in self._landed:
+        while self._away and (number := len(self.trials)) in self._landed:
             self._learn(self._landed.pop(number))
 
     def _asked(self, limit: int) -> list[Asked]:
-        if self._untold:
-            told, self._untold = self._untold, []
-            self._search.tell(told)
-        number = len(self.trials) + len(self._points)
+        number = len(self.trials) + self._away
         if self._end is not None and monotonic() >= self._end:
             self.ended = "time"
             return []
@@ -133,18 +146,52 @@ class Pilot:
             if limit <= 0:
                 self.ended = "budget"
                 return []
-        points = self._search.ask(limit)
-        if not points and not self._points:
+        points = self._new_points(limit)
+        if not points and not self._away:
             self.ended = "exhausted"
-        self._points.extend(points)
+        self._away += len(points)
         return [Asked(number + at, point) for at, point in enumerate(points)]
 
+    def _new_points(self, limit: int) -> list[Point]:
+        """What the search asks for, without what it asked for before.
+
+        A search that names nothing new for long, though all is known to it, is exhausted.
+        """
+        while True:
+            if self._untold:
+                told, self._untold = self._untold, []
+                self._search.tell(told)
+            points = self._search.ask(limit)
+            new = [point for point in points if self._is_new(point)]
+            self._repeated = 0 if new else self._repeated + len(points)
+            self._tell_repetitions()
+            if new or not points or self._away or self._repeated >= LOST:
+                return new
+
+    def _is_new(self, point: Point) -> bool:
+        """Whether *point*, which is asked for now, is to be tried."""
+        repetition = not self._again and point in self._scores
+        self._points.append((point, repetition))
+        if not repetition:
+            self._scores[point] = ()
+        return not repetition
+
+    def _tell_repetitions(self) -> None:
+        """Repetitions that stand first were tried before: the search hears of that again."""
+        while self._points and self._points[0][1]:
+            point, _ = self._points.popleft()
+            self._untold.append(Trial(point, self._scores[point]))
+
     def _learn(self, scores: Scores) -> None:
-        if self._closed or not self._points:
+        if self._closed or not self._away:
             return
-        trial = Trial(self._points.popleft(), scores)
+        point, _ = self._points.popleft()
+        self._away -= 1
+        trial = Trial(point, scores)
+        self._scores[point] = scores
         self.trials.append(trial)
         self._untold.append(trial)
+        self._tell_repetitions()
         losses = self.goals.losses(scores)
         if losses != self.goals.worst and self._improves(losses):
             self._improved = len(self.trials)
@@ -172,4 +219,5 @@ class Pilot:
         """A rule ends the search here: what is still away counts no longer."""
         self.ended, self._closed = why, True
         self._points.clear()
+        self._away = 0
         self._landed.clear()

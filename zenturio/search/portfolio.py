@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from zenturio.errors import InputError
 from zenturio.search.engines import make
 from zenturio.search.objective import Losses, Trial
+from zenturio.search.pilot import LOST
 from zenturio.search.rounds import steady
 from zenturio.search.search import Search, Task
 from zenturio.search.settings import setting
@@ -17,8 +18,6 @@ from zenturio.space import Point
 
 FADING = 0.9
 """What an engine earned counts so much less with each of its later rounds."""
-LOST = 1000
-"""An engine whose next so many points are all known is not asked again."""
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ def search(
     if takes == "kernel":
         return search_compiled(found, objective, wanted, limit, rules)
     began = monotonic()
-    pilot = Pilot(found, wanted, limit, rules, _recall(known))
+    pilot = Pilot(found, wanted, limit, rules, _recall(known), again=again)
     if takes == "columns":
         _drive_columns(pilot, objective, len(wanted))
     elif jobs > 1:

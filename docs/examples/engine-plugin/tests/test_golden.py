@@ -1,0 +1,14 @@
+"""The engine keeps the promises of all engines."""
+
+from zenturio_golden import Golden, GoldenSettings
+
+import zenturio as zen
+from zenturio.search import Search, Task
+from zenturio.testing.engines import EngineContract
+
+
+class TestGolden(EngineContract):
+    spaces = (zen.Space(n=zen.span(1, 50)), zen.Space(x=[1, 2, 4, 8, 16]))
+
+    def search(self, task: Task) -> Search:
+        return Golden(task, GoldenSettings())

@@ -1,0 +1,106 @@
+"""
+What every search engine promises, as tests: a plug-in's tests inherit them.
+
+::
+
+    class TestGolden(EngineContract):
+        spaces = (zen.Space(n=zen.span(1, 50)),)
+
+        def search(self, task: Task) -> Search:
+            return Golden(task, GoldenSettings())
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import ClassVar
+
+from zenturio.search import Asked, Budget, Goals, Pilot, Scores, Search, Task, Trial, drive
+from zenturio.space import Point, Space, geometric, span, uniform
+
+_TRIALS = 25
+
+
+def cost(point: Point) -> Scores:
+    """A rugged cost of *point*, which fails here and there."""
+    total = sum(
+        abs(value - 2.5) if isinstance(value, int | float) else len(str(value)) * 1.5
+        for value in point.values()
+    )
+    return () if math.floor(total * 7) % 11 == 3 else (total + math.sin(5 * total),)
+
+
+class EngineContract:
+    """Say how a search is made, and for which spaces if not for all."""
+
+    spaces: ClassVar[tuple[Space, ...]] = (
+        Space(n=[8, 1, 4, 2, 16], m=span(1, 30), k=["a", "b", "c"]),
+        Space(n=geometric(1, 256), m=span(1, 12), t=[1, 2, 4]).where("n * m <= 512", "m % t == 0"),
+        Space(x=uniform(-3, 3), k=["a", "b"]),
+    )
+    """Spaces that the engine is for."""
+    small: ClassVar[Space] = Space(n=span(1, 6))
+    """A space that is seen whole within 1000 trials, if the engine sees all of any."""
+
+    def search(self, task: Task) -> Search:
+        """A search for *task*."""
+        raise NotImplementedError
+
+    def pilot(self, space: Space, *, seed: int = 3, budget: int = _TRIALS) -> Pilot:
+        """A search that is under way."""
+        search = self.search(Task(space, Goals(), seed, budget))
+        return Pilot(search, Goals(), Budget(budget))
+
+    def test_every_point_is_valid_and_none_is_tried_twice(self) -> None:
+        for space in self.spaces:
+            points = [trial.point for trial in drive(self.pilot(space), cost)]
+            assert points
+            assert len(points) == len(set(points)) <= _TRIALS
+            assert all(space.contains(point) for point in points)
+
+    def test_the_same_seed_makes_the_same_trials(self) -> None:
+        for space in self.spaces:
+            first, second = (list(drive(self.pilot(space, seed=7), cost)) for _ in range(2))
+            assert first == second
+
+    def test_the_trials_are_the_same_whatever_is_ready_first(self) -> None:
+        for slots, space in enumerate(self.spaces, 3):
+            expected = list(drive(self.pilot(space), cost))
+            chance, pilot = random.Random(slots), self.pilot(space)  # noqa: S311 - no secret
+            away: list[Asked] = []
+            while not pilot.over:
+                away += pilot.take(slots - len(away))
+                for _ in range(chance.randrange(1, len(away) + 1) if away else 0):
+                    number, point = away.pop(chance.randrange(len(away)))
+                    pilot.land(number, cost(point))
+            assert pilot.trials == expected
+
+    def test_it_asks_for_no_more_points_than_it_may(self) -> None:
+        for space in self.spaces:
+            search = self.search(Task(space, Goals(), 1, _TRIALS))
+            for limit in (1, 3, 8):
+                points = search.ask(limit)
+                assert len(points) <= limit
+                search.tell([Trial(point, cost(point)) for point in points])
+
+    def test_a_search_ends(self) -> None:
+        pilot = self.pilot(self.small, budget=1000)
+        trials = list(drive(pilot, cost))
+        assert pilot.ended == "exhausted"
+        assert len(trials) <= self.small.size
+
+    def test_it_survives_that_everything_fails(self) -> None:
+        for scores in ((), (None,), (math.nan,), (math.inf,)):
+            pilot = self.pilot(self.spaces[0])
+            trials = list(drive(pilot, lambda _point, scores=scores: scores))  # type: ignore[misc]
+            assert trials
+            assert pilot.best is None
+
+    def test_it_may_hear_of_trials_that_it_did_not_ask_for(self) -> None:
+        for space in self.spaces:
+            search = self.search(Task(space, Goals(), 1, _TRIALS))
+            asked = search.ask(8)
+            others = [point for point in space.sample(5, 9) if point not in asked]
+            search.tell([Trial(point, cost(point)) for point in (*asked, *others)])
+            assert all(space.contains(point) for point in search.ask(4))
