@@ -67,7 +67,7 @@ def test_what_has_ended_is_shown_without_loading_the_page_again(browser, portal,
     assert "49" in page.locator("#metrics").inner_text()
     assert "left.txt" in page.locator("#artifacts").inner_text()
     assert page.locator("#attempts .tag").inner_text() == "failed"
-    page.get_by_text("the last words").wait_for()
+    page.locator("pre", has_text="the last words").wait_for()
     assert "so far" not in page.locator("main").inner_text()
     assert page.evaluate("() => window.stillHere"), "it is the same page"
     person.shot("experiment-ended")

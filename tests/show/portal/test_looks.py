@@ -1,9 +1,17 @@
 """What a file looks like by its beginning."""
 
+from contextlib import chdir
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from show.portal.served import served
+from zenturio.annotate import scan
+from zenturio.record.open import FOLDER
 from zenturio.show.portal.looks import BEGINNING, COLUMNS, ROWS, image_type, look
+from zenturio.show.portal.state import Settings
+from zenturio.study import choose, run_here
 
 
 def test_a_text_that_is_cut_within_a_sign_is_a_text():
@@ -47,3 +55,19 @@ def test_a_file_that_never_becomes_a_picture_is_looked_at_once():
     for piece in (b"<!---->", b"<!-- -->", b"<!DOCTYPE svg>", b" "):
         content = (piece * BEGINNING)[:BEGINNING]
         assert look("a.svg", content, len(content)).kind == "text"
+
+
+def test_a_small_file_of_an_experiment_does_not_stop_the_portal(tmp_path):
+    """238 bytes, and everybody waited for ever: pages, studies, even Ctrl-C."""
+    (tmp_path / "left.sh").write_text(
+        '#!/bin/sh\n#ZEN$ PARAM n = {1}\n#ZEN$ RUN "sh left.sh {n}"\n#ZEN$ OUTPUT "a.svg"\n'
+        "for i in $(seq 34); do printf '<!---->'; done > a.svg\n"
+    )
+    with chdir(tmp_path):
+        application = scan([Path("left.sh")])
+        run_here(application, choose(application.space))
+    settings = Settings(str(tmp_path / FOLDER / "zenturio.db"), tmp_path)
+    with served(settings) as portal:
+        digest = next(portal.service.portal.repository.records("left")).digest
+        assert "&lt;!----&gt;" in portal.page(f"/experiment/{digest}/file/0/preview")
+        assert portal.get(f"/experiment/{digest}/file/0/image").status_code == 404
