@@ -6,7 +6,7 @@ import platform
 import pytest
 
 from zenturio.execute import Local
-from zenturio.execute.machine_codec import machine_parts, read_machine_parts, write_machine_parts
+from zenturio.execute.machine_codec import read_machine_parts, write_machine_parts
 from zenturio.execute.parcel import pack, pack_outcome, unpack_outcome
 from zenturio.execute.schema import MalformedError
 from zenturio.execute.this_machine import check_machine_facts, machine_facts, physical_cores
@@ -71,7 +71,3 @@ def test_all_that_may_be_known_comes_out_as_it_went_in(tmp_path):
     assert unpack_outcome(pack_outcome(gone), gone.digest, tmp_path) == gone
     none = read_machine_parts(write_machine_parts(Outcome("ab" * 16, "ok")))
     assert set(none.values()) == {None}
-
-
-def test_what_was_not_run_has_no_conditions():
-    assert machine_parts(machine_facts())["conditions"] is None

@@ -10,8 +10,7 @@ from time import perf_counter, thread_time, time
 from typing import Any
 
 from zenturio.execute.answers import measured, named
-from zenturio.execute.machine_codec import machine_parts
-from zenturio.execute.this_machine import machine_facts
+from zenturio.execute.machine_codec import own_machine_parts
 from zenturio.experiment import (
     Evidence,
     Experiment,
@@ -41,7 +40,7 @@ class Inline:
         self._function = function if isinstance(function, Function) else Function(function)
         self._meter = Meter(self._function.recipe) if self._function.recipe.metrics else None
         self._host = platform.node()
-        self._machine = machine_parts(machine_facts())
+        self._machine = own_machine_parts()
 
     def submit(self, experiment: Experiment) -> Future[Outcome]:
         """Runs it at once, in the calling thread."""

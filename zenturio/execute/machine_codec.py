@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields
+from functools import cache
 from typing import Any
 
 from zenturio.execute.schema import (
@@ -19,6 +20,7 @@ from zenturio.execute.schema import (
     text,
     whole,
 )
+from zenturio.execute.this_machine import machine_facts
 from zenturio.experiment import Outcome
 from zenturio.experiment.machine import Conditions, Host, Machine
 
@@ -44,17 +46,24 @@ check_machine_parts: Mapping[str, Check] = {
 }
 
 
-def machine_parts(told: Mapping[str, Any], run: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Fields of an outcome from the facts of a machine, and from what its launcher saw."""
-    conditions = None
-    if run is not None:
-        before, after = run["load"]
-        conditions = Conditions(load_start=before, load_end=after)
+def machine_parts(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of an outcome from the facts of a machine."""
     return {
         "machine": Machine(told["cpu"], told["cores"], tuple(told["accelerators"])),
         "host_details": Host(told["name"], told["kernel"], told["memory"]),
-        "conditions": conditions,
     }
+
+
+@cache
+def own_machine_parts() -> dict[str, Any]:
+    """The same of the machine that this is."""
+    return machine_parts(machine_facts())
+
+
+def conditions(run: Mapping[str, Any]) -> Conditions:
+    """What varied, as the launcher of a run saw it."""
+    before, after = run["load"]
+    return Conditions(load_start=before, load_end=after)
 
 
 def write_machine_parts(outcome: Outcome) -> dict[str, Any]:
@@ -68,11 +77,11 @@ def write_machine_parts(outcome: Outcome) -> dict[str, Any]:
 
 def read_machine_parts(told: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of an outcome from what was written, and checked."""
-    machine, host, conditions = (told[name] for name in check_machine_parts)
+    machine, host, varied = (told[name] for name in check_machine_parts)
     if machine is not None:
         machine = Machine(**{**machine, "accelerators": tuple(machine["accelerators"])})
     return {
         "machine": machine,
         "host_details": None if host is None else Host(**host),
-        "conditions": None if conditions is None else Conditions(**conditions),
+        "conditions": None if varied is None else Conditions(**varied),
     }

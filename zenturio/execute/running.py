@@ -15,12 +15,11 @@ from zenturio.execute import outputs
 from zenturio.execute.builds import Builds, Built, Failure
 from zenturio.execute.call import answered, raised
 from zenturio.execute.filing import Folder, Inputs, disk
-from zenturio.execute.machine_codec import machine_parts
+from zenturio.execute.machine_codec import conditions, own_machine_parts
 from zenturio.execute.matching import folder_fault, missing_outputs
 from zenturio.execute.slot import STOPPED_SECONDS, LostError, Reply, Slot
 from zenturio.execute.spawn import WORDS
 from zenturio.execute.task import Prepared, Task
-from zenturio.execute.this_machine import machine_facts
 from zenturio.execute.verdict import IDLE_BUILD, usage, verdict
 from zenturio.execute.words import told, words
 from zenturio.execute.workspace import REPORT, Keep, Workspace
@@ -128,7 +127,7 @@ class Runner:
             host=self._host,
             started=now,
             ended=now,
-            **machine_parts(machine_facts()),
+            **own_machine_parts(),
         )
 
     def drop(self, task: Task, *, keep: bool = False) -> None:
@@ -238,7 +237,7 @@ class Runner:
             exit=failure.exit,
             stdout=failure.stdout,
             stderr=failure.stderr,
-            **machine_parts(machine_facts()),
+            **own_machine_parts(),
         )
 
     def _outcome(self, experiment: Experiment, folder: Folder, reply: Reply) -> Outcome:
@@ -276,7 +275,8 @@ class Runner:
             reply.stderr.trimmed(self.settings.log),
             self._artifacts(experiment.digest, folder.path, patterns) if patterns else (),
             remark=self._remark(experiment),
-            **machine_parts(machine_facts(), facts),
+            conditions=conditions(facts),
+            **own_machine_parts(),
         )
 
     def _remark(self, experiment: Experiment) -> str:

@@ -1,7 +1,8 @@
 """
 Checks of values that others sent, before anything uses them: types, ranges and sizes.
 
-A check is called with a value and the name of its place in the message, and raises MalformedError.
+A check is called with a value and the name of its place in the message, and raises MalformedError
+whose text begins with that name; those around it put their own before it.
 JSON is read within limits of its own: nothing that is sent can exhaust the memory or the stack.
 Hosts get this file, too: only the standard library of Python 3.9 is used here.
 """
@@ -20,6 +21,7 @@ ELEMENTS = 2**20
 DEPTH = 64
 _DIGITS = 64
 """Digits of a number in JSON: the time that int() takes grows with their square."""
+_LONG = re.compile(rb"[0-9]{%d}" % (_DIGITS + 1))
 _WHOLE = 2**63 - 1
 _TEXT = 4096
 _OPENING = re.compile(rb'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
@@ -40,7 +42,9 @@ def read_json(data: bytes, elements: int = ELEMENTS) -> Any:
     if data.count(b"[") + data.count(b"{") > DEPTH:
         _check_depth(data)
     try:
-        return json.loads(data, parse_int=_whole_number)
+        if _LONG.search(data):  # in a text, perhaps
+            return json.loads(data, parse_int=_whole_number)
+        return json.loads(data)
     except MalformedError:
         raise
     except (ValueError, RecursionError) as error:
@@ -216,7 +220,10 @@ def items(inner: Check, most: int = ELEMENTS, least: int = 0) -> Check:
         if not isinstance(value, list) or not least <= len(value) <= most:
             raise wrong(value, where, f"a list of {least} to {most} values")
         for number, each in enumerate(value):
-            inner(each, f"{where}[{number}]")
+            try:
+                inner(each, "")
+            except MalformedError as error:
+                raise MalformedError(f"{where}[{number}]{error}") from None
 
     return check
 
@@ -227,8 +234,11 @@ def row(*checks: Check) -> Check:
     def check(value: Any, where: str) -> None:
         if not isinstance(value, list) or len(value) != len(checks):
             raise wrong(value, where, f"a list of {len(checks)} values")
-        for number, (inner, each) in enumerate(zip(checks, value)):  # noqa: B905 - Python 3.9
-            inner(each, f"{where}[{number}]")
+        for number, inner in enumerate(checks):
+            try:
+                inner(value[number], "")
+            except MalformedError as error:
+                raise MalformedError(f"{where}[{number}]{error}") from None
 
     return check
 
@@ -240,8 +250,11 @@ def table(key: Check, inner: Check, most: int = ELEMENTS) -> Check:
         if not isinstance(value, dict) or len(value) > most:
             raise wrong(value, where, f"an object of at most {most} names")
         for name, each in value.items():
-            key(name, f"a name in {where}")
-            inner(each, f"{where}.{shown(name)}")
+            try:
+                key(name, ", a name,")
+                inner(each, "")
+            except MalformedError as error:
+                raise MalformedError(f"{where}.{shown(name)}{error}") from None
 
     return check
 
@@ -255,10 +268,20 @@ def record(required: Mapping[str, Check], optional: Mapping[str, Check] = {}) ->
         for name, inner in required.items():
             if name not in value:
                 raise MalformedError(f"{where} has no {name}")
-            inner(value[name], f"{where}.{name}")
+            try:
+                inner(value[name], "")
+            except MalformedError as error:
+                raise MalformedError(f"{where}.{name}{error}") from None
+        if len(value) > len(required):
+            check_others(value, where)
+
+    def check_others(value: Any, where: str) -> None:
         for name in value.keys() - required.keys():
             if name not in optional:
                 raise MalformedError(f"{where} has {shown(name)}, which nobody asked for")
-            optional[name](value[name], f"{where}.{name}")
+            try:
+                optional[name](value[name], "")
+            except MalformedError as error:
+                raise MalformedError(f"{where}.{name}{error}") from None
 
     return check

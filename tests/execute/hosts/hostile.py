@@ -22,6 +22,7 @@ LIES = {
     "types": ("reply", {"reply": {"stop": 7}, "spoilt": False, "fault": ""}),
     "names": ("prepare", {"where": "nowhere"}),
     "words": ("start", {"state": ["running"]}),
+    "large": ("found", {"files": [["left.txt", 3_700_000_000, 0o644]]}),
     "jobs": ("hello", {"folder": "/", "jobs": ["../../x"]}),
 }
 

@@ -222,3 +222,11 @@ def test_the_modules_of_the_guide_do_what_it_says(tmp_path):
     assert evaluator(evaluated)(found, Ways()) == "the residual grows"
     assert evaluator(evaluated)(Profile(), Ways()) == ""
     assert isinstance(module(f"{tmp_path}/lab.py:Scratch"), Staging)
+
+
+def test_lines_of_a_profile_that_make_no_sense_say_nothing():
+    profile = Profile()
+    lines = ["[" * 10**5, '{"seconds": ' + "9" * 10**5 + "}", "[1]", "{", '{"seconds": Infinity}']
+    profile.hear("\n".join(lines), 1)
+    profile.hear('{"iteration": true, "seconds": "1", "of": 1.5}', 2)
+    assert (profile.seconds, profile.iteration, profile.of) == ([], 2, None)

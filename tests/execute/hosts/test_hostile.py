@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 from zenturio.errors import PlaceError
+from zenturio.execute.hosts.choosing import Wants
+from zenturio.execute.hosts.connection import Connection
+from zenturio.execute.hosts.job import Job
 from zenturio.execute.hosts.place import Hosts, HostsSettings
+from zenturio.execute.schema import MalformedError
 from zenturio.experiment import Recipe
 from zenturio.testing.executor import experiment, outcome
 
@@ -71,3 +75,43 @@ def test_where_every_host_lies_the_study_ends_with_the_reason(place):
         outcome(there, left())
     with pytest.raises(PlaceError, match="no host is left"):
         outcome(there, left())
+
+
+def test_more_bytes_than_an_attempt_may_bring_back_are_not_fetched(place, tmp_path):
+    there = place("large")
+    found = outcome(there, left())
+    assert (found.host, found.status) == ("honest", "ok")
+    assert not there.host("liar").distrusted  # it may be that the experiment left so much
+    assert not [p for p in tmp_path.rglob("*") if p.is_file() and p.stat().st_size > 2**26]
+    why = [event.why for event in there.events.seen if event.kind == "left"]
+    assert "at most 2147483648 B may" in why[0]
+
+
+def test_events_that_nobody_reads_are_not_kept_without_end():
+    job = Job(left(), 1, Wants.of(left()))
+    event = {"text": "x" * 2**16, "told": 0}
+
+    def flood():
+        for _ in range(10**6):
+            job.hear("profile", event)
+
+    with pytest.raises(MalformedError, match="more events than can be read"):
+        flood()
+    job.forget_news()
+    job.hear("profile", {"text": "y", "told": 1})
+    assert job.next_news(1.0)[0] == "profile"
+    assert job.next_news(0.0) == ("", {})
+
+
+@pytest.mark.parametrize(
+    "noise", ["yes", "yes | tr -d '\\n'", "yes >&2", "head -c 1000000 /dev/zero"]
+)
+def test_a_login_that_prints_without_end_is_given_up(tmp_path, noise):
+    script = tmp_path / "python"
+    script.write_text(f"#!/bin/sh\n{noise}\n")
+    script.chmod(0o755)
+    with pytest.raises(PlaceError):
+        Connection(
+            ["/bin/sh", "-c"], str(script), str(tmp_path / "remote"), "me", patience=0.5,
+            hear=lambda _event: None, dropped=lambda _connection: None,
+        )  # fmt: skip

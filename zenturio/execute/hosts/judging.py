@@ -9,7 +9,7 @@ from zenturio.execute import outputs
 from zenturio.execute.hosts.building import Broken
 from zenturio.execute.hosts.logs import KEPT
 from zenturio.execute.hosts.stages import Finished
-from zenturio.execute.machine_codec import machine_parts
+from zenturio.execute.machine_codec import conditions, machine_parts
 from zenturio.execute.matching import missing_outputs
 from zenturio.execute.verdict import IDLE_BUILD, usage, verdict
 from zenturio.execute.words import words
@@ -70,7 +70,8 @@ class Judge:
             found.stderr.trimmed(KEPT),
             kept,
             remark=IDLE_BUILD if found.is_build_idle else "",
-            **({} if found.machine is None else machine_parts(found.machine, facts)),
+            conditions=conditions(facts),
+            **({} if found.machine is None else machine_parts(found.machine)),
         )
 
     def unbuilt(self, experiment: Experiment, host: str, broken: Broken, began: float) -> Outcome:

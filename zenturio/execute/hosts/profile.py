@@ -8,11 +8,12 @@ A line of JSON in ``$ZEN_PROFILE`` for each iteration::
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
+
+from zenturio.execute.schema import MalformedError, read_json
 
 _USUAL = 3
 """Iterations whose median is what one takes, once there are so many."""
@@ -39,8 +40,8 @@ class Profile:
         self.told = told
         for line in text.splitlines():
             try:
-                said = json.loads(line)
-            except ValueError:
+                said = read_json(line.encode("utf-8", "surrogatepass"))
+            except MalformedError:
                 continue
             if isinstance(said, dict):
                 self._take(said)
@@ -48,10 +49,10 @@ class Profile:
     def _take(self, said: dict[str, Any]) -> None:
         self.said.append(said)
         seconds, iteration, of = said.get("seconds"), said.get("iteration"), said.get("of")
-        if isinstance(seconds, int | float) and seconds >= 0:
+        if type(seconds) in (int, float) and 0 <= seconds < float("inf"):
             self.seconds.append(float(seconds))
-        self.iteration = iteration if isinstance(iteration, int) else self.iteration + 1
-        self.of = of if isinstance(of, int) and of > 0 else self.of
+        self.iteration = iteration if type(iteration) is int else self.iteration + 1
+        self.of = of if type(of) is int and of > 0 else self.of
 
     @property
     def usual(self) -> float | None:
