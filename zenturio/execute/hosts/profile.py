@@ -49,10 +49,14 @@ class Profile:
     def _take(self, said: dict[str, Any]) -> None:
         self.said.append(said)
         seconds, iteration, of = said.get("seconds"), said.get("iteration"), said.get("of")
-        if type(seconds) in (int, float) and 0 <= seconds < float("inf"):
+        if isinstance(seconds, int | float) and 0 <= seconds < float("inf"):
             self.seconds.append(float(seconds))
-        self.iteration = iteration if type(iteration) is int else self.iteration + 1
-        self.of = of if type(of) is int and of > 0 else self.of
+        self.iteration = (
+            iteration
+            if isinstance(iteration, int) and iteration is not True
+            else self.iteration + 1
+        )
+        self.of = of if isinstance(of, int) and of > 0 else self.of
 
     @property
     def usual(self) -> float | None:
