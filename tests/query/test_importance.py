@@ -98,6 +98,46 @@ def test_what_acts_through_an_interaction_alone_matters_all_the_same():
     assert [by_name(found, name).matters for name in "abc"] == [True, True, False]
 
 
+def verdicts(found):
+    return {each.parameter: each.verdict for each in found.parameters}
+
+
+UNKNOWN = "not enough data to tell"
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_an_interaction_that_was_not_repeated_is_not_taken_for_nothing(noise):
+    table = sweep(lambda a, b: a ^ b, a=(0, 1), b=(0, 1), repeats=1, noise=noise)
+    found = importances(table, "y")
+    assert verdicts(found) == {"a": UNKNOWN, "b": UNKNOWN}
+    table = found.result()
+    assert [row[1:3] for row in table.rows] == [(None, None)] * 2
+    assert any(note.startswith(f"{UNKNOWN} whether it matters: ") for note in table.notes)
+    repeated = sweep(lambda a, b: a ^ b, a=(0, 1), b=(0, 1), repeats=3, noise=0.01)
+    assert verdicts(importances(repeated, "y")) == {"a": "yes", "b": "yes"}
+
+
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_a_share_of_pure_noise_in_few_rows_is_not_shown(repeats):
+    told = 0
+    for seed in range(20):
+        table = sweep(
+            lambda a, b: 0.0, a=range(4), b=range(3), repeats=repeats, noise=1.0, seed=seed
+        )
+        found = importances(table, "y")
+        told += sum(row[1] is not None for row in found.result().rows)
+    assert told <= 6  # of 40: chance is below 5% for one in twenty, and two tests are made
+
+
+def test_much_data_tells_that_a_parameter_does_not_matter():
+    table = sweep(
+        lambda a, b, c: a + 3 * c, a=range(4), b=range(3), c=range(3), repeats=40, noise=0.5
+    )
+    assert verdicts(importances(table, "y")) == {"a": "yes", "b": "no", "c": "yes"}
+    once = sweep(lambda a, b: float(a), a=range(9), b=range(9), repeats=1, noise=0.01)
+    assert verdicts(importances(once, "y")) == {"a": "yes", "b": "no"}
+
+
 def test_what_does_nothing_seldom_matters():
     wrong = 0
     for seed in range(100):

@@ -192,13 +192,16 @@ def _took(setting: "Setting") -> str:
 
 
 def _print_importances(verdict: "Verdict") -> None:
+    from zenturio.query.importance import UNKNOWN
+
     found = verdict.importances
     if found is None:
         return
     typer.echo("")
     rows = [
-        [each.parameter, f"{each.share:.1%}", "" if each.total is None else f"{each.total:.1%}",
-         output.number(each.range), "yes" if each.matters else "no"]
+        [each.parameter, "" if each.verdict == UNKNOWN else f"{each.share:.1%}",
+         "" if each.total is None or each.verdict == UNKNOWN else f"{each.total:.1%}",
+         output.number(each.range), each.verdict]
         for each in found.parameters
     ]  # fmt: skip
     output.table(("setting", "share", "with others", "worst to best", "matters"), rows)

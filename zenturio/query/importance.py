@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final, Literal
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,9 @@ from zenturio.query.statistics import CONFIDENCE, fisher
 
 LEAST = 0.01
 """A parameter of a smaller share does not matter, however sure that share is."""
+NEGLIGIBLE = 0.05
+"""One that may be chance does not matter if no more than this can go with it."""
+UNKNOWN: Final = "not enough data to tell"
 
 Floats = np.ndarray
 
@@ -47,6 +51,16 @@ class Importance:
     that cannot be known.
     """
     levels: tuple[Level, ...]
+    most: float = 1.0
+    """How large a share may be its own: that with its interactions, or where that is not known,
+    its share and all that no parameter explains alone."""
+
+    @property
+    def verdict(self) -> Literal["yes", "no", "not enough data to tell"]:
+        """Whether it matters; a share that may be chance is no answer while it may be large."""
+        if self.matters:
+            return "yes"
+        return "no" if self.most < NEGLIGIBLE else UNKNOWN
 
     @property
     def matters(self) -> bool:
@@ -83,6 +97,8 @@ class Importances:
         said = [f"{self.rows:,} rows at {self.points:,} points; {rest}: {self.interactions:.1%}"]
         if self.noise is not None:
             said[0] += f"; noise of repeats: {self.noise:.1%}"
+        if unknown := [each.parameter for each in self.parameters if each.verdict == UNKNOWN]:
+            said.append(f"{UNKNOWN} whether it matters: {', '.join(unknown)}")
         if self.same:
             said.append(f"the same in all rows: {', '.join(self.same)}")
         return tuple(said)
@@ -91,7 +107,14 @@ class Importances:
         """The shares as a table."""
         columns = ("parameter", "share", "total", "chance", "worst to best", "matters")
         rows = tuple(
-            (p.parameter, p.share, p.total, _known(p.chance), p.range, p.matters)
+            (
+                p.parameter,
+                None if p.verdict == UNKNOWN else p.share,
+                None if p.verdict == UNKNOWN else p.total,
+                _known(p.chance),
+                p.range,
+                p.verdict,
+            )
             for p in self.parameters
         )
         return Result(columns, rows, found=len(rows), notes=self.notes)
@@ -142,6 +165,8 @@ class _Shares:
         found = [self._importance(at, name) for at, name in enumerate(self._codes)]
         noise = self._share(self._noise) if self._freedom else None
         rest = max(0.0, 1 - sum(each.share for each in found) - (noise or 0.0))
+        most = [each.share + rest if each.total is None else each.total for each in found]
+        found = [replace(each, most=share) for each, share in zip(found, most, strict=True)]
         return Importances(
             self._metric,
             tuple(sorted(found, key=lambda each: -max(each.share, each.total or 0.0))),

@@ -11,6 +11,7 @@ import pandas as pd
 
 from zenturio.errors import InputError
 from zenturio.query import importances
+from zenturio.query.importance import UNKNOWN
 from zenturio.show.aims import Aim, aims, distinct, front, numbers, visits
 from zenturio.show.cells import is_number, levels, text
 from zenturio.show.charts import Axis, Chart, Kind, Panel, Role, Series, Strands
@@ -210,9 +211,10 @@ def _importance(table: Table, wanted: tuple[Aim, ...]) -> Chart:
     def series(name: str, rank: int, role: Role, bars: list[tuple[str, float]]) -> Series:
         return Series(name, rank, tuple(n for n, _ in bars), tuple(v for _, v in bars), role=role)
 
-    sure = [(each.parameter, 100 * each.share) for each in shown if each.matters]
-    unsure = [(each.parameter, 100 * each.share) for each in shown if not each.matters]
-    whole = [(e.parameter, 100 * e.total) for e in shown if e.total is not None]
+    told = [each for each in shown if each.verdict != UNKNOWN]
+    sure = [(each.parameter, 100 * each.share) for each in told if each.matters]
+    unsure = [(each.parameter, 100 * each.share) for each in told if not each.matters]
+    whole = [(e.parameter, 100 * e.total) for e in told if e.total is not None]
     groups: list[tuple[str, int, Role, list[tuple[str, float]]]] = [
         ("(with its interactions)", 1, "front", whole),
         ("alone", 0, "plain", sure),
@@ -221,7 +223,11 @@ def _importance(table: Table, wanted: tuple[Aim, ...]) -> Chart:
     drawn = tuple(series(*group) for group in groups if group[3])
     table.notes += found.notes
     names = tuple(each.parameter for each in shown)
-    x = Axis("share of the variance", "%", ends=(0.0, max(v for s in drawn for v in s.y)))
+    x = Axis(
+        "share of the variance",
+        "%",
+        ends=(0.0, max((v for s in drawn for v in s.y), default=100.0)),
+    )
     return table.chart(
         [Panel(series=drawn)],
         x,
