@@ -5,7 +5,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# A machine that is busy makes no test fail: how long an example takes is no promise.
+hypothesis.settings.register_profile("gate", deadline=None)
+hypothesis.settings.load_profile("gate")
 
 # What studies call python3 is the Python of the tests: another may be a script that looks for one,
 # which takes ten times as long to start.

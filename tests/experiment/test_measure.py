@@ -289,6 +289,13 @@ def test_a_column_of_words_keeps_its_header_out():
     assert found(Metric("x", "stdout", column="1", take="all"), text) == Series(("fast", "slow"))
 
 
+def test_a_row_that_is_a_cell_short_has_no_value_in_the_last_column():
+    text = "n,t\n1,2\n3\n4,5\n6\n"
+    assert found(Metric("x", "stdout", column="t", take="all"), text) == Series((2, 5))
+    assert found(Metric("x", "stdout", column="2", take="all"), text) == Series((2, 5))
+    assert found(Metric("x", "stdout", column="t", take="last"), "n,t\n1,2\n3\n") == 2
+
+
 def test_empty_cells_are_no_values():
     assert found(Metric("x", "stdout", column="t", take="count"), "t,u\n1,2\n,3\n4,5\n") == 2
 

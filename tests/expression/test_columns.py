@@ -103,6 +103,12 @@ def test_no_rows_have_the_type_that_rows_would_have():
     assert column("n + 1", 0, n=nothing).dtype == np.int64
     assert column("n / 2", 0, n=nothing).dtype == np.float64
     assert column("n < index(n)", 0, positions={"n": nothing}, n=nothing).dtype == np.bool_
+    for found in (
+        column("index(n)", 0, positions={"n": nothing}, n=nothing),
+        column("index(n) * 2 + 1", 0, positions={"n": nothing}, n=nothing),
+        column("index(n)", 0, positions={"n": nothing}),
+    ):
+        assert (found.shape, found.dtype.kind) == ((0,), "i")
     assert column("str(n)", 0, n=nothing).dtype == np.object_
     assert column("1 / n", 0, n=nothing).shape == (0,)
     assert column("n and unknown", 0, n=nothing).shape == (0,)

@@ -259,6 +259,25 @@ def test_a_sampler_that_lacks_a_package_says_which(monkeypatch):
         zen.search(SPACE, cost, engine="optuna:TPE", budget=20)
 
 
+@pytest.mark.parametrize(
+    ("variant", "engine"),
+    [("BruteForce", "exhaustive"), ("Grid", "exhaustive"), ("PartialFixed", "optuna:TPE")],
+)
+@pytest.mark.parametrize("spelled", [str, str.lower, lambda name: f"{name}Sampler"])
+def test_samplers_that_choose_nothing_themselves_are_refused_with_what_to_take(
+    variant, engine, spelled
+):
+    with pytest.raises(InputError, match=f"optuna:{variant} is not for this") as caught:
+        zen.search(SPACE, cost, engine=f"optuna:{spelled(variant)}", budget=5)
+    assert caught.value.complaints[0].cure == f"take engine {engine}"
+
+
+@pytest.mark.parametrize("variant", ["TPQ", "Base", "BaseGrid"])
+def test_a_sampler_that_optuna_lacks_is_refused(variant):
+    with pytest.raises(InputError, match=f"Optuna has no sampler '{variant}'"):
+        zen.search(SPACE, cost, engine=f"optuna:{variant}", budget=5)
+
+
 def test_an_error_of_the_objective_is_its_callers():
     def broken(point):
         raise ZeroDivisionError

@@ -305,3 +305,31 @@ def test_equal_sets_are_equal():
     assert arithmetic("1", "9999") == arithmetic("1", "9999", "1")
     assert arithmetic("01", "03") != elements(["1", "2", "3"])
     assert concatenation(["a", arithmetic("1", "2")]) == elements(["a1", "a2"])
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        arithmetic("0", "1999"),
+        arithmetic("-7", "1999"),
+        arithmetic("1999", "0", "-1"),
+        arithmetic("0001", "1999"),
+        "0",
+        "-",
+        "+",
+        elements([str(n) for n in range(1, 1200)] + ["0"]),
+        elements([str(n) for n in range(1, 1200)] + ["-5"]),
+    ],
+    ids=repr,
+)
+def test_large_numbers_that_may_be_spelled_twice_are_not_put_together(head):
+    tail = [arithmetic("000", "999")] * (1 if not isinstance(head, str) else 3)
+    with pytest.raises(SpaceError, match="numbers are too many to put together from texts"):
+        concatenation([head, *tail])
+
+
+@pytest.mark.parametrize("head", [arithmetic("1", "1999"), arithmetic("1999", "1", "-1")])
+def test_large_numbers_that_are_spelled_once_are_put_together(head):
+    domain = concatenation([head, arithmetic("000", "999")])
+    assert (domain.type, domain.size) == ("int", 1_999_000)
+    assert domain.position(domain.value(12_345)) == 12_345
