@@ -128,6 +128,14 @@ def test_a_record_that_is_damaged_hides_nothing(project):
         assert OutputFiles.of(project).includes(project / "one")
 
 
+def test_what_a_record_that_came_with_a_project_hides_is_told(project):
+    (project / "solver.c").write_text("int main;")
+    write_output(project / "copy", [b"int main;"])
+    record = project / ".zenturio" / "outputs.jsonl"
+    record.write_text(record.read_text().replace('"copy"', '"solver.c"'))
+    assert "left out, as zen wrote them: solver.c" in zen("check", ".")
+
+
 def test_without_a_project_nothing_is_written_down(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_output(tmp_path / "one", [b"1"])

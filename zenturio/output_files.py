@@ -82,6 +82,11 @@ class OutputFiles:
 
     _records: Mapping[Path, Mapping[str, Any]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        keys = [key for record in self._records.values() for key in record]
+        self._names = {Path(key).name for key in keys}
+        """Most files of a large folder are none of these, and need no further look."""
+
     @staticmethod
     def of(folder: Path) -> OutputFiles:
         """The records of the project that *folder* is in, and of the one that one stands in."""
@@ -91,6 +96,8 @@ class OutputFiles:
 
     def includes(self, path: Path) -> bool:
         """Whether the file *path* is an output, and its content still the one that was written."""
+        if not self._names & {path.name, *map(path.name.removesuffix, _BESIDE)}:
+            return False
         for project, record in self._records.items():
             key = _key(path, project)
             digest = record.get(key)

@@ -1,5 +1,7 @@
 """What run refuses, check refuses; and what is refused leaves no study behind."""
 
+from pathlib import Path
+
 import pytest
 from typer.testing import CliRunner
 
@@ -83,6 +85,14 @@ def test_a_run_is_refused_for_its_own_points_alone(write, tmp_path):
     path = write('PARAM n = { 1, 0 }\nRUN "true" CPUS n')
     found = CliRunner().invoke(app, ["run", str(path), "--limit", "1"])
     assert found.exit_code == 0, found.output
+
+
+def test_data_are_not_read_for_it(write, tmp_path, monkeypatch):
+    write('PARAM n = { 0:3 }\nRUN "x {n}" CPUS n')
+    (tmp_path / "data.bin").write_bytes(b"\0" * 100)
+    application = scan(tmp_path)
+    monkeypatch.setattr(Path, "read_bytes", None)
+    assert len(refusals(application)) == 1
 
 
 def test_each_fault_is_told_once(write):

@@ -9,6 +9,7 @@ its own first points before it opens a study, so that one that is refused leaves
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -44,8 +45,10 @@ def refusals(application: Application) -> tuple[Complaint, ...]:
 
 
 def _errors(application: Application) -> Iterator[InputError]:
+    filled = tuple(file for file in application.files if file.lines or file.holes)
     try:
-        generator = Generator(application)
+        # Data need not be hashed for it: no point differs in them.
+        generator = Generator(replace(application, files=filled))
     except InputError as error:
         yield error
         return
