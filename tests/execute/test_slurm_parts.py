@@ -343,3 +343,14 @@ def test_a_parcel_that_is_put_anew_has_no_outcome(tmp_path):
     assert session.ended() == []
     assert session.parcel(D1).read_bytes() == b"two"
     session.remove()
+
+
+def test_of_a_log_of_any_size_the_end_is_read(tmp_path):
+    session = Session.begin(tmp_path)
+    with (session.path / "logs" / "zen-1-0").open("wb") as log:
+        log.truncate(2**36)
+        log.seek(0, 2)
+        log.write(b"\nno gcc\n")
+    assert session.said(("zen-1", 0)).lstrip("\0") == "\nno gcc"
+    assert session.said(("zen-1", 1)) == ""
+    session.remove()

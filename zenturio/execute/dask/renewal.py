@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 from time import monotonic
 from typing import Any, Literal
 
 from zenturio.errors import PlaceError, ZenError
-from zenturio.execute.job_setup import SETUP_FAILED
+from zenturio.execute.job_setup import SETUP_FAILED, log_end
 from zenturio.execute.slurm_queue import Job, Queue, UnansweredError
 
 POLL = 5.0
@@ -189,10 +188,7 @@ class Renewal:
     def _bury(self, name: str, job: Job | None) -> None:
         """What is to be learnt from a job that has ended."""
         number = self._ids.get(name, "")
-        log = ""
-        with suppress(OSError):
-            content = (self._logs / f"{self._name}-{number}").read_bytes()
-            log = content[-2000:].decode("utf-8", "replace").strip()
+        log = log_end(self._logs / f"{self._name}-{number}")
         ended = f"ended as {job.state}" if job is not None else "vanished"
         self._why = f"job {number} of workers {ended}" + (f": {log}" if log else "")
         if name in self._arrived:

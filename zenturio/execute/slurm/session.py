@@ -27,6 +27,7 @@ from pathlib import Path
 
 from zenturio.errors import PlaceError
 from zenturio.execute.filing import disk, remove
+from zenturio.execute.job_setup import log_end
 from zenturio.execute.schema import is_digest
 from zenturio.execute.slurm_queue import Task
 from zenturio.execute.worker import write_whole
@@ -201,13 +202,10 @@ class Session:
         name, number = task
         return (self.path / "logs" / f"{name}-{number}").exists()
 
-    def said(self, task: Task, most: int = 2000) -> str:
+    def said(self, task: Task) -> str:
         """The end of what the job of *task* said."""
         name, number = task
-        with suppress(OSError):
-            content = (self.path / "logs" / f"{name}-{number}").read_bytes()
-            return content[-most:].decode("utf-8", "replace").strip()
-        return ""
+        return log_end(self.path / "logs" / f"{name}-{number}")
 
 
 def _locked(path: Path, *, create: bool) -> int | None:
