@@ -143,9 +143,10 @@ class Live(Grid):
         outcome = future.result()
         if outcome.status != "ok":
             self._place.forget(outcome.digest)  # who runs it again wants another try
+            said = _last(outcome.stderr) or _last(outcome.stdout)
             raise ExperimentsFailed(
                 f"task {self._name(run.task)} on {outcome.host}: {outcome.cause}",
-                cure=_last(outcome.stderr) or _last(outcome.stdout),
+                cure="" if said in outcome.cause else said,
             )
         self.outcomes[run.task] = outcome
         self._end(processor)
