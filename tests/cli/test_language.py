@@ -295,6 +295,14 @@ a.c:3:34: size, in a string
     ]
 
 
+def test_check_refuses_an_assignment_that_fixed_form_would_cut_off(tmp_path):
+    program = f'C ZEN$ ASSIGN q = {{ "{"x + " * 20}y", "y" }}\nC ZEN$ RUN "true"\n      end\n'
+    (tmp_path / "a.f").write_text(program)
+    told = zen("check", "a.f", cwd=tmp_path, code=2).out
+    assert "a.f:1:1: with q = " in told
+    assert "this line has 91 columns; fixed form ends at 72" in told
+
+
 def test_on_a_terminal_check_marks_the_place_within_its_line(tmp_path, monkeypatch):
     from zenturio.annotate import scan
     from zenturio.cli import replaced
