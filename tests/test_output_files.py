@@ -1,6 +1,7 @@
 """What zenturio writes into the folder of a study does not make it another program."""
 
 import json
+import os
 import shutil
 
 import pytest
@@ -8,6 +9,7 @@ from typer.testing import CliRunner
 
 from zenturio.annotate import scan
 from zenturio.cli.main import app
+from zenturio.errors import SafetyError
 from zenturio.output_files import OutputFiles, write_output
 
 PROGRAM = """\
@@ -134,6 +136,22 @@ def test_what_a_record_that_came_with_a_project_hides_is_told(project):
     record = project / ".zenturio" / "outputs.jsonl"
     record.write_text(record.read_text().replace('"copy"', '"solver.c"'))
     assert "left out, as zen wrote them: solver.c" in zen("check", ".")
+
+
+def test_a_record_that_is_a_link_is_not_written_through(project, tmp_path):
+    target = tmp_path / "precious"
+    target.write_text("mine")
+    (project / ".zenturio" / "outputs.jsonl").symlink_to(target)
+    with pytest.raises(SafetyError, match="cannot be written to"):
+        write_output(project / "one", [b"1"])
+    assert target.read_text() == "mine"
+
+
+def test_a_record_that_is_a_pipe_keeps_nobody_waiting(project):
+    os.mkfifo(project / ".zenturio" / "outputs.jsonl")
+    assert scan(project).left_out == ()
+    with pytest.raises(SafetyError, match="cannot be written to"):
+        write_output(project / "one", [b"1"])
 
 
 def test_without_a_project_nothing_is_written_down(tmp_path, monkeypatch):

@@ -17,12 +17,14 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from zenturio.errors import SafetyError
 from zenturio.files import write_whole
 
 _PROJECT = ".zenturio"
 _NAME = "outputs.jsonl"
 _LARGEST = 2**24
 """Bytes of the record that are read at the most: a hundred thousand files."""
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DATABASE = "database"
 """In place of a digest: the content of a database changes all the time."""
 _SQLITE = b"SQLite format 3\0"
@@ -54,8 +56,14 @@ def _note(path: Path, digest: str) -> None:
     if project is None:
         return
     line = json.dumps({"path": _key(path, project), "digest": digest}) + "\n"
-    with (project / _PROJECT / _NAME).open("a", encoding="utf-8") as record:
-        record.write(line)
+    record = project / _PROJECT / _NAME
+    try:  # a link that came with a project must not be written through
+        descriptor = os.open(record, _APPEND, 0o644)
+    except OSError as error:
+        message = f"{record} cannot be written to: {error.strerror}"
+        raise SafetyError(message, cure="it is to be a plain file: remove it") from error
+    with os.fdopen(descriptor, "ab") as file:
+        file.write(line.encode())
 
 
 def _project(folder: Path) -> Path | None:
@@ -111,8 +119,11 @@ class OutputFiles:
 
 
 def _read(project: Path) -> dict[str, Any]:
+    path = project / _PROJECT / _NAME
     try:
-        with (project / _PROJECT / _NAME).open(encoding="utf-8") as record:
+        if not path.is_file():  # a pipe would be waited for
+            return {}
+        with path.open(encoding="utf-8") as record:
             lines = record.read(_LARGEST).splitlines()
     except (OSError, UnicodeDecodeError):
         return {}
