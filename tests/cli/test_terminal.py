@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import sys
+from pathlib import Path
 
 import pytest
 from typer.main import get_command
@@ -21,6 +22,7 @@ UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066
 
 SOURCE = f"""\
 import sys
+from pathlib import Path
 #ZEN$ ASSIGN n = {{ 1, 2 }} UNIT "J{EVIL.replace(chr(13), "")}"
 #ZEN$ SUBSTITUTE low = {{ "a{CLIPBOARD}b", high }} AS level
 #ZEN$ RUN "python3 hostile.py"
@@ -183,3 +185,19 @@ def test_a_character_that_the_encoding_lacks_is_escaped(encoding):
     arrow = "→" if encoding == "utf-8" else "\\u2192"
     assert target.getvalue().decode(encoding) == f"a{arrow}b\\udc80"
     assert stream.encoding != "ascii"
+
+
+PAST_THE_DOOR = {
+    "answer.py": "exports to a pipe",
+    "live.py": "clears the line that moves",
+    "log_output.py": "output of experiments, byte for byte",
+    "output.py": "progress bars, whose words are ours",
+    "terminal.py": "the door",
+}
+
+
+def test_no_other_module_of_the_command_line_writes_past_the_door():
+    past = re.compile(r"\.buffer\b|unguarded|__std(out|err)__|os\.write\(")
+    modules = Path(terminal.__file__).parent.glob("*.py")
+    found = {path.name for path in modules if past.search(path.read_text(encoding="utf-8"))}
+    assert found == set(PAST_THE_DOOR)
