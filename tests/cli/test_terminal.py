@@ -197,7 +197,7 @@ PAST_THE_DOOR = {
 
 
 def test_no_other_module_of_the_command_line_writes_past_the_door():
-    past = re.compile(r"\.buffer\b|unguarded|__std(out|err)__|os\.write\(")
+    past = re.compile(r"\.buffer\.write|unguarded|__std(out|err)__|os\.write\(")
     modules = Path(terminal.__file__).parent.glob("*.py")
     found = {path.name for path in modules if past.search(path.read_text(encoding="utf-8"))}
     assert found == set(PAST_THE_DOOR)
