@@ -73,7 +73,7 @@ def probe(host: Probed, needed: str) -> str:
     token = f"{secrets.token_hex(16)}-p{secrets.token_hex(4)}"
     try:
         files = [["probe.txt", 0o644, None]]
-        empty: dict[str, Any] = {"shared": [], "build": None, "over": []}
+        empty: dict[str, Any] = {"shared": [], "build": None, "over": [], "builds": False}
         host.ask("prepare", _CONTENT, token=token, files=files, **empty)
         host.ask("start", token=token, request=_request(command))
         end = time.monotonic() + _SECONDS

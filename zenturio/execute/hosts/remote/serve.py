@@ -90,6 +90,8 @@ class Serve:
             answer, parts = self._ways[request["do"]](request, blobs)
         except (OSError, ValueError, OutsideError, subprocess.SubprocessError) as error:
             answer, parts = {"error": str(error) or type(error).__name__}, []
+        except (LookupError, TypeError) as error:  # a question that is not whole ends nobody
+            answer, parts = {"error": repr(error)}, []
         answer = {**answer, "id": request["id"], "lengths": list(map(len, parts))}
         wire.send(self._replies, answer, *parts)
 
