@@ -23,7 +23,7 @@ def small_disk(tmp_path):
     def mount(folder, size):
         folder.mkdir(parents=True, exist_ok=True)
         done = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder],
+            ["mount", "-t", "tmpfs", "-o", f"size={size},mode=0755", "tmpfs", folder],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         if done.returncode:
