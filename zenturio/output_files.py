@@ -9,9 +9,11 @@ a record may have come with the project.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -46,8 +48,10 @@ def write_output(path: Path, pieces: Iterable[bytes]) -> None:
 def note_database(path: Path) -> None:
     """Write down that *path* is a repository, unless it is in a hidden folder, or known as one."""
     hidden = any(part.startswith(".") for part in path.absolute().parts)
-    if not hidden and path.is_file() and not OutputFiles.of(path.parent).includes(path):
-        _note(path, _DATABASE)
+    # On a full disk the run has an error of its own, and the next one notes it.
+    with suppress(OSError):
+        if not hidden and path.is_file() and not OutputFiles.of(path.parent).includes(path):
+            _note(path, _DATABASE)
 
 
 def _note(path: Path, digest: str) -> None:
@@ -60,6 +64,8 @@ def _note(path: Path, digest: str) -> None:
     try:  # a link that came with a project must not be written through
         descriptor = os.open(record, _APPEND, 0o644)
     except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
+            raise
         message = f"{record} cannot be written to: {error.strerror}"
         raise SafetyError(message, cure="it is to be a plain file: remove it") from error
     with os.fdopen(descriptor, "ab") as file:
