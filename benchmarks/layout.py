@@ -235,7 +235,7 @@ def api(url: str, size: int, batch: int) -> list[dict[str, Any]]:
     fields = tuple(Field(name, kind) for name, kind in PARAMETERS.items())
     repository.open("s", Definition(fields, tuple(map(Field, METRICS))))
     lease = repository.lease("s", Driver.here()).number
-    meters = {name: Meter() for name in ("enter", "add", "claim", "record", "counts")}
+    meters = {name: Meter() for name in ("enter", "cached", "claim", "record", "counts")}
     for start in range(0, size, batch):
         given = [experiment(i) for i in range(start, min(start + batch, size))]
         pairs = [(each, outcome(each, Log())) for each in given]
@@ -244,12 +244,11 @@ def api(url: str, size: int, batch: int) -> list[dict[str, Any]]:
     said = Log(os.urandom(1000), b"", 1000)
     for start in range(size, size + max(size // 50, 50), 50):
         given = [experiment(i) for i in range(start, start + 50)]
-        digests = [each.digest for each in given]
         outcomes = [outcome(each, said) for each in given]
-        with meters["add"].of(50):
-            repository.add("s", given)
+        with meters["cached"].of(50):
+            repository.cached("s", given)
         with meters["claim"].of(50):
-            repository.claim("s", lease, digests)
+            repository.claim("s", lease, given)
         with meters["record"].of(50):
             repository.record("s", lease, outcomes)
     for _ in range(9):
@@ -258,8 +257,8 @@ def api(url: str, size: int, batch: int) -> list[dict[str, Any]]:
     repository.close()
     labels = {
         f"enter, batches of {batch}": ("enter",),
-        **{f"{step}, batches of 50": (step,) for step in ("add", "claim", "record")},
-        "add + claim + record, batches of 50": ("add", "claim", "record"),
+        **{f"{step}, batches of 50": (step,) for step in ("cached", "claim", "record")},
+        "cached + claim + record, batches of 50": ("cached", "claim", "record"),
         f"counts of {size:,}": ("counts",),
     }
     return [

@@ -66,19 +66,21 @@ def fill(path: Path, size: int) -> Any:
     repository.open("big", Definition(*map(tuple, fields)))
     connection = repository.engine.raw_connection()
     cursor = connection.cursor()
-    names = [row[1] for row in cursor.execute("PRAGMA table_info(values_1)")]
-    names = [name for name in names if not name.startswith("other_")]
+    slots = [f"v{i}" for i in range(len(PARAMETERS) + len(METRICS))]
+    names = (
+        "id", "position", "repeat", *slots, "digest", "status", "version", "round", "machine",
+        "newest", "attempt", "lease", "host", "started", "ended", "exit",
+    )  # fmt: skip
+    facts = (1, 1, 0, 1, 1, 1, 1, 1.0, 2.0, 0)
     cursor.execute("BEGIN")
-    cursor.executemany(
-        "INSERT INTO experiments (id, digest, study, state, attempt, started, ended, exit)"
-        " VALUES (?, ?, 1, ?, 1, 1.0, 2.0, 0)",
-        ((i, digest(i), "ok" if i % 50 else "failed") for i in range(1, size + 1)),
-    )
-    marks = ", ".join("?" * len(names))
+    cursor.execute("INSERT INTO hosts (id, name, machine, kernel, memory) VALUES (1, '', 0, '', 0)")
     rows = zip(*(column.tolist() for column in columns(size).values()), strict=True)
-    cursor.executemany(f"INSERT INTO values_1 ({', '.join(names)}) VALUES ({marks})", rows)
-    for state, count in (("ok", size - (size + 49) // 50), ("failed", (size + 49) // 50)):
-        cursor.execute("UPDATE counters SET count = ? WHERE state = ?", (count, state))
+    cursor.executemany(
+        f"INSERT INTO results ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})",
+        ((*row, digest(row[0]), "ok" if row[0] % 50 else "failed", *facts) for row in rows),
+    )
+    for status, count in (("ok", size - size // 50), ("failed", size // 50)):
+        cursor.execute("INSERT INTO counters VALUES (1, 0, 1, ?, ?)", (status, count))
     cursor.execute("COMMIT")
     connection.close()
     return repository
@@ -118,7 +120,7 @@ class Ways:
         return {row[:2]: row[2] for row in self.cursor.execute(text)}
 
     def make_index(self) -> None:
-        self.cursor.execute("CREATE INDEX cover ON values_1 (i0, i1, r5)")
+        self.cursor.execute("CREATE INDEX cover ON results (version, v0, v1, v5)")
 
     def parquet_copy(self) -> Answer:
         table = pq.read_table(self.parquet, columns=["n", "threads", "wtime"])

@@ -16,10 +16,10 @@ from typing import Any
 
 from layout import METRICS, Meter, experiment, outcome, server
 from results import AXES, fill
+from zenturio.execute.slurm.queue import Queue
 
 from zenturio.annotate import scan
 from zenturio.execute.parcel import pack, pack_outcome, unpack_outcome
-from zenturio.execute.slurm.queue import Queue
 from zenturio.execute.slurm.session import Session
 from zenturio.experiment import Experiment, Generator, Log, Outcome
 from zenturio.query import results
@@ -135,8 +135,8 @@ def recording(url: str, rows: int, count: int) -> dict[str, float]:
             given = [experiment(i) for i in range(start, start + size)]
             outcomes = [outcome(each, Log(b"x" * 210, b"", 210)) for each in given]
             with meter.of(size):
-                repository.add("s", given)
-                repository.claim("s", lease.number, [each.digest for each in given])
+                repository.cached("s", given)
+                repository.claim("s", lease.number, given)
                 repository.record("s", lease.number, outcomes)
         first += -(-count // size) * size
         return meter.wall / 1e6

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.conftest import SMALL, zen
 
-HEAVY = ("numpy", "pandas", "plotly", "sqlalchemy", "numba", "rich", "alembic", "matplotlib")
+HEAVY = ("numpy", "pandas", "plotly", "sqlalchemy", "numba", "rich", "matplotlib")
 
 
 def test_help_loads_nothing_heavy(tmp_path):

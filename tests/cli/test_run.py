@@ -263,7 +263,7 @@ def test_the_sql_of_a_query_gives_the_same_rows(ran):
 def test_sql_only_reads(ran):
     answer = zen("sql", "SELECT max(total) FROM study_small", "--json", cwd=ran.parent).facts
     assert answer == {"columns": ["max(total)"], "rows": [[40]]}
-    for query in ("DELETE FROM experiments", "ATTACH 'x' AS y", "PRAGMA writable_schema=1"):
+    for query in ("DELETE FROM results", "ATTACH 'x' AS y", "PRAGMA writable_schema=1"):
         assert zen("sql", query, cwd=ran.parent, code=None).code in (2, 6)
     assert zen("db", "check", "--json", cwd=ran.parent).facts["ok"]
 

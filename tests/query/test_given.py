@@ -54,10 +54,10 @@ def test_several_files_are_several_tables(study, peaks, tmp_path):
 
 def test_a_cell_is_never_more_than_a_cell(study, tmp_path):
     path = tmp_path / "evil.csv"
-    path.write_text('"a""",b\n"x\'); DROP TABLE experiments; --",-1e3\n')
+    path.write_text('"a""",b\n"x\'); DROP TABLE results; --",-1e3\n')
     found = raw(study, with_tables("SELECT * FROM evil", {"evil": path}))
     assert found.columns == ('a"', "b")
-    assert [found.rows[0][0], float(found.rows[0][1])] == ["x'); DROP TABLE experiments; --", -1000]
+    assert [found.rows[0][0], float(found.rows[0][1])] == ["x'); DROP TABLE results; --", -1000]
 
 
 def test_without_files_a_query_is_as_it_was():

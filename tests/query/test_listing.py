@@ -19,7 +19,7 @@ WISHES = [
     Wanted("matmul"),
     Wanted("matmul", parse("n >= 256 and solver == 'cg'")),
     Wanted("matmul", states=("failed",)),
-    Wanted("matmul", states=("waiting",)),
+    Wanted("matmul", states=("timeout",)),
     Wanted("matmul", sort=("-gflops", "threads")),
     Wanted("matmul", parse("status != 'failed'"), sort=("solver", "-wtime")),
     Wanted("matmul", sort=("-status",), columns=("n", "gflops")),

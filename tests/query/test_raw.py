@@ -46,13 +46,13 @@ def test_per_cent_signs_and_marks_are_letters(study):
 
 
 WRITES = [
-    "DELETE FROM experiments",
-    "UPDATE experiments SET state = 'ok'",
+    "DELETE FROM results",
+    "UPDATE results SET status = 'ok'",
     "INSERT INTO hosts (name) VALUES ('x')",
-    "DROP TABLE experiments",
+    "DROP TABLE results",
     "CREATE TABLE evil (x int)",
     "CREATE TEMP TABLE evil (x int)",
-    "SELECT 1; DELETE FROM experiments",
+    "SELECT 1; DELETE FROM results",
     "COMMIT",
     "BEGIN",
     "",
@@ -64,8 +64,8 @@ ONLY_SQLITE = [
     "SELECT load_extension('/tmp/evil.so')",
     "SELECT * FROM pragma_database_list",
     "VACUUM INTO '/tmp/evil.db'",
-    "EXPLAIN DELETE FROM experiments",
-    "WITH x AS (SELECT 1) DELETE FROM experiments",
+    "EXPLAIN DELETE FROM results",
+    "WITH x AS (SELECT 1) DELETE FROM results",
 ]
 ONLY_POSTGRESQL = [
     "COPY experiments TO PROGRAM 'id'",
@@ -77,14 +77,14 @@ ONLY_POSTGRESQL = [
     "SELECT lo_import('/etc/passwd')",
     "SELECT set_config('transaction_read_only', 'off', false)",
     "SELECT query_to_xml('SELECT 1', true, true, '')",
-    "DO $$ BEGIN DELETE FROM experiments; END $$",
+    "DO $$ BEGIN DELETE FROM results; END $$",
     "SET ROLE zen",
     "RESET ROLE",
-    "WITH x AS (DELETE FROM experiments RETURNING *) SELECT * FROM x",
-    "SELECT * INTO evil FROM experiments",
+    "WITH x AS (DELETE FROM results RETURNING *) SELECT * FROM x",
+    "SELECT * INTO evil FROM results",
     "SELECT nextval('hosts_id_seq')",
     "SELECT rolpassword FROM pg_authid",
-    "SELECT * FROM experiments FOR UPDATE",
+    "SELECT * FROM results FOR UPDATE",
     "EXECUTE something",
     "LISTEN everything",
 ]
@@ -193,7 +193,7 @@ def test_a_mistake_comes_with_the_words_of_the_database(study):
 
 def test_bytes_and_decimals_can_be_written_as_json(study):
     half = "0.5" if study.engine.dialect.name == "sqlite" else "0.5::numeric"
-    ((digest, value),) = raw(study, f"SELECT digest, {half} FROM experiments LIMIT 1").rows
+    ((digest, value),) = raw(study, f"SELECT digest, {half} FROM results LIMIT 1").rows
     assert (len(digest), value) == (32, 0.5)
 
 

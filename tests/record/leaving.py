@@ -42,8 +42,8 @@ def drive(home: Path, count: int, batch: int) -> None:
     experiments = {e.digest: e for e in map(experiment, range(count))}
     repository.open(STUDY, DEFINITION)
     lease = repository.lease(STUDY, Driver.here())
-    known = repository.add(STUDY, experiments.values())
-    waiting = [digest for digest in experiments if digest not in known]
+    known = repository.cached(STUDY, list(experiments.values()))
+    waiting = [e for digest, e in experiments.items() if digest not in known]
     for start in range(0, len(waiting), batch):
         claims = repository.claim(STUDY, lease.number, waiting[start : start + batch])
         outcomes = [left(home, experiments[digest], n) for digest, n in claims.items()]
@@ -58,8 +58,7 @@ def stop_before_recording(home: Path) -> None:
     repository, of = open_repository(home / "zenturio.db"), experiment(0)
     repository.open(STUDY, DEFINITION)
     lease = repository.lease(STUDY, Driver.here(), seconds=0.5)
-    repository.add(STUDY, [of])
-    claims = repository.claim(STUDY, lease.number, [of.digest])
+    claims = repository.claim(STUDY, lease.number, [of])
     done = left(home, of, claims[of.digest], {"own": b"late", "same": b"late"})
     os.kill(os.getpid(), signal.SIGSTOP)
     print("accepted", *repository.record(STUDY, lease.number, [done]))

@@ -93,12 +93,12 @@ class Together(RuleBasedStateMachine):
         return study in [s.name for s in self.both[0].studies()]
 
     @rule(study=studies, given=some)
-    def add(self, study, given):
-        self.alike(lambda repository: repository.add(study, given))
+    def cached(self, study, given):
+        self.alike(lambda repository: repository.cached(study, given))
 
     @rule(study=studies, number=st.integers(1, 6), given=some)
     def claim(self, study, number, given):
-        self.alike(lambda r: r.claim(study, number, [e.digest for e in given]))
+        self.alike(lambda r: r.claim(study, number, given))
 
     @rule(
         study=studies, number=st.integers(1, 6), given=some, status=statuses, measured=metrics,
@@ -140,6 +140,7 @@ class Together(RuleBasedStateMachine):
         for study in STUDIES:
             self.alike(lambda r: r.counts(study))  # noqa: B023
             self.alike(lambda r: [_row(each) for each in r.records(study)])  # noqa: B023
+            self.alike(lambda r: [_row(e) for e in r.records(study, states=["missing"])])  # noqa: B023
             self.alike(lambda r: [(e.kind, e.digest) for e in r.events(study)])  # noqa: B023
         for digest in DIGESTS:
             self.alike(lambda r: [_try(each) for each in r.attempts(digest)])  # noqa: B023

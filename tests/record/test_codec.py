@@ -3,14 +3,17 @@
 import json
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zenturio.errors import RecordError
 from zenturio.experiment.experiment import Missing, Series
 from zenturio.record import codec
-from zenturio.record.codec import COLUMNS, Form
+from zenturio.record import layout as layout_module
+from zenturio.record.codec import SLOTTED, Form
 from zenturio.record.facts import Field
-from zenturio.record.layout import Layout, spread
+from zenturio.record.layout import Layout, Place, spread
 from zenturio.testing.experiments import same
 
 text = st.text(st.characters(exclude_categories=())) | st.text("\0\udcff\ud800aä", max_size=4)
@@ -37,6 +40,21 @@ def test_json_gives_back_what_it_was_given(values):
         json.loads(written, parse_constant=lambda name: 1 / 0)
 
 
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        "{", "[1]", "3", '{"a":{}}', '{"a":{"int":"x"}}', '{"a":{"real":[]}}', '{"a":{"series":1}}',
+        '{"a":' + "[" * 100_000 + "]" * 100_000 + "}", '{"a":{"int":1,"real":2}}',
+        '{"a":{"escaped":"base64:a"}}',
+    ],
+)  # fmt: skip
+def test_what_nobody_can_have_written_is_damage(damaged):
+    with pytest.raises(RecordError, match="a value of the repository is damaged"):
+        codec.load(damaged)
+    with pytest.raises(RecordError):
+        codec.remarks_on(damaged)
+
+
 @given(text)
 def test_escaped_text_is_held_by_every_database(word):
     escaped = codec.escape(word)
@@ -46,14 +64,15 @@ def test_escaped_text_is_held_by_every_database(word):
 
 
 @given(st.lists(measures), st.booleans())
-def test_a_uniform_column_is_what_each_of_its_values_is(values, exact):
-    form = codec.uniform(values, exact_reals=exact)
-    each = {codec.form_of(v, exact_reals=exact) for v in values if v is not None}
+def test_a_uniform_column_is_what_each_of_its_values_is(values, holds_nan):
+    form = codec.uniform(values, holds_nan=holds_nan)
+    each = {codec.form_of(v, holds_nan=holds_nan) for v in values if v is not None}
     if form is not None:
         assert each == ({form} if form else set())
 
 
-names = st.sampled_from(["a", "b", "c", "a\0", "d"])
+names = st.sampled_from(["a", "b", "c", "a\0", "d", "param:a", "p"])
+dialects = st.sampled_from(["sqlite", "postgresql"])
 
 
 same_in_all = st.tuples(st.dictionaries(names, measures), st.integers(1, 5)).map(
@@ -69,28 +88,60 @@ def partly_the_same(draw):
     return [{**row, **shared} for row in draw(rows_of_metrics)]
 
 
-@given(rows_of_metrics | partly_the_same(), st.booleans())
-def test_what_is_spread_over_columns_is_read_back(rows, exact):
-    declared = Layout(1, "s", 0, ()).declared("metric", [Field("a", "int"), Field("b")])
-    found = spread(declared, "metric", rows, exact_reals=exact)
+def layouts(dialect, room):
+    """A study with some fields, in a database with room for few or many more."""
+    many = [Field(f"other {i}", kind) for i in range(room) for kind in ("int", "real", "str")]
+    many = [Field(f"{field.name} {field.type}", field.type) for field in many]
+    layout = Layout(dialect, 1, 1).declared("parameter", [Field("a", "bool"), Field("p")])
+    return layout.declared("metric", many).declared("metric", [Field("a", "int"), Field("b")])
+
+
+def read_back(found, row, role):
     reader = found.layout.reader
-    for row, given_row in enumerate(rows):
-        cells = [
-            found.columns[name][row] if name in found.columns else None for name in reader.columns
-        ]
-        if not exact:
-            assert not any(isinstance(c, float) and math.isnan(c) for c in cells)
-        wanted = {name: value for name, value in given_row.items() if value is not None}
-        assert same(dict(sorted(reader.metrics(cells).items())), dict(sorted(wanted.items())))
+    slots = [found.columns[name][row] if name in found.columns else None for name in reader.slots]
+    chunks = {number: json.loads(doc) for of, number, doc in found.chunks if of == row}
+    return getattr(reader, role)(found.remarks[row], slots, chunks), slots
 
 
-@given(rows_of_metrics | partly_the_same())
-def test_spreading_the_same_again_needs_no_new_columns(rows):
-    first = spread(Layout(1, "s", 0, ()), "metric", rows, exact_reals=True)
-    again = spread(first.layout, "metric", rows, exact_reals=True)
+@given(rows_of_metrics | partly_the_same(), dialects, st.sampled_from([0, 15, 40]))
+def test_what_is_spread_over_slots_and_chunks_is_read_back(rows, dialect, room):
+    points = [{k: v for k, v in row.items() if not isinstance(v, Series | Missing)} for row in rows]
+    found = spread(layouts(dialect, room), points, rows)
+    assert not found.dropped
+    for row, metrics in enumerate(rows):
+        read, slots = read_back(found, row, "metrics")
+        if dialect == "sqlite":
+            assert not any(isinstance(c, float) and math.isnan(c) for c in slots)
+        wanted = {name: value for name, value in metrics.items() if value is not None}
+        assert same(dict(sorted(read.items())), dict(sorted(wanted.items())))
+        values, _ = read_back(found, row, "values")
+        given_values = dict.fromkeys(values) | points[row]
+        assert same(dict(sorted(values.items())), dict(sorted(given_values.items())))
+
+
+@given(rows_of_metrics | partly_the_same(), dialects, st.sampled_from([0, 15, 40]))
+def test_spreading_the_same_again_needs_no_new_places(rows, dialect, room):
+    first = spread(layouts(dialect, room), [], rows)
+    again = spread(first.layout, [], rows)
     assert again.layout is first.layout
-    assert again.columns == first.columns or same(again.columns, first.columns)
+    assert [read_back(again, i, "metrics") for i in range(len(rows))] or not rows
 
 
-def test_every_form_with_a_column_is_a_form():
-    assert {*COLUMNS} < {*Form}
+@pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
+def test_a_place_is_read_as_it_was_written(dialect):
+    for stored in layouts(dialect, 40).fields:
+        assert Place.parse(str(stored.place)) == stored.place
+
+
+def test_names_beyond_the_limit_are_counted_and_not_kept(monkeypatch):
+    monkeypatch.setattr(layout_module, "MOST_FIELDS", 50)
+    found = spread(Layout("sqlite", 1, 1), [{"p": 1}], [{f"m{i}": i for i in range(100)}])
+    assert len(found.layout.fields) == 50
+    assert found.dropped == {0: 51}
+    assert "51 more were not kept" in found.remarks[0]
+    read, _ = read_back(found, 0, "metrics")
+    assert read == {f"m{i}": i for i in range(49)}
+
+
+def test_every_form_that_fills_a_slot_has_a_kind_of_slot():
+    assert {*SLOTTED} < {*Form}

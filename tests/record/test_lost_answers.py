@@ -36,8 +36,8 @@ def test_what_was_not_heard_of_is_said_again(url, monkeypatch, every):
     experiments = [experiment(i) for i in range(12)]
     for start in range(0, 12, 3):
         batch = experiments[start : start + 3]
-        assert repository.add(STUDY, batch) == frozenset()
-        claims = repository.claim(STUDY, lease.number, [e.digest for e in batch])
+        assert repository.cached(STUDY, batch) == frozenset()
+        claims = repository.claim(STUDY, lease.number, batch)
         assert claims == dict.fromkeys((e.digest for e in batch), 1)
         first = [result(e) for e in batch[:1]]
         assert repository.record(STUDY, lease.number, first) == {batch[0].digest}

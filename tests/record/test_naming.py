@@ -24,48 +24,55 @@ words = st.text(min_size=1, max_size=90) | st.sampled_from(
 fields = st.lists(words, unique=True, max_size=40)
 
 
+def columns(names, taken=()):
+    """The columns of fields that are declared together."""
+    used, found = {naming.folded(each) for each in taken}, {}
+    for name in names:
+        found[name] = naming.column(name, "metric", used, set(names))
+        used.add(naming.folded(found[name]))
+    return found
+
+
 @given(fields)
 def test_columns_fit_and_differ_in_more_than_case(names):
-    own, facts = naming.columns(names)
-    columns = [*own.values(), *facts.values()]
-    assert list(own) == names
-    assert len({column.casefold() for column in columns}) == len(names) + len(naming.BUILT_IN)
-    assert all(0 < len(column.encode()) <= 63 for column in columns)
-    assert not any("\0" in column for column in columns)
+    found = list(columns(names).values())
+    every = [naming.folded(column) for column in (*found, *naming.FACTS)]
+    assert len(set(every)) == len(names) + len(naming.FACTS)
+    assert all(0 < len(column.encode()) <= 63 for column in found)
+    assert not any("\0" in column for column in found)
 
 
-@given(fields, words)
-def test_a_later_field_never_renames_an_earlier_one(names, later):
-    more = [*names, later] if later not in names else names
-    assert {n: c for n, c in naming.columns(more)[0].items() if n != later} == {
-        n: c for n, c in naming.columns(names)[0].items() if n != later
-    }
-
-
-@given(st.lists(words, unique=True, max_size=12))
-def test_a_name_that_clashes_with_nothing_is_kept(names):
-    own, _ = naming.columns(names)
-    folded = [name.casefold() for name in names]
+@given(fields)
+def test_the_first_of_several_names_that_are_alike_keeps_it(names):
+    found, seen = columns(names), set(map(naming.folded, naming.FACTS))
     for name in names:
-        if folded.count(name.casefold()) == 1 and len(name.encode()) <= 63 and "\0" not in name:
-            taken = [own[other].casefold() for other in names if other != name]
-            assert own[name] == name or name.casefold() in taken
+        alone = naming.folded(name) not in seen
+        if alone and len(name.encode()) <= 63 and "\0" not in name:
+            taken = [naming.folded(found[other]) for other in names[: names.index(name)]]
+            assert found[name] == name or naming.folded(name) in taken
+        seen.add(naming.folded(name))
+
+
+def test_exact_names_win():
+    assert columns(["N", "n", "n__2", "n_2"]) == {
+        "N": "N", "n": "n__3", "n__2": "n__2", "n_2": "n_2",
+    }  # fmt: skip
+    assert columns(["ö", "o\u0308"]) == {"ö": "ö", "o\u0308": "o\u0308__2"}
+
+
+def test_what_every_study_has_keeps_its_name():
+    assert naming.column("digest", "parameter", set(), set()) == "param_digest"
+    assert naming.column("Exit", "metric", set(), set()) == "metric_Exit"
+    assert naming.column("exit", "metric", {"metric_exit"}, set()) == "metric_exit__2"
+    assert naming.column("exit", "metric", set(), {"metric_exit"}) == "metric_exit__2"
 
 
 @given(fields)
 def test_views_of_studies_never_meet(names):
     taken = []
     for name in names:
-        pair = naming.views(name, taken)
-        assert all(len(view.encode()) <= 63 for view in pair)
-        taken += pair
-    assert len({view.casefold() for view in taken}) == len(taken)
-
-
-def test_a_view_is_named_after_its_study():
-    assert naming.views("matmul", []) == ("study_matmul", "study_matmul_all")
-    assert naming.views("A", ["study_a", "study_a_all"]) == ("study_A_2", "study_A_2_all")
-    assert naming.views("a_all", ["study_a", "study_a_all"]) == (
-        "study_a_all_2",
-        "study_a_all_2_all",
-    )
+        taken.append(naming.study(name, taken))
+    views = [view for each in taken for view in (each, naming.whole(each))]
+    versions = [naming.whole(naming.version_view(each, 10**6)) for each in taken]
+    assert all(len(view.encode()) <= 63 for view in (*views, *versions))
+    assert len({naming.folded(view) for view in views}) == len(views)

@@ -12,7 +12,7 @@ import pytest
 from record import oracle
 from record.worker import DEFINITION, STUDY, drive
 from zenturio.errors import RecordError
-from zenturio.record import Driver, recording, rows, sqlite, upkeep
+from zenturio.record import Driver, claims, copying, recording, sqlite, upkeep
 from zenturio.record.filesystem import lock_holders, network_file_system
 from zenturio.record.open import open_repository
 from zenturio.record.repository import Repository
@@ -265,16 +265,16 @@ def test_a_database_that_was_copied_with_its_journal_is_whole(tmp_path):
 
 def test_an_outcome_waits_for_the_disk_and_a_claim_does_not(tmp_path, monkeypatch):
     levels = {}
-    for module, name in ((rows, "add"), (rows, "claim"), (recording, "record")):
+    for module, name in ((copying, "cached"), (claims, "claim"), (recording, "record")):
         real = getattr(module, name)
 
-        def spied(desk, *rest, name=name, real=real):
+        def spied(desk, *rest, name=name, real=real, **more):
             ((levels[name],),) = desk.transaction.sql("PRAGMA synchronous")
-            return real(desk, *rest)
+            return real(desk, *rest, **more)
 
         monkeypatch.setattr(module, name, spied)
     drive(str(tmp_path / "a.db"), 2, 2)
-    assert levels == {"add": 1, "claim": 1, "record": 2}
+    assert levels == {"cached": 2, "claim": 1, "record": 2}
 
 
 @pytest.fixture

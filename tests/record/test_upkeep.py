@@ -2,6 +2,7 @@
 
 import contextlib
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -34,20 +35,26 @@ def test_a_sound_repository_has_no_complaints(url):
     ("sabotage", "complaint"),
     [
         (
-            "UPDATE counters SET count = 7 WHERE state = 'ok'",
+            "UPDATE counters SET count = 7 WHERE status = 'ok'",
             "counts 7 experiments as ok and has 10",
         ),
-        ("DELETE FROM values_1 WHERE experiment = 3", "has 1 experiments without a row"),
-        ("DELETE FROM experiments WHERE id = 3", "has 1 rows without an experiment"),
-        ("DELETE FROM experiments WHERE id = 3", "1 logs of experiments that are not there"),
-        ("UPDATE experiments SET state = 'done' WHERE id = 3", "1 experiments in a state"),
+        ("DELETE FROM results WHERE id = 3", "counts 10 experiments as ok and has 9"),
+        ("DELETE FROM results WHERE id = 3", "1 logs of attempts that are not there"),
+        ("UPDATE results SET status = 'done' WHERE id = 3", "1 results in a state"),
+        ("UPDATE results SET attempt = 0 WHERE id = 3", "1 results without an attempt"),
+        ("UPDATE results SET host = 77 WHERE id = 3", "1 results of hosts that are not known"),
+        ("UPDATE results SET machine = 77 WHERE id = 3", "1 results of machines that are not"),
+        ("UPDATE results SET version = 77", "10 results of versions that are not there"),
+        ("UPDATE versions SET study = 77", "1 versions of studies that are not there"),
+        ("UPDATE studies SET current = 77", "1 studies whose present version is not there"),
+        ("INSERT INTO copies VALUES (77, 1, 'shared', '', 0, '')", "1 copies that are not there"),
+        ("INSERT INTO chunks VALUES (77, 0, '[]')", "1 chunks of results that are not there"),
+        ("INSERT INTO conditions (attempt) VALUES (77)", "1 conditions of attempts that are not"),
         (
-            "UPDATE experiments SET state = 'running' WHERE id < 3",
-            "2 claims of drivers that have no",
+            "INSERT INTO sources VALUES (1, 'a', 420, (SELECT digest FROM results WHERE id = 3))",
+            "1 sources whose content is not known",
         ),
-        ("UPDATE experiments SET attempt = 0 WHERE id = 3", "1 outcomes without an attempt"),
-        ("INSERT INTO shares VALUES (3, 1), (99, 1)", "1 shares of experiments"),
-        ("DROP VIEW study_oracle", "has lost its view 'study_oracle'"),
+        ("UPDATE fields SET place = 'v0'", "fields of study number 1 stand at v0"),
     ],
 )
 def test_a_broken_law_is_found(url, sabotage, complaint):
@@ -67,12 +74,12 @@ def test_an_upgrade_keeps_a_copy_of_the_file(tmp_path):
     url = str(tmp_path / "a.db")
     make_old(url)
     done = upkeep.bring_up_to_date(url)
-    assert (done.before, done.after, done.copy) == ("0001", "0003", tmp_path / "a.db.0001")
+    assert (done.before, done.after, done.copy) == ("0001", "0004", str(tmp_path / "a.db.0001"))
     with pytest.raises(RecordError, match="has the schema 0001"):
         open_repository(done.copy)
     oracle.holds(url, 3)
     again = upkeep.bring_up_to_date(url)
-    assert (again.before, again.after, again.copy) == ("0003", "0003", None)
+    assert (again.before, again.after, again.copy) == ("0004", "0004", None)
 
 
 def test_a_newer_repository_is_not_upgraded(url):
@@ -118,7 +125,7 @@ def test_the_copy_of_an_interrupted_upgrade_does_not_stop_the_next_one(tmp_path)
     url = str(tmp_path / "a.db")
     make_old(url)
     (tmp_path / "a.db.0001").write_text("of before")
-    assert upkeep.bring_up_to_date(url).copy == tmp_path / "a.db.0001-2"
+    assert upkeep.bring_up_to_date(url).copy == str(tmp_path / "a.db.0001-2")
     assert (tmp_path / "a.db.0001").read_text() == "of before"
 
 
@@ -165,7 +172,7 @@ def test_what_can_be_read_of_a_damaged_file_is_saved(tmp_path):
 def test_a_sound_file_is_saved_whole(tmp_path):
     drive(str(tmp_path / "a.db"), 30, 7)
     saved = upkeep.salvage(tmp_path / "a.db", tmp_path / "new.db")
-    assert (saved.rows["experiments"], saved.pages, saved.unreadable, saved.waiting) == (
+    assert (saved.rows["results"], saved.pages, saved.unreadable, saved.waiting) == (
         30,
         0,
         0,
@@ -180,14 +187,14 @@ def test_a_page_of_rubbish_that_claims_a_giant_row_number_costs_nothing(tmp_path
         connection.execute("UPDATE events SET id = 9e18 WHERE id = (SELECT max(id) FROM events)")
         connection.commit()
     saved = upkeep.salvage(tmp_path / "a.db", tmp_path / "new.db")
-    assert (saved.rows["experiments"], saved.unreadable) == (30, 0)
+    assert (saved.rows["results"], saved.unreadable) == (30, 0)
 
 
 def test_tables_are_saved_whole_that_are_longer_than_what_is_read_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr(salvage, "CHUNK", 7)
     drive(str(tmp_path / "a.db"), 35, 7)
     saved = upkeep.salvage(tmp_path / "a.db", tmp_path / "new.db")
-    assert saved.rows["experiments"] == 35
+    assert saved.rows["results"] == 35
     oracle.holds(str(tmp_path / "new.db"), 35)
 
 
@@ -206,7 +213,7 @@ def test_pruning_leaves_files_that_are_not_in_the_project(url, tmp_path):
         repository.open(study, DEFINITION)
         lease = repository.lease(study, Driver.here())
         given = experiment(1, salt=study)
-        kept = tuple(Artifact(name, 0, "0" * 64, files[name]) for name in names)
+        kept = tuple(Artifact(n, 0, sha256(n.encode()).hexdigest(), files[n]) for n in names)
         done = replace(outcome(given), artifacts=kept)
         repository.enter(study, lease.number, [(given, done)])
         if study == "s":

@@ -1,12 +1,13 @@
 """The views of a study: names as they were given, values that SQL can use."""
 
 import math
+from dataclasses import replace
 
 import pytest
-from sqlalchemy import text
 
 from zenturio.experiment.experiment import Missing, Series
-from zenturio.record import Definition, Driver, Field
+from zenturio.experiment.machine import Conditions, Host, Machine
+from zenturio.record import Definition, Driver, Field, stored_views, studies
 from zenturio.record.open import open_repository
 from zenturio.testing.experiments import ODD_MEASURES, experiment, outcome
 
@@ -28,41 +29,78 @@ def _entered(repository, study, values, metrics, status="ok", index=1):
 
 
 def _asked(repository, sql):
+    """What somebody's own query answers."""
     with repository.engine.connect() as connection:
-        return [dict(row._mapping) for row in connection.execute(text(sql))]
+        found = connection.exec_driver_sql(repository.expanded(sql).replace("%", "%%"))
+        return [dict(row._mapping) for row in found]
+
+
+def _archived(repository):
+    for lease in repository.drivers("s"):
+        repository.leave(lease)
+    assert repository.archive(repository.study("s")) is not None
+
+
+def _plain(rows):
+    """Rows of the smaller view without what every study has."""
+    return [{k: v for k, v in row.items() if k not in LEADING} for row in rows]
+
+
+LEADING = ("machine", "round", "repeat")
 
 
 def test_a_view_has_a_column_for_each_parameter_and_metric(repository):
     _entered(repository, "matmul", {"n": 128, "flag": "-O3"}, {"gflops": 2.5, "size": 7})
     assert _asked(repository, "SELECT * FROM study_matmul") == [
-        {"n": 128, "flag": "-O3", "gflops": 2.5, "size": 7}
-    ]
+        {"machine": None, "round": 1, "repeat": 1, "n": 128, "flag": "-O3", "gflops": 2.5,
+         "size": 7}
+    ]  # fmt: skip
 
 
 def test_the_whole_view_tells_how_it_went(repository):
     given = _entered(repository, "s", {"n": 1}, {"t": 1.5})
     lost = _entered(repository, "s", {"n": 2}, {}, "failed", 2)
-    waits = experiment(10**30, {"n": 3})
-    repository.add("s", [waits])
+    far = _entered(repository, "s", {"n": 3}, {}, "timeout", 10**30)
     assert [row["n"] for row in _asked(repository, "SELECT * FROM study_s")] == [1]
     first, second, third = _asked(repository, "SELECT * FROM study_s_all ORDER BY n")
     assert first == {
-        "digest": given.digest, "index": 1, "repeat": 1, "status": "ok", "cause": None,
-        "host": "karwendel", "attempt": 1, "started": 1e9, "ended": 1e9 + 2.5, "remarks": None,
-        "n": 1, "t": 1.5,
+        "digest": given.digest, "index": 1, "repeat": 1, "round": 1, "machine": None,
+        "status": "ok", "cause": None, "host": "karwendel", "attempt": 1, "started": 1e9,
+        "ended": 1e9 + 2.5, "exit": 0, "remarks": None, "host_cpu": None, "host_cores": None,
+        "host_memory": None, "host_kernel": None, "host_load": None, "n": 1, "t": 1.5,
     }  # fmt: skip
-    assert (second["digest"], second["status"], second["cause"]) == (
-        lost.digest,
-        "failed",
-        "exit 3",
-    )
-    assert (third["status"], third["attempt"], third["t"]) == ("waiting", None, None)
+    assert (second["digest"], second["status"], second["cause"], second["exit"]) == (
+        lost.digest, "failed", "exit 3", 3,
+    )  # fmt: skip
+    assert (third["digest"], third["status"], third["t"]) == (far.digest, "timeout", None)
     assert int(third["index"]) == 10**30
+
+
+def test_a_view_tells_where_it_was_measured(repository):
+    repository.open("s", Definition((Field("n"),)))
+    driver = repository.lease("s", Driver.here()).number
+    machine = Machine("Epyc 7763", 64, ("A100", "A100"), "module load gcc/13")
+    for index, memory in enumerate((2**39, 2**38)):
+        of = experiment(index, {"n": index})
+        told = replace(
+            outcome(of), machine=machine, host_details=Host("karwendel", "Linux 6.1", memory),
+            conditions=Conditions(load_start=0.5, cpus=4, other={"numa": 1}),
+        )  # fmt: skip
+        assert repository.enter("s", driver, [(of, told)]) == {of.digest}
+        (attempt,) = repository.attempts(of.digest)
+        assert attempt.machine == repository.find([of.digest])[of.digest].machine == machine
+        assert attempt.host_details == told.host_details
+        assert attempt.conditions == told.conditions
+    rows = _asked(repository, "SELECT * FROM study_s_all ORDER BY n")
+    for row, memory in zip(rows, (2**39, 2**38), strict=True):
+        assert row["machine"] == "Epyc 7763, 64 cores, 2 x A100 (module load gcc/13)"
+        told = [row[f"host_{fact}"] for fact in ("cpu", "cores", "memory", "kernel", "load")]
+        assert told == ["Epyc 7763", 64, memory, "Linux 6.1", 0.5]
 
 
 NAMES = [
     "select", "Größe", "x" * 70, "x" * 71, "n", "N", "status", "zen_status", 'a"b', "a'b", "%s",
-    "%", ":name", "a.b c", "ü" * 40, "digest", "experiment", "[x]", "`", "?",
+    "%", ":name", "a.b c", "ü" * 40, "digest", "experiment", "[x]", "`", "?", "study_select",
 ]  # fmt: skip
 
 
@@ -70,26 +108,65 @@ def test_names_are_data(repository):
     values = {name: i for i, name in enumerate(NAMES)}
     for study in ("select", 'quo"te', "per%cent", "Größe", "x" * 80, "x" * 81):
         _entered(repository, study, values, {"it's": 2**70})
-        view = repository.study(study).view.replace('"', '""').replace(":", r"\:")
-        (row,) = _asked(repository, f'SELECT * FROM "{view}"')
+        view = repository.study(study).view.replace('"', '""')
+        (row,) = _plain(_asked(repository, f'SELECT * FROM "{view}"'))
         assert list(map(int, row.values())) == [*range(len(NAMES)), 2**70]
         assert list(row)[:2] == ["select", "Größe"]
-        assert row["status"] == NAMES.index("status")
-        (whole,) = _asked(repository, f'SELECT * FROM "{repository.study(study).view_all}"'.replace(
-            view, view)) if '"' not in study else (None,)  # fmt: skip
-        if whole is not None:
-            assert whole["zen_status_2"] == "ok"
+        assert (row["param_status"], row["param_digest"]) == (6, NAMES.index("digest"))
+        whole_view = repository.study(study).view_all.replace('"', '""')
+        (whole,) = _asked(repository, f'SELECT * FROM "{whole_view}"')
+        assert whole["status"] == "ok"
+
+
+def test_names_that_differ_too_little_are_told_apart_as_they_are_written(repository):
+    _entered(repository, "s", {"N": 1, "n": 2, "n_2": 3, "straße": 4, "STRASSE": 5}, {})
+    (row,) = _asked(repository, 'SELECT N, n, n_2, "straße", "STRASSE" FROM study_s')
+    assert list(row.values()) == [1, 2, 3, 4, 5]
+    (row,) = _asked(repository, "SELECT 'n', n AS x, N /* n */ FROM study_s -- n")
+    assert list(row.values()) == ["n", 2, 1]
+    told = [event.text for event in repository.events("s") if event.kind == "name"]
+    assert told == [
+        "'n' is 'n__2' in SQL: its name is taken, or differs too little",
+        "'STRASSE' is 'STRASSE__2' in SQL: its name is taken, or differs too little",
+    ]
+
+
+def test_reported_metrics_that_are_called_as_facts_are_kept_under_another_name(repository):
+    _entered(repository, "s", {"n": 1}, {})
+    _entered(repository, "s", {"n": 2}, {"exit": 7, "digest": "abc", "wtime": 0.5}, index=2)
+    rows = _asked(repository, "SELECT * FROM study_s_all ORDER BY n")
+    assert [(r["exit"], r["metric_exit"], r["metric_digest"], r["wtime"]) for r in rows] == [
+        (0, None, None, None), (0, 7, "abc", 0.5),
+    ]  # fmt: skip
+    assert [e.kind for e in repository.events("s")].count("name") == 2
+
+
+def test_somebodys_own_tables_stand_beside_the_views(repository):
+    _entered(repository, "s", {"n": 1}, {})
+    both = "WITH mine (n, why) AS (VALUES (1, 'study_s')) SELECT why FROM mine JOIN study_s"
+    assert _asked(repository, f"{both} ON mine.n = study_s.n") == [{"why": "study_s"}]
+    assert repository.expanded("SELECT 'study_s' -- study_s") == "SELECT 'study_s' -- study_s"
+    assert _asked(repository, "select count(*) AS c from STUDY_S_ALL") == [{"c": 1}]
+
+
+def test_a_version_that_was_archived_has_its_view(repository):
+    _entered(repository, "s", {"n": 1}, {"old": 1.5})
+    _archived(repository)
+    _entered(repository, "s", {"k": 2}, {"new": 2.5}, index=2)
+    assert _plain(_asked(repository, "SELECT * FROM study_s")) == [{"k": 2, "new": 2.5}]
+    assert _plain(_asked(repository, 'SELECT * FROM "study_s@1"')) == [{"n": 1, "old": 1.5}]
+    assert _asked(repository, 'SELECT count(*) AS c FROM "study_s@1_all"') == [{"c": 1}]
+    assert _plain(_asked(repository, 'SELECT * FROM "study_s@2"')) == [{"k": 2, "new": 2.5}]
 
 
 def test_a_metric_may_change_its_form(repository):
-    for index, value in enumerate([1, 2.5, True, "x", 2**70, Series((1, 2))]):
+    for index, value in enumerate([1, 2.5, 2**70, True, "x", Series((1, 2))]):
         _entered(repository, "s", {"n": index}, {"m": value}, index=index)
         rows = _asked(repository, "SELECT m FROM study_s ORDER BY n")
         assert len(rows) == index + 1
-        if index == 1:
-            assert [row["m"] for row in rows] == [1, 2.5]
-    assert [str(row["m"]) for row in rows][3] == "x"
-    assert [str(row["m"]) for row in rows][4] == str(2**70)
+        if index == 2:
+            assert [row["m"] for row in rows] == [1, 2.5, 2**70]
+    assert str(rows[4]["m"]) == "x"
     assert "[1,2]" in str(rows[5]["m"])
 
 
@@ -108,6 +185,19 @@ def test_what_is_not_a_number_is_told_apart(repository):
         assert math.isnan(row["nan"])
 
 
+def test_integers_of_any_size_are_numbers(repository):
+    sizes = [2**63, 5, 2.5, -(2**64), 2**70, 2**63 - 1, 3 * 2**63]
+    for index, value in enumerate(sizes):
+        _entered(repository, "s", {"n": index, "big": int(value)}, {"m": value}, index=index)
+    for column, values in (("m", sizes), ("big", list(map(int, sizes)))):
+        rows = _asked(repository, f"SELECT {column} AS v FROM study_s ORDER BY {column}, n")
+        assert [float(row["v"]) for row in rows] == sorted(map(float, values))
+        more = _asked(repository, f"SELECT count(*) AS c FROM study_s WHERE {column} > 1e19")
+        assert more == [{"c": 2}]
+        (total,) = _asked(repository, f"SELECT sum({column}) AS v FROM study_s")
+        assert float(total["v"]) == pytest.approx(sum(values))
+
+
 def test_a_view_survives_every_kind_of_value(repository):
     for index, (name, measure) in enumerate(ODD_MEASURES.items()):
         _entered(repository, "s", {"n": index}, {"m": measure, f"own {name}": measure}, index=index)
@@ -116,12 +206,14 @@ def test_a_view_survives_every_kind_of_value(repository):
     assert rows[list(ODD_MEASURES).index("text")]["own text"] == "text"
 
 
-def test_beyond_the_limit_of_columns_values_are_still_seen(repository):
-    values = {f"p{i}": i for i in range(1700)}
-    _entered(repository, "s", values, {"m": 1.5})
-    (row,) = _asked(repository, "SELECT * FROM study_s")
-    assert len(row) == 1500
-    assert [int(row[f"p{i}"]) for i in range(1500)] == list(range(1500))
+def test_any_number_of_columns_can_be_asked_for_by_name(repository):
+    values = {f"p{i}": i for i in range(1990)}
+    _entered(repository, "s", values, {"m": 1.5, "last": "x"})
+    (row,) = _asked(repository, "SELECT p1989, m, last, P3 FROM study_s WHERE p1988 = 1988")
+    assert list(row.values()) == [1989, 1.5, "x", 3]
+    if repository.engine.dialect.name == "sqlite":
+        (row,) = _plain(_asked(repository, "SELECT * FROM study_s"))
+        assert len(row) == 1900
 
 
 def test_the_views_go_with_their_study(repository):
@@ -131,4 +223,80 @@ def test_the_views_go_with_their_study(repository):
     with pytest.raises(Exception, match="study_s"):
         _asked(repository, "SELECT * FROM study_s")
     _entered(repository, "s", {"k": 1}, {})
-    assert _asked(repository, "SELECT * FROM study_s") == [{"k": 1}]
+    assert _plain(_asked(repository, "SELECT * FROM study_s")) == [{"k": 1}]
+
+
+# What the database keeps for other programs
+
+
+def _elsewhere(repository, view, what="*"):
+    """What another program reads from the view that the database has."""
+    prefix = ""
+    with repository.engine.connect() as connection:
+        if connection.dialect.name == "postgresql":
+            own = connection.exec_driver_sql("SELECT current_schema()").scalar()
+            prefix = f"{own}_studies."
+        found = connection.exec_driver_sql(f"SELECT {what} FROM {prefix}{view}")
+        return [dict(row._mapping) for row in found]
+
+
+def test_the_database_keeps_views_for_other_programs(repository):
+    given = _entered(repository, "s", {"n": 1, "digest": "x"}, {"m": 2**70, "t": 0.5})
+    assert repository.refresh_views("s")
+    (row,) = _elsewhere(repository, "study_s")
+    assert (row["n"], row["param_digest"], float(row["m"]), row["t"]) == (1, "x", 2.0**70, 0.5)
+    (row,) = _elsewhere(repository, "study_s_all")
+    assert (row["digest"], row["status"], row["repeat"]) == (given.digest, "ok", 1)
+
+
+def test_a_view_that_is_kept_follows_its_study(repository):
+    _entered(repository, "s", {"n": 1}, {"m": 1})
+    repository.refresh_views("s")
+    with repository.engine.connect() as connection:
+        if connection.dialect.name == "postgresql":
+            own = connection.exec_driver_sql("SELECT current_schema()").scalar()
+            connection.exec_driver_sql(
+                f"CREATE VIEW mine AS SELECT n, m FROM {own}_studies.study_s"
+            )
+    _entered(repository, "s", {"n": 2}, {"m": "text", "later": 2.5}, index=2)
+    assert repository.refresh_views("s")
+    rows = _elsewhere(repository, "study_s")
+    assert [row["later"] for row in rows] == [None, 2.5]
+    if repository.engine.dialect.name == "postgresql":
+        assert [(row["m"], row["m_text"]) for row in rows] == [(1, "1"), (None, "text")]
+    else:
+        assert [row["m"] for row in rows] == [1, "text"]
+    _archived(repository)
+    _entered(repository, "s", {"n": 3}, {"m": 3}, index=3)
+    assert [row["n"] for row in _elsewhere(repository, "study_s", "n")] == [3]
+
+
+def test_a_reader_that_holds_a_view_stops_nobody(repository):
+    if repository.engine.dialect.name != "postgresql":
+        pytest.skip("SQLite's readers hold nothing")
+    _entered(repository, "s", {"n": 1}, {"m": 1})
+    repository.refresh_views("s")
+    with repository.engine.connect() as connection:
+        own = connection.exec_driver_sql("SELECT current_schema()").scalar()
+        connection.exec_driver_sql("BEGIN")
+        connection.exec_driver_sql(f"SELECT * FROM {own}_studies.study_s")
+        _entered(repository, "s", {"n": 2}, {"more": 1.5}, index=2)
+        assert not repository.refresh_views("s")
+        assert _asked(repository, "SELECT more FROM study_s WHERE n = 2") == [{"more": 1.5}]
+        connection.exec_driver_sql("ROLLBACK")
+    assert repository.refresh_views("s")
+    assert [row["more"] for row in _elsewhere(repository, "study_s")] == [None, 1.5]
+
+
+def test_a_file_keeps_the_views_of_the_studies_that_were_opened_last(tmp_path, monkeypatch):
+    monkeypatch.setattr(stored_views, "KEPT", 3)
+    monkeypatch.setattr(studies, "OPENED_SECONDS", -1)
+    repository = open_repository(tmp_path / "a.db")
+    for name in ("a", "b", "c", "d", "a", "e"):
+        repository.open(name, Definition((Field("n", "int"),)))
+    with repository.engine.connect() as connection:
+        kept = connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'view'")
+        assert {name for (name,) in kept if not name.endswith("_all")} == {
+            "study_a", "study_d", "study_e",
+        }  # fmt: skip
+    repository.close()

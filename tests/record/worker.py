@@ -28,9 +28,9 @@ def drive(url: str, count: int, batch: int) -> None:
     by_digest = {e.digest: e for e in experiments}
     repository.open(STUDY, DEFINITION)
     lease = repository.lease(STUDY, Driver.here(), join=True)
-    done = set(repository.add(STUDY, experiments))
+    done = set(repository.cached(STUDY, experiments))
     while len(done) < count:
-        waiting = [d for d in by_digest if d not in done]
+        waiting = [e for e in experiments if e.digest not in done]
         claims = {}
         for start in range(0, len(waiting), batch):
             claims = repository.claim(STUDY, lease.number, waiting[start : start + batch])

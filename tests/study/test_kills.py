@@ -21,7 +21,11 @@ DECLARED = {
 }
 """Every failpoint of the code, and its module."""
 ELSEWHERE = {
-    "record.migrated": "a run does not migrate; tests/record/test_kills.py does",
+    **{
+        name: "a run does not upgrade; tests/record/test_upgrade.py does"
+        for name in DECLARED
+        if name.startswith("upgrade.")
+    },
     "slurm.submitting": "a run on this machine has no queue; test_slurm.py does",
     "slurm.submitted": "the same",
     **dict.fromkeys(

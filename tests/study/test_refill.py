@@ -7,9 +7,11 @@ import pytest
 
 from zenturio.annotate import scan
 from zenturio.experiment import Generator
+from zenturio.record import Driver
 from zenturio.record.open import open_repository
 from zenturio.study.define import define
 from zenturio.study.refill import UnfilledError, files_of
+from zenturio.testing.experiments import outcome
 
 STUDIES = {
     "a seed that is its number": "REPEAT 3 SEED s",
@@ -33,7 +35,8 @@ def rows(folder, text):
     definition = define(application, len(made), generator.program)
     with closing(open_repository(str(folder / "zenturio.db"))) as repository:
         repository.open("a", definition)
-        repository.add("a", made)
+        driver = repository.lease("a", Driver.here()).number
+        repository.enter("a", driver, [(each, outcome(each)) for each in made])
         by_digest = {e.digest: e for e in made}
         return repository.definition("a"), by_digest, list(repository.records("a"))
 

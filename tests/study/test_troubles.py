@@ -182,13 +182,13 @@ def test_large_logs_are_committed_before_they_fill_the_memory(repository, monkey
 class Forgetful:
     """Accepts everything and remembers nothing: what grows, grows in the driver."""
 
-    def add(self, _study, given):
+    def cached(self, _study, given):
         for _ in given:
             pass
         return frozenset()
 
-    def claim(self, _study, _driver, digests):
-        return dict.fromkeys(digests, 1)
+    def claim(self, _study, _driver, wanted):
+        return {each.digest: 1 for each in wanted}
 
     def record(self, _study, _driver, outcomes, *, final=True):
         return frozenset(each.digest for each in outcomes)
@@ -238,17 +238,17 @@ def test_experiments_that_others_hold_are_not_heaped_up(repository, monkeypatch)
     most = [0]
     claim = repository.claim
 
-    def contested(study, driver, digests):
+    def contested(study, driver, wanted):
         """The other driver is quicker with every second one."""
         if driver != other.number:
-            theirs = repository.find(digests, "s")
-            mine = [d for d in digests if d not in theirs]
+            theirs = repository.find([e.digest for e in wanted], "s")
+            mine = [e for e in wanted if e.digest not in theirs]
             won = claim(study, other.number, mine[::2])
             repository.record(
                 study, other.number,
                 [replace(outcome(e), attempt=won[e.digest]) for e in planned if e.digest in won],
             )  # fmt: skip
-        return claim(study, driver, digests)
+        return claim(study, driver, wanted)
 
     repository.claim = contested
     lease = repository.lease("s", Driver.here(), join=True)

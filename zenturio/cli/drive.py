@@ -147,6 +147,6 @@ def _cancel_experiment(repository: "Repository", digits: str, json: bool) -> Non
         return
     words = {
         "cancelled": "is cancelled",
-        "waiting": "does not run; zen run begins it again",
+        "missing": "does not run; zen run begins it again",
     }
     typer.echo(f"{digest[:12]} of {found.study} {words.get(state, f'has ended already: {state}')}")

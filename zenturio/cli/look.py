@@ -178,9 +178,7 @@ def _standing_line(standing: "Standing", db: str | None) -> str:
     parts += [f"{standing.failed:,} failed"] if standing.failed else []
     at_work = "running" if standing.drivers or standing.stages else "begun"
     parts += [f"{standing.running:,} {at_work}"] if standing.running else []
-    parts += [f"{standing.waiting:,} waiting"] if standing.waiting else []
-    if standing.planned > standing.total:
-        parts.append(f"{standing.planned - standing.total:,} not begun")
+    parts += [f"{standing.missing:,} not begun"] if standing.missing else []
     line = f"{standing.study}: {', '.join(parts)}"
     if standing.stages:
         stages = ", ".join(f"{count:,} {stage}" for stage, count in _ordered(standing))

@@ -53,7 +53,9 @@ def check(
 
 
 def upgrade(db: Database = None, json: Json = False) -> None:
-    """Bring the schema up to date; a file is copied first.
+    """Bring a repository of an earlier version up to date, and keep it as it was.
+
+    It may be interrupted: the same command goes on.
 
     Example: zen db upgrade
     """
@@ -63,7 +65,7 @@ def upgrade(db: Database = None, json: Json = False) -> None:
 
     done = upkeep.bring_up_to_date(db)
     if json:
-        output.facts({**asdict(done), "copy": str(done.copy) if done.copy else None})
+        output.facts(asdict(done))
     elif done.before == done.after:
         typer.echo(f"it is up to date: {done.after}")
     else:

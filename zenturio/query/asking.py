@@ -31,16 +31,17 @@ def raw(repository: Repository, text: str, limits: Limits = LIMITS) -> Result:
     if "\0" in statement:
         place = Passage.of(statement, "<sql>").place(statement.index("\0"))
         raise InputError("a query holds no NUL byte", place=place)
+    expanded: str = repository.expanded(statement)  # type: ignore[attr-defined] # a database has it
     try:
         if engine.dialect.name == "sqlite":
             from zenturio.query.raw_sqlite import ask  # noqa: PLC0415
 
-            names, rows = ask(repository.place, with_names_in_backticks(statement), limits)
+            names, rows = ask(repository.place, with_names_in_backticks(expanded), limits)
             names = [head_as_written(head, statement) for head in names]
         else:
             from zenturio.query.raw_postgresql import ask as ask_server  # noqa: PLC0415
 
-            names, rows = ask_server(engine, statement, limits)
+            names, rows = ask_server(engine, statement, expanded, limits)
     except InputError as error:
         raise explained(error, repository, statement) from error
     cut = len(rows) > limits.rows

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from typing import Any, Literal, cast
-
-from sqlalchemy import select
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from zenturio.errors import NotFoundError, did_you_mean
 from zenturio.expression import Type
@@ -16,9 +15,13 @@ from zenturio.query.dialects import WORDS
 from zenturio.query.fragments import Dialect, Fragment, name
 from zenturio.query.reading import Reader
 from zenturio.record import SEED, STATES
-from zenturio.record.codec import Form, unescape
-from zenturio.record.naming import columns as view_columns
-from zenturio.record.schema import counters, fields, studies
+from zenturio.record.codec import Form
+
+if TYPE_CHECKING:
+    from zenturio.record.layout import StoredField
+
+MANY_COLUMNS = 1500
+"""Of a study with more fields, a statement asks for those that it names."""
 
 Role = Literal["parameter", "seed", "metric", "fact"]
 """A seed differs run by run of one point: it is shown beside the parameters, and is none."""
@@ -30,22 +33,25 @@ _FACTS: dict[str, Type] = {
     "digest": "str",
     "index": "int",
     "repeat": "int",
+    "round": "int",
+    "machine": "str",
     "status": "str",
     "cause": "str",
     "host": "str",
     "attempt": "int",
     "started": "real",
     "ended": "real",
+    "exit": "int",
     "remarks": "str",
+    "host_cpu": "str",
+    "host_cores": "int",
+    "host_memory": "int",
+    "host_kernel": "str",
+    "host_load": "real",
 }
 
-_TYPES: dict[Form, Type] = {
-    Form.INTEGER: "int",
-    Form.REAL: "real",
-    Form.REAL | Form.INTEGER: "real",
-    Form.TEXT: "str",
-    Form.TRUTH: "bool",
-}
+_NUMBERS = Form.REAL | Form.INTEGER | Form.BIG
+_TYPES: dict[Form, Type] = {Form.TEXT: "str", Form.TRUTH: "bool"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +75,8 @@ class Column:
 
     @property
     def wide(self) -> bool:
-        """Whether all its values are integers, some of them beyond 63 bits."""
-        return bool(self.forms & Form.BIG) and not self.forms & ~(Form.BIG | Form.INTEGER)
+        """Whether some of its values are integers beyond 63 bits: SQLite has reals near them."""
+        return bool(self.forms & Form.BIG)
 
     @property
     def number(self) -> bool:
@@ -92,9 +98,11 @@ class Column:
             return None
         if self.type == "bool":
             return bool(found)
-        whole = isinstance(found, Decimal) or (self.type == "int" and not isinstance(found, int))
-        digits = Form.BIG & self.forms and not Form.TEXT & self.forms and isinstance(found, str)
-        return int(found) if whole or digits else found
+        if isinstance(found, Decimal):
+            return int(found) if self.type == "int" else float(found)
+        if self.type == "int" and isinstance(found, float | str):
+            return int(found) if isinstance(found, str) or math.isfinite(found) else found
+        return found
 
 
 @dataclass(frozen=True)
@@ -137,32 +145,39 @@ class Catalog:
         return self.columns[wanted]
 
 
-_STUDY = select(studies.c.id, studies.c.view, studies.c.view_all, studies.c.name)
-_FIELDS = select(
-    fields.c.role,
-    fields.c.kind,
-    fields.c.name,
-    fields.c.type,
-    fields.c.unit,
-    fields.c.forms,
-    fields.c.study,
-).order_by(fields.c.position)
-_COUNTS = select(counters.c.state, counters.c["count"], counters.c.study)
-
-
 def catalog(reader: Reader, study: str) -> Catalog:
     """The catalog of *study*; NotFoundError with the nearest names if there is none."""
-    known = {found: (number, *views) for number, *views, found in reader.fetch(str(_STUDY))}
-    if study not in known:
-        raise NotFoundError(f"no study is named {study!r}", cure=did_you_mean(study, known))
-    number, view, view_all = known[study]
-    own = [row[:-1] for row in reader.fetch(str(_FIELDS)) if row[-1] == number]
-    counted = dict.fromkeys(STATES, 0) | {
-        state: count for state, count, owner in reader.fetch(str(_COUNTS)) if owner == number
-    }
-    found, facts = _columns(own)
-    columns = found | {fact.name: fact for fact in facts.values()}
-    return Catalog(study, view, view_all, columns, facts, counted)
+    version, layout = reader.repository.described(study)
+    facts_of = version.study_facts
+    columns, facts = _columns(layout.own)
+    rows = reader.fetch(
+        f"SELECT status, sum(count) FROM counters WHERE version = {version.id} GROUP BY status"  # noqa: S608 - a number
+    )
+    counted = dict.fromkeys(STATES, 0) | {status: int(count) for status, count in rows}
+    whole = columns | {fact.name: fact for fact in facts.values() if fact.name not in columns}
+    found = Catalog(study, facts_of.view, facts_of.view_all, whole, facts, counted)
+    for view, larger in ((found.view, False), (found.view_all, True)):
+        reader.views[view] = _source(reader, found, larger=larger)
+    return found
+
+
+def _source(reader: Reader, known: Catalog, *, larger: bool) -> Callable[[str], str]:
+    """What a view is in a statement, which may use more fields than a view has columns."""
+
+    def source(statement: str) -> str:
+        names = used(known, statement)
+        found: str = reader.repository.rows_sql(known.study, whole=larger, names=names)
+        return found
+
+    return source
+
+
+def used(known: Catalog, statement: str) -> set[str] | None:
+    """The columns that a statement names; None where a study has few, so that all will do."""
+    own = [column for column in known.columns.values() if column.role != "fact"]
+    if len(own) <= MANY_COLUMNS:
+        return None
+    return {column.view for column in own if column.sql() in statement}
 
 
 def keys_of(known: Catalog) -> tuple[str, str, str]:
@@ -173,25 +188,29 @@ def keys_of(known: Catalog) -> tuple[str, str, str]:
     return f"{mark}position", f"{mark}repeat", f"{mark}number"
 
 
-def _columns(rows: Iterable[tuple[Any, ...]]) -> tuple[dict[str, Column], dict[str, Column]]:
+def _columns(
+    fields: Iterable[StoredField],
+) -> tuple[dict[str, Column], dict[str, Column]]:
     """The fields in their order, and the facts that every study has."""
-    found = [
-        (cast("Role", SEED if kind == SEED else role), unescape(n), type_, unescape(unit), Form(f))
-        for role, kind, n, type_, unit, f in rows
-    ]
-    own, built_in = view_columns([each[1] for each in found])
-    columns: dict[str, Column] = {
-        n: Column(n, own[n], role, _type(type_, forms), forms, unit)
-        for role, n, type_, unit, forms in found
-    }
-    facts = {
-        fact: Column(view, view, "fact", _FACTS[fact], Form(0))
-        for fact, view in built_in.items()
-        if view not in columns
-    }
+    columns: dict[str, Column] = {}
+    for stored in sorted(fields, key=lambda each: each.number):
+        field, forms = stored.field, stored.forms
+        role = cast("Role", SEED if field.kind == SEED else stored.role)
+        if field.name not in columns:  # a metric that is reported may be called like a parameter
+            columns[field.name] = Column(
+                field.name, stored.sql_name, role, _type(field.type, forms), forms, field.unit
+            )
+    facts = {}
+    for fact, kind in _FACTS.items():
+        shown = fact if fact not in columns else f"zen_{fact}"
+        facts[fact] = Column(shown, fact, "fact", kind, Form(0))
     return columns, facts
 
 
 def _type(declared: str | None, forms: Form) -> Type | None:
-    """What all values are; none where they are of several kinds, or of one no column holds."""
-    return _TYPES.get(forms) if forms else cast("Type | None", declared)
+    """What all values are; none where they are of several kinds, or of one no slot holds."""
+    if not forms:
+        return cast("Type | None", declared)
+    if not forms & ~_NUMBERS:
+        return "real" if Form.REAL in forms else "int"
+    return _TYPES.get(forms)

@@ -8,12 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from zenturio.errors import InputError
+from zenturio.record.sql_text import with_parts
 
 MOST = 1 << 19
 """Characters of rows: SQLite reads a million of a query."""
-_START = re.compile(
-    r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*(WITH\b(?:\s+RECURSIVE\b)?)?", re.DOTALL | re.IGNORECASE
-)
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 
@@ -26,11 +24,7 @@ def with_tables(text: str, files: Mapping[str, Path]) -> str:
     """
     if not files:
         return text
-    tables = ", ".join(_table(name, path) for name, path in files.items())
-    start = _START.match(text)
-    assert start is not None, "it may be empty"
-    word, rest = start[1], text[start.end() :]
-    return f"{word} {tables}, {rest}" if word else f"WITH {tables} {rest}"
+    return with_parts(text, [_table(name, path) for name, path in files.items()])
 
 
 def _table(name: str, path: Path) -> str:

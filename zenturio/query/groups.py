@@ -82,7 +82,7 @@ def groups(
         hidden = tuple(each.name for each in others if _varies(reader, statement, each))
         spread = deviation == "yes" or (deviation == "of repeats" and not hidden)
         heads = _heads(reader, known, keys, column, kind, deviation=spread)
-        rows = grouped(repository, reader, statement, heads, len(keys), most=MOST)
+        rows = grouped(reader, statement, heads, len(keys), most=MOST)
         text = statement.select(heads, group=len(keys)).plain(reader.dialect)
     if len(rows) > MOST:
         raise InputError(

@@ -14,14 +14,14 @@ import numpy as np
 from zenturio.annotate.model import MEASURED
 from zenturio.experiment import Missing
 from zenturio.query import ahead
-from zenturio.query.catalog import ROW, Catalog, Column, catalog, keys_of
+from zenturio.query.catalog import MANY_COLUMNS, ROW, Catalog, Column, catalog, keys_of
 from zenturio.query.dialects import WORDS
 from zenturio.query.fragments import Bind, Fragment, joined, name, sql, verbatim
 from zenturio.query.reading import Reader, reading
-from zenturio.query.statement import NOTHING, Head, Statement
+from zenturio.query.statement import NOTHING, Head, Remarks, Statement
 from zenturio.query.wanted import Cause, Numbers, Row, Taken, Wanted
 from zenturio.record import Repository, State
-from zenturio.record.codec import load, unescape
+from zenturio.record.codec import unescape
 
 Answer = TypeVar("Answer")
 FAILED: tuple[State, ...] = ("failed", "timeout", "cancelled")
@@ -32,9 +32,10 @@ def listed(repository: Repository, wanted: Wanted, question: Callable[[Listing],
     with reading(repository) as reader:
         known = catalog(reader, wanted.study)
         keys = keys_of(known)
+        names = _named(known, wanted)
 
         def source(*, facts: bool) -> str:
-            found: str = repository.keyed(wanted.study, keys, facts=facts)  # type: ignore[attr-defined] # a database has it
+            found: str = reader.repository.keyed(wanted.study, keys, facts=facts, names=names)
             return found
 
         return question(Listing(reader, known, wanted, keys, source))
@@ -229,7 +230,8 @@ class Listing:
         facts = {fact.name for fact in self.known.facts.values()}
         used = set(self.wanted.where.names) if self.wanted.where else set()
         used |= {each.removeprefix("-") for each in self.wanted.sort}
-        return bool(self.wanted.states) or bool(used & facts)
+        by_digits = any(head.wide for head, _ in self._order)
+        return bool(self.wanted.states) or bool(used & facts) or by_digits
 
     @property
     def _keys(self) -> list[Fragment]:
@@ -270,7 +272,7 @@ class Listing:
     def _row(
         self, number: int, digest: str, status: State, remarks: str | None, *cells: object
     ) -> Row:
-        noted = load(remarks)
+        noted = Remarks(remarks)
         pairs = zip(self.columns, cells, strict=True)
         return Row(number, digest, status, tuple(_cell(c, cell, noted) for c, cell in pairs))
 
@@ -285,6 +287,16 @@ def _columns(known: Catalog, wanted: Wanted) -> Sequence[Column]:
     repeat = [known.facts["repeat"]] if wanted.repeats else []
     metrics = sorted(known.metrics, key=lambda m: wanted.own_first and m.name in MEASURED)
     return [*known.parameters, *known.seeds, *repeat, *metrics]
+
+
+def _named(known: Catalog, wanted: Wanted) -> set[str] | None:
+    """The fields that are needed; None where a study has few, so that all will do."""
+    if len(known.columns) <= MANY_COLUMNS:
+        return None
+    names = {column.name for column in _columns(known, wanted)[:MANY_COLUMNS]}
+    names |= {each.removeprefix("-") for each in wanted.sort}
+    names |= set(wanted.where.names) if wanted.where else set()
+    return {known.columns[each].view for each in names if each in known.columns}
 
 
 def _of_states(known: Catalog, wanted: Wanted) -> Fragment:
@@ -309,9 +321,9 @@ def _where(condition: Fragment) -> Fragment:
     return sql(" WHERE {}", condition) if condition.parts else NOTHING
 
 
-def _cell(column: Column, cell: Any, noted: dict[str, Any]) -> Any:
+def _cell(column: Column, cell: Any, noted: Remarks) -> Any:
     """A value as it was recorded: the remarks know NaN and infinity, and why one is missing."""
-    said = noted.get(column.name) if column.role == "metric" else None
-    if isinstance(said, float | Missing):
+    said = noted.on(column)
+    if isinstance(said, bool | int | float | Missing):
         return said
     return column.value(cell)

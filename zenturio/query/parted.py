@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from zenturio.query.ahead import end
-from zenturio.query.catalog import ROW, keys_of
+from zenturio.query.catalog import ROW, keys_of, used
 from zenturio.query.doubts import checked, guards_of
-from zenturio.query.fragments import Bind, Fragment, name, sql, verbatim
+from zenturio.query.fragments import Bind, Fragment, joined, name, sql, verbatim
 from zenturio.query.reading import Reader
 from zenturio.query.statement import Head, Statement
-from zenturio.record import Repository
 
 MANY = 20_000
 """Experiments of a study that are grouped in parts."""
@@ -29,7 +28,6 @@ LARGEST = 40
 
 
 def grouped(
-    repository: Repository,
     reader: Reader,
     statement: Statement,
     heads: Sequence[Head],
@@ -48,7 +46,7 @@ def grouped(
     plain = all(head.fragment.type and not head.wide for head, _ in order)
     total = total_order(order, heads[:keys])
     if parts and plain and reader.dialect == "sqlite" and statement.known.total >= MANY:
-        rows = _in_parts(repository, reader, statement, asked, keys, most)
+        rows = _in_parts(reader, statement, asked, keys, most)
         in_order = False
     else:
         wanted = statement.select(asked, group=keys, order=total)
@@ -67,7 +65,6 @@ def total_order(
 
 
 def _in_parts(
-    repository: Repository,
     reader: Reader,
     statement: Statement,
     heads: Sequence[Head],
@@ -77,8 +74,10 @@ def _in_parts(
     known = statement.known
     names = keys_of(known)
     number = verbatim(f"{ROW}.{name(names[2])}")
+    everything = joined(" ", [statement.condition, *(head.fragment for head in heads)])
+    fields = used(known, everything.plain(reader.dialect))
     plain, source = (
-        f"({repository.keyed(known.study, names, facts=facts)})"  # type: ignore[attr-defined] # a database has it
+        f"({reader.repository.keyed(known.study, names, facts=facts, names=fields)})"
         for facts in (False, True)
     )
     rows = verbatim(f"FROM {plain} AS {ROW}")

@@ -17,7 +17,7 @@ from zenturio.errors import InputError
 from zenturio.expression import Value
 from zenturio.query.catalog import catalog
 from zenturio.query.reading import reading
-from zenturio.query.statement import Head, Statement
+from zenturio.query.statement import Head, Statement, restored
 from zenturio.record import SEED, Definition, Repository
 from zenturio.record.open import project_folder
 from zenturio.space import Space
@@ -102,10 +102,12 @@ def _outside(repository: Repository, study: str, spaces: Sequence[Space]) -> Ite
         known = catalog(reader, study)
         statement = Statement(reader.dialect, known, None, every_status=True)
         columns = known.parameters
-        heads = [Head.of(known.facts["digest"]), *map(Head.of, columns)]
+        digest_fact, remarks = known.facts["digest"], known.facts["remarks"]
+        heads = [Head.of(column) for column in (digest_fact, *columns, remarks)]
         held: dict[tuple[object, ...], bool] = {}
-        for digest, *cells in reader.each(statement.select(heads, facts=True)):
-            point = tuple(c.value(cell) for c, cell in zip(columns, cells, strict=True))
+        for row in reader.each(statement.select(heads, facts=True)):
+            ((digest, *cells),) = restored((digest_fact, *columns), [row])
+            point = tuple(cells)
             key = (*point, *map(type, point))  # 1 and true are equal, and no one value
             if key not in held:
                 values = {c.name: v for c, v in zip(columns, point, strict=True) if v is not None}

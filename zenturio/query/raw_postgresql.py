@@ -50,9 +50,14 @@ _POWERFUL = (
 )
 
 
-def ask(engine: Engine, text: str, limits: Limits) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """The names of the answer's columns, and its rows up to one more than the limit."""
-    if found := _BEYOND.search(text):
+def ask(
+    engine: Engine, asked: str, text: str, limits: Limits
+) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """The names of the answer's columns, and its rows up to one more than the limit.
+
+    *text* is what was *asked* behind what the views are that it names.
+    """
+    if found := _BEYOND.search(asked):
         raise denied(f"{found.group()} reaches beyond the tables")
     try:
         connection = engine.raw_connection()
@@ -68,7 +73,7 @@ def ask(engine: Engine, text: str, limits: Limits) -> tuple[list[str], list[tupl
         names = [head.name for head in cursor.description or ()]
         return names, gathered(_fetched(cursor, min(limits.rows + 1, _FETCH)), limits)
     except psycopg.Error as error:
-        raise _explained(error, text, limits) from error
+        raise _explained(error, asked, len(text) - len(asked), limits) from error
     finally:
         with suppress(psycopg.Error):
             connection.cursor().execute("ROLLBACK")
@@ -100,8 +105,8 @@ def _fetched(cursor: Any, size: int) -> Iterator[tuple[Any, ...]]:
             return
 
 
-def _explained(error: psycopg.Error, text: str, limits: Limits) -> ZenError:
-    """The server's words, and its place in the text."""
+def _explained(error: psycopg.Error, text: str, before: int, limits: Limits) -> ZenError:
+    """The server's words, and its place in the text, *before* which so many characters stood."""
     said = str(error.diag.message_primary or error)
     if _MARK in said:
         return SafetyError(
@@ -121,6 +126,6 @@ def _explained(error: psycopg.Error, text: str, limits: Limits) -> ZenError:
         r"(?i)\s*(select|values|with|table|\()", text
     ):
         return denied(said)
-    at = int(error.diag.statement_position or 0) - len(_DECLARE) - 1
+    at = int(error.diag.statement_position or 0) - len(_DECLARE) - 1 - before
     place = Passage.of(text, "<sql>").place(at) if 0 <= at < len(text) else None
     return InputError(said, place=place, cure=error.diag.message_hint or "")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from zenturio.errors import ExpressionError, InputError, Place, RecordError
 from zenturio.expression import Value
-from zenturio.query.fragments import Dialect, Fragment
+from zenturio.query.fragments import Dialect, Fragment, name
 from zenturio.query.functions import register
 from zenturio.record import Repository
+from zenturio.record.sql_text import with_parts
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -30,10 +31,14 @@ _FETCHED = 5000
 class Reader:
     """Answers questions, all about the same moment."""
 
-    def __init__(self, cursor: Any, dialect: Dialect, place: str) -> None:
+    def __init__(self, cursor: Any, dialect: Dialect, repository: Any) -> None:
         self.dialect = dialect
+        self.repository = repository
+        """Says what the fields of a study are: one in a database."""
+        self.views: dict[str, Callable[[str], str]] = {}
+        """What the views are that statements may name, for a statement."""
         self._cursor = cursor
-        self._place = place
+        self._place = repository.place
 
     def rows(self, statement: Fragment) -> list[tuple[Any, ...]]:
         """What *statement* answers."""
@@ -44,6 +49,7 @@ class Reader:
         self, text: str, values: Sequence[Value] = (), place: Place | None = None
     ) -> list[tuple[Any, ...]]:
         """What *text* answers, with *values* at its marks; *place* is of the expression in it."""
+        text = self._with_views(text, escaped=bool(values))
         with self._explaining(place):
             self._cursor.execute(text, *([values] if values else []))
             found: list[tuple[Any, ...]] = self._cursor.fetchall()
@@ -52,10 +58,23 @@ class Reader:
     def each(self, statement: Fragment) -> Iterator[tuple[Any, ...]]:
         """What *statement* answers, row by row: not all of it is held at once."""
         text, values = statement.bound(self.dialect)
+        text = self._with_views(text, escaped=bool(values))
         with self._explaining(statement.place):
             self._cursor.execute(text, *([values] if values else []))
             while rows := self._cursor.fetchmany(_FETCHED):
                 yield from rows
+
+    def _with_views(self, text: str, *, escaped: bool) -> str:
+        """*text* behind what the views are that it names: the database need not have them."""
+        parts = []
+        for view, source in self.views.items():
+            doubled = escaped and self.dialect == "postgresql"
+            written = name(view).replace("%", "%%") if doubled else name(view)
+            if written in text:
+                rows = source(text)
+                rows = rows.replace("%", "%%") if doubled else rows
+                parts.append(f"{written} AS NOT MATERIALIZED ({rows})")
+        return with_parts(text, parts)
 
     @contextmanager
     def _explaining(self, place: Place | None) -> Iterator[None]:
@@ -73,15 +92,21 @@ class Reader:
             raise RecordError(f"{self._place}: {_said(error)}") from error
 
 
-@contextmanager
-def reading(repository: Repository) -> Iterator[Reader]:
-    """A reader of *repository*; InputError if that keeps its rows in no database."""
+def engine_of(repository: Repository) -> Engine:
+    """The connections of *repository*; InputError if that keeps its rows in no database."""
     engine: Engine | None = getattr(repository, "engine", None)
     if engine is None:
         raise InputError(
             f"{repository.place} is no database: nothing can be queried there",
             cure="run with a database: ZENTURIO_DB=path/to/file.db",
         )
+    return engine
+
+
+@contextmanager
+def reading(repository: Repository) -> Iterator[Reader]:
+    """A reader of *repository*; InputError if that keeps its rows in no database."""
+    engine = engine_of(repository)
     dialect = cast("Dialect", engine.dialect.name)
     connection = engine.raw_connection()
     try:
@@ -89,7 +114,7 @@ def reading(repository: Repository) -> Iterator[Reader]:
         if dialect == "sqlite":
             register(connection.driver_connection)
         cursor.execute(_BEGIN[dialect])
-        yield Reader(cursor, dialect, repository.place)
+        yield Reader(cursor, dialect, repository)
     finally:
         with suppress(Exception):
             connection.cursor().execute("ROLLBACK")

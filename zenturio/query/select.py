@@ -13,7 +13,7 @@ from zenturio.query.catalog import Catalog, Column, catalog
 from zenturio.query.fragments import Fragment, sql
 from zenturio.query.parted import grouped
 from zenturio.query.present import digests_outside, left_out
-from zenturio.query.reading import Reader, reading
+from zenturio.query.reading import Reader, engine_of, reading
 from zenturio.query.result import Result
 from zenturio.query.statement import Head, Statement, restored
 from zenturio.record import Repository
@@ -66,12 +66,13 @@ def results(
         raise InputError(f"the limit is {limit} rows", cure="0 or more")
     chosen = parse(where) if isinstance(where, str | Passage) else where
     named: tuple[Any, ...] = tuple(aggregates)
+    engine_of(repository)
     without = frozenset() if outside else digests_outside(repository, study)
     query = Query(study, chosen, tuple(by), named, tuple(metrics), tuple(sort), limit, without)
     with reading(repository) as reader:
         known = catalog(reader, study)
         if by or aggregates:
-            return _grouped(repository, reader, known, query)
+            return _grouped(reader, known, query)
         return _listed(reader, known, query)
 
 
@@ -99,7 +100,7 @@ def _listed(reader: Reader, known: Catalog, query: Query) -> Result:
     )
 
 
-def _grouped(repository: Repository, reader: Reader, known: Catalog, query: Query) -> Result:
+def _grouped(reader: Reader, known: Catalog, query: Query) -> Result:
     """Groups of experiments, with an aggregate of each metric."""
     keys = [known.column(each) for each in query.by] or list(known.parameters)
     metrics = [c for c in _metrics(known, query, numbers=True) if c not in keys]
@@ -111,7 +112,7 @@ def _grouped(repository: Repository, reader: Reader, known: Catalog, query: Quer
     statement = Statement(reader.dialect, known, query.where, without=query.without)
     order = _group_order(query, keys, heads, metrics)
     shown = _limited(statement.select(heads, group=len(keys), order=order), query.limit)
-    everything = grouped(repository, reader, statement, [*heads, *counts], len(keys), order=order)
+    everything = grouped(reader, statement, [*heads, *counts], len(keys), order=order)
     rows = [
         tuple(head.convert(value) for head, value in zip(heads, row, strict=False))
         for row in everything[: query.limit]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ from zenturio.expression import Expression
 from zenturio.query.catalog import ROW, Catalog, Column
 from zenturio.query.fragments import Bind, Dialect, Fragment, joined, name, sql, verbatim
 from zenturio.query.sql import condition
-from zenturio.record.codec import load
+from zenturio.record import codec
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +25,9 @@ class Head:
     convert: Callable[[Any], Any] = lambda value: value
     fact: bool = False
     """Whether it stands in the larger view only."""
-    wide: bool = False
-    """Whether its integers are beyond 63 bits: SQLite has them as texts."""
+    wide: str = ""
+    """If it holds integers beyond 63 bits, for which SQL may have reals: the key of remarks that
+    have their digits."""
     parts: tuple[Fragment, ...] = ()
     """Of an aggregate what is asked of a part of the rows; nothing, where that leads nowhere."""
     merge: Callable[..., Any] | None = None
@@ -40,7 +40,8 @@ class Head:
         """A column of the study as it is."""
         plain = Fragment((column.sql(),), column.type)
         fact = column.role == "fact"
-        return Head(column.name, plain, column.unit, column.value, fact, column.wide)
+        key = codec.remark_key(column.role, column.name) if column.wide else ""
+        return Head(column.name, plain, column.unit, column.value, fact, key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +89,8 @@ class Statement:
         columns = self.known.columns
         for used in sorted(where.names & columns.keys()):
             if columns[used].mixed:
-                why = "integers beyond 63 bits" if columns[used].wide else "values of several types"
                 raise InputError(
-                    f"{used!r} has {why}: no condition can be put on it",
+                    f"{used!r} has values of several types: no condition can be put on it",
                     cure="export the study, and choose there",
                 )
         fragments = {n: column.fragment(self.dialect) for n, column in columns.items()}
@@ -112,13 +112,14 @@ class Statement:
         the larger view, to be asked in its place, for those *among* its rows.
         """
         listed = joined(", ", (sql("{} AS {}", h.fragment, verbatim(name(h.name))) for h in heads))
-        larger = facts or any(h.fact for h in (*heads, *(h for h, _ in order)))
+        larger = facts or any(h.fact for h in heads) or any(h.fact or h.wide for h, _ in order)
         larger = larger or bool(source)
         clauses = [sql("SELECT {}", listed), self._from(larger=larger, source=source, among=among)]
         if group:
             clauses.append(sql("GROUP BY {}", joined(", ", (h.fragment for h in heads[:group]))))
         if order:
-            clauses.append(sql("ORDER BY {}", joined(", ", self.orders(order))))
+            by = self.orders(order, digits=not group)
+            clauses.append(sql("ORDER BY {}", joined(", ", by)))
         return joined(" ", clauses)
 
     def count(self) -> Fragment:
@@ -153,8 +154,13 @@ class Statement:
             order.insert(0, (Head("", sql(digits, index, index), fact=True), False))
         return order
 
-    def orders(self, order: Iterable[tuple[Head, bool]]) -> Iterable[Fragment]:
-        """NULL and NaN come last; texts are ordered by their characters' numbers."""
+    def orders(
+        self, order: Iterable[tuple[Head, bool]], *, digits: bool = True
+    ) -> Iterable[Fragment]:
+        """NULL and NaN come last; texts are ordered by their characters' numbers.
+
+        *digits*: integers of which SQL has the real next to them are ordered by their digits.
+        """
         for head, falling in order:
             by = head.fragment
             if self.dialect == "postgresql" and by.type == "real":
@@ -162,21 +168,33 @@ class Statement:
             yield sql("{} IS NULL", by)
             if self.dialect == "postgresql" and by.type == "str":
                 by = sql('{} COLLATE "C"', by)
-            wide = head.wide and self.dialect == "sqlite"
-            for key, against in _of_digits(by) if wide else [(by, False)]:
+            keys = [(by, False), *(self._by_digits(head) if head.wide and digits else ())]
+            for key, against in keys:
                 yield sql("{} DESC", key) if falling != against else key
 
+    def _by_digits(self, head: Head) -> list[tuple[Fragment, bool]]:
+        """What integers are ordered by that have the same real next to them.
 
-def _of_digits(value: Fragment) -> list[tuple[Fragment, bool]]:
-    """What integers are ordered by, some of which are texts, and whether it falls as they rise.
+        Beside each, whether it falls as they rise.
+        """
+        remarks, key = verbatim(self.known.facts["remarks"].sql()), verbatim(_text(head.wide))
+        if self.dialect == "postgresql":
+            return [(sql("({}::json -> {} ->> 'int')::numeric", remarks, key), False)]
+        digits = sql(
+            "(SELECT json_extract(value, '$.int') FROM json_each({}) WHERE key = {})", remarks, key
+        )
+        length = "CASE WHEN {} < 0 THEN -length({}) ELSE length({}) END"
+        above, below = (f"CASE WHEN {{}} {sign} 0 THEN {{}} END" for sign in (">=", "<"))
+        by = head.fragment
+        return [
+            (sql(length, by, digits, digits), False),
+            (sql(above, by, digits), False),
+            (sql(below, by, digits), True),
+        ]
 
-    The sign of a text, its length, and its digits.
-    """
-    sign = "CASE WHEN typeof({}) <> 'text' THEN 0 WHEN substr({}, 1, 1) = '-' THEN -1 ELSE 1 END"
-    length = f"CASE WHEN typeof({{}}) = 'text' THEN ({sign}) * length({{}}) ELSE {{}} END"
-    above, below = (f"CASE WHEN ({sign}) = {which} THEN {{}} END" for which in (1, -1))
-    keys = (sign, 2, False), (length, 5, False), (above, 3, False), (below, 3, True)
-    return [(sql(template, *[value] * count), against) for template, count, against in keys]
+
+def _text(key: str) -> str:
+    return "'" + key.replace("'", "''") + "'"
 
 
 def _without(digest: Column, digests: frozenset[str], dialect: Dialect) -> Fragment:
@@ -192,15 +210,29 @@ def _without(digest: Column, digests: frozenset[str], dialect: Dialect) -> Fragm
 
 
 def restored(columns: Sequence[Column], rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Rows as they were recorded: the last cell are the remarks, which know a NaN from NULL."""
+    """Rows as they were recorded: the last cell are the remarks, which know what SQL does not."""
     found = []
     for *cells, remarks in rows:
         values = [column.value(cell) for column, cell in zip(columns, cells, strict=True)]
         if remarks is not None:
-            noted = load(remarks)
+            noted = Remarks(remarks)
             for i, column in enumerate(columns):
-                said = noted.get(column.name)
-                if isinstance(said, float) and values[i] == (None if math.isnan(said) else said):
+                said = noted.on(column)
+                if isinstance(said, bool | int | float):
                     values[i] = said
         found.append(tuple(values))
     return found
+
+
+class Remarks:
+    """What the remarks of a row say of its columns: the exact value, or why there is none."""
+
+    def __init__(self, text: str | None) -> None:
+        self._metrics = codec.remarks_on(text)
+        self._parameters = codec.remarks_on_parameters(text)
+
+    def on(self, column: Column) -> Any:
+        """The remark on a column; None if there is none."""
+        if column.role == "fact":
+            return None
+        return (self._metrics if column.role == "metric" else self._parameters).get(column.name)

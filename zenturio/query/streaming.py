@@ -66,7 +66,12 @@ def _parquet(columns: Sequence[Column], parts: Iterable[Part]) -> Iterator[bytes
             cure="pip install 'zenturio[parquet]'",
         ) from error
     kinds = {"int": pa.int64(), "real": pa.float64(), "bool": pa.bool_()}
-    types = [kinds.get(column.type or "", pa.string()) for column in columns]
+    types = [
+        pa.string()
+        if column.wide and column.type == "int"
+        else kinds.get(column.type or "", pa.string())
+        for column in columns
+    ]
     schema = pa.schema([
         pa.field(column.name, kind, metadata={"unit": column.unit} if column.unit else None)
         for column, kind in zip(columns, types, strict=True)
@@ -113,7 +118,7 @@ class _Sink(io.RawIOBase):
 
 def _fitted(column: Column, value: Any) -> Any:
     """Columns of several types, and integers that no column holds, become text."""
-    if value is None or column.type in ("int", "bool"):
+    if value is None or column.type == "bool" or (column.type == "int" and not column.wide):
         return value
     if column.type == "real":
         return float(value)

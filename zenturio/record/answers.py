@@ -2,135 +2,134 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from sqlalchemy import bindparam, select
-
-from zenturio.experiment.experiment import Artifact, Log, Measure, Outcome
-from zenturio.record import codec, complaints, events, rows, studies
+from zenturio.experiment.experiment import Artifact, Measure, Outcome
+from zenturio.experiment.machine import Host
+from zenturio.record import (
+    attempt_files,
+    codec,
+    complaints,
+    copying,
+    machines,
+    rows,
+    studies,
+)
 from zenturio.record.database import Transaction
-from zenturio.record.facts import RECORDED, STATES, Attempt, AttemptState, Key, Logs, Record, State
-from zenturio.record.layout import Layout
-from zenturio.record.rows import Desk
-from zenturio.record.schema import artifacts, attempts, experiments, hosts, logs
+from zenturio.record.desk import Desk, Memory
+from zenturio.record.facts import RECORDED, Attempt, AttemptState, Key, Logs, Record, State
+from zenturio.record.tally import ROUND
 
 BATCH = 2000
-"""How many records are fetched at a time."""
-
-_RUN = (
-    experiments.c.digest, experiments.c.state, experiments.c.cause, experiments.c.attempt,
-    hosts.c.name, experiments.c.started, experiments.c.ended, experiments.c.exit,
-)  # fmt: skip
-_HOSTED = experiments.outerjoin(hosts, hosts.c.id == experiments.c.host)
-_OUTCOMES = select(experiments.c.id, experiments.c.study, *_RUN).select_from(_HOSTED)
-_NEWEST = (
-    select(experiments.c.id, experiments.c.driver, *_RUN)
-    .select_from(_HOSTED)
-    .where(experiments.c.digest == bindparam("of_digest"))
-)
-_OTHERS = (
-    select(
-        attempts.c.number, attempts.c.state, attempts.c.driver, hosts.c.name,
-        attempts.c.started, attempts.c.ended, attempts.c.cause, attempts.c.exit,
-        attempts.c.metrics,
-    )
-    .select_from(attempts.outerjoin(hosts, hosts.c.id == attempts.c.host))
-    .where(attempts.c.experiment == bindparam("of_experiment"))
-)  # fmt: skip
-_LOGS = (
-    select(
-        logs.c.driver,
-        logs.c.stdout_head, logs.c.stdout_tail, logs.c.stdout_size,
-        logs.c.stderr_head, logs.c.stderr_tail, logs.c.stderr_size,
-    )
-    .where(logs.c.experiment == bindparam("of_experiment"), logs.c.attempt == bindparam("number"))
-    .order_by(logs.c.driver)
-)  # fmt: skip
-_MATCHING = (
-    select(experiments.c.id, experiments.c.digest)
-    .where(experiments.c.digest.between(bindparam("low"), bindparam("high")))
-    .order_by(experiments.c.digest)
-    .limit(bindparam("most"))
-)
+"""How many records are fetched at a time; fewer where each has many chunks."""
 _DIGITS = 32
-_ARTIFACTS = (
-    select(
-        artifacts.c.driver, artifacts.c.path, artifacts.c.size, artifacts.c.sha256,
-        artifacts.c.kept,
-    )
-    .where(
-        artifacts.c.experiment == bindparam("of_experiment"),
-        artifacts.c.attempt == bindparam("number"),
-    )
-    .order_by(artifacts.c.id)
-)  # fmt: skip
 
 
-def find(transaction: Transaction, digests: Sequence[str], study: str | None) -> dict[str, Outcome]:
-    """The accepted outcomes, with the metrics of *study* or of each one's own."""
-    keys = dict.fromkeys(map(codec.key, digests))
-    found = [
-        row
-        for row in transaction.among(_OUTCOMES, experiments.c.digest, keys)
-        if row[3] in RECORDED
-    ]
-    by_study: dict[int, list[tuple[Any, ...]]] = {}
-    if study is None:
-        for row in found:
-            by_study.setdefault(row[1], []).append(row)
-        desks = {n: Desk(transaction, _layout(transaction, n)) for n in by_study}
-    else:
-        desk = Desk(transaction, studies.read_layout(transaction, study))
-        by_study, desks = {desk.study: found}, {desk.study: desk}
-    outcomes = {}
-    for number, its in by_study.items():
-        metrics = rows.read_metrics(desks[number], [row[0] for row in its])
-        for experiment, _, *run in its:
-            if experiment in metrics:
-                outcomes[run[0].hex()] = _outcome(run, metrics[experiment])
+def find(desk: Desk, digests: Sequence[str]) -> dict[str, Outcome]:
+    """The accepted outcomes of a version."""
+    keys = sorted(map(codec.key, dict.fromkeys(digests)))
+    found = rows.read(
+        desk.transaction, desk.layout, f"AND e.round = {ROUND}", among=("e.digest", keys)
+    )
+    return {row.record.digest: row.outcome for row in found}
+
+
+def find_anywhere(
+    transaction: Transaction, memory: Memory, digests: Sequence[str]
+) -> dict[str, Outcome]:
+    """The accepted outcomes, each as the version has it that has run it."""
+    keys = sorted(map(codec.key, dict.fromkeys(digests)))
+    first: dict[bytes, tuple[int, int]] = {}
+    found = transaction.among_sql(
+        f"SELECT digest, id, version FROM results WHERE round = {ROUND} AND {{among}}",
+        "digest",
+        keys,
+    )
+    for digest, number, version in sorted(found, key=lambda row: -row[1]):
+        first[bytes(digest)] = (version, number)
+    outcomes: dict[str, Outcome] = {}
+    for version in studies.of_numbers(transaction, {v for v, _ in first.values()}).values():
+        numbers = sorted(n for v, n in first.values() if v == version.id)
+        layout = Desk.at(transaction, version, memory).layout
+        for row in rows.read(transaction, layout, "", among=("e.id", numbers)):
+            outcomes[row.record.digest] = row.outcome
     return outcomes
 
 
-def _layout(transaction: Transaction, study: int) -> Layout:
-    return studies.read_layout(transaction, studies.name_of(transaction, study))
+# Records
 
 
-def _outcome(run: Sequence[Any], metrics: dict[str, Any]) -> Outcome:
-    digest, state, cause, attempt, host, started, ended, exit_code = run
-    return Outcome(
-        bytes(digest).hex(),
-        state,
-        codec.unescape(cause),
-        metrics,
-        attempt,
-        host or "",
-        started,
-        ended,
-        exit_code,
-    )
-
-
-def records(desk: Desk, after: Key | None, states: Iterable[State]) -> list[Record]:
-    """The next records behind *after*, a batch of them."""
+def results(desk: Desk, after: Key | None, states: Iterable[State]) -> list[Record]:
+    """The next results behind *after*, a batch of them."""
     flavour = desk.transaction.flavour
-    wanted = sorted(set(states) & set(STATES))
-    mark = flavour.mark
-    conditions = [f"e.state IN ({', '.join([mark] * len(wanted))})" if wanted else "1 = 0"]
+    wanted, mark = sorted(set(states) & RECORDED), flavour.mark
+    if not wanted:
+        return []
+    condition = f"AND e.status IN ({', '.join([mark] * len(wanted))})"
     given: list[Any] = list(wanted)
     if after is not None:
-        conditions.append(f"(v.position, v.repeat, v.experiment) > ({mark}, {mark}, {mark})")
+        condition += f" AND (e.position, e.repeat, e.id) > ({mark}, {mark}, {mark})"
         given += [flavour.position(after.number), after.repeat, after.row]
-    return _where(desk, conditions, given)
+    most = max(20, BATCH // (1 + len(desk.layout.reader.chunks)))
+    condition += f" ORDER BY e.position, e.repeat, e.id LIMIT {most}"
+    return [row.record for row in rows.read(desk.transaction, desk.layout, condition, given)]
+
+
+def unfinished(desk: Desk, states: Iterable[State]) -> list[Record]:
+    """Those that are claimed, and those that were tried, have no outcome and nobody at them."""
+    wanted = set(states)
+    found: list[Record] = []
+    if "running" in wanted:
+        found += _points(desk, _RUNNING, "running")
+    if "missing" in wanted:
+        found += _points(desk, _MISSING, "missing")
+    return sorted(found, key=lambda record: record.key)
+
+
+_POINT = "position, repeat, id, digest, point"
+_RUNNING = (
+    f"SELECT {_POINT} FROM claims WHERE version = {{mark}} AND lease IN"
+    " (SELECT id FROM leases WHERE version = {mark} AND ended IS NULL)"
+)
+_MISSING = (
+    f"SELECT {_POINT} FROM attempts a WHERE version = {{mark}} AND point IS NOT NULL"
+    " AND NOT EXISTS (SELECT 1 FROM results r WHERE r.digest = a.digest AND r.version = {mark})"
+    " AND NOT EXISTS (SELECT 1 FROM claims c WHERE c.digest = a.digest) ORDER BY id"
+)
+
+
+def _points(desk: Desk, template: str, state: State) -> list[Record]:
+    transaction, version = desk.transaction, desk.version.id
+    asked = template.replace("{mark}", transaction.flavour.mark)
+    found = transaction.sql(asked, [version] * template.count("{mark}"))
+    by_digest = {bytes(row[3]).hex(): row for row in found}
+    return [_point(desk, row, state) for row in by_digest.values()]
+
+
+def _point(desk: Desk, row: Sequence[Any], state: State) -> Record:
+    position, repeat, number, digest, point = row
+    names = [f.field.name for f in desk.layout.own if f.role == "parameter"]
+    values = dict.fromkeys(names) | codec.load(point)
+    key = Key(desk.transaction.flavour.index(position), repeat, number)
+    return Record(key, bytes(digest).hex(), state, values, None)
 
 
 def row(desk: Desk, digest: str) -> Record:
     """The record of one experiment."""
-    found = _where(desk, [f"e.digest = {desk.transaction.flavour.mark}"], [codec.key(digest)])
-    if not found:
-        raise complaints.no_experiment([digest])
-    return found[0]
+    transaction, mark = desk.transaction, desk.transaction.flavour.mark
+    found = rows.read(transaction, desk.layout, "", among=("e.digest", [codec.key(digest)]))
+    if found:
+        return max(found, key=lambda each: each.number).record
+    for table, state in (("claims", "running"), ("attempts", "missing")):
+        points = transaction.sql(
+            f"SELECT {_POINT} FROM {table} WHERE version = {mark} AND digest = {mark}"
+            " ORDER BY id DESC LIMIT 1",
+            (desk.version.id, codec.key(digest)),
+        )
+        if points:
+            return _point(desk, points[0], state)  # type: ignore[arg-type] # both are states
+    raise complaints.no_experiment([digest])
 
 
 def matching(
@@ -138,122 +137,123 @@ def matching(
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Digests that begin with *prefix*, and the names of the studies that have each."""
     low, high = (codec.key(prefix.ljust(_DIGITS, filler)) for filler in "0f")
-    found = transaction.rows(_MATCHING, low=low, high=high, most=limit)
     mark = transaction.flavour.mark
-    having: dict[int, list[str]] = {number: [] for number, _ in found}
-    for study in studies.all_studies(transaction) if found else ():
-        table = studies.read_layout(transaction, study.name).table
-        marks = ", ".join([mark] * len(having))
-        query = f"SELECT experiment FROM {table} WHERE experiment IN ({marks})"  # noqa: S608
-        for (number,) in transaction.sql(query, list(having)):
-            having[number].append(study.name)
-    return tuple((bytes(digest).hex(), tuple(having[number])) for number, digest in found)
-
-
-def _where(desk: Desk, conditions: Sequence[str], given: Sequence[Any]) -> list[Record]:
-    """The first records that meet the conditions, in their order."""
-    reader = desk.layout.reader
-    columns = [column.name for column in _RUN if column.table is experiments]
-    chosen = [f"e.{name}" for name in columns] + [f"v.{name}" for name in reader.columns]
-    found = desk.transaction.sql(
-        f"SELECT v.position, v.repeat, v.experiment, h.name, {', '.join(chosen)}"  # noqa: S608
-        f" FROM {desk.layout.table} v JOIN experiments e ON e.id = v.experiment"
-        " LEFT JOIN hosts h ON h.id = e.host"
-        f" WHERE {' AND '.join(conditions)}"
-        f" ORDER BY v.position, v.repeat, v.experiment LIMIT {BATCH}",
-        given,
+    union = " UNION ".join(
+        f"SELECT digest, version FROM {table} WHERE digest BETWEEN {mark} AND {mark}"
+        for table in ("results", "claims", "attempts")
     )
-    return [_record(desk, row, len(columns)) for row in found]
-
-
-def _record(desk: Desk, row: tuple[Any, ...], facts: int) -> Record:
-    position, repeat, experiment, host, *rest = row
-    digest, state, cause, attempt, started, ended, exit_code = rest[:facts]
-    values, reader = rest[facts:], desk.layout.reader
-    run = (digest, state, cause, attempt, host, started, ended, exit_code)
-    return Record(
-        Key(desk.transaction.flavour.index(position), repeat, experiment),
-        bytes(digest).hex(),
-        state,
-        reader.values(values),
-        _outcome(run, reader.metrics(values)) if state in RECORDED else None,
+    aliased = (
+        "SELECT a.digest, r.version FROM aliases a JOIN results r ON r.id = a.result"
+        f" WHERE a.digest BETWEEN {mark} AND {mark}"
     )
+    found = transaction.sql(
+        f"SELECT digest, version FROM ({union} UNION {aliased}) AS d ORDER BY digest, version"
+        f" LIMIT {limit * 16}",
+        (low, high) * 4,
+    )
+    having: dict[str, list[int]] = {}
+    for digest, version in found:
+        having.setdefault(bytes(digest).hex(), []).append(version)
+    names = studies.of_numbers(transaction, {v for versions in having.values() for v in versions})
+    return tuple(
+        (digest, tuple(names[version].name for version in versions if version in names))
+        for digest, versions in list(having.items())[:limit]
+    )
+
+
+# Attempts
+
+
+class _Tried(NamedTuple):
+    """An attempt, wherever it stands."""
+
+    id: int
+    number: int
+    lease: int
+    state: AttemptState
+    host: int | str | None
+    started: float | None
+    ended: float | None
+    cause: str | None
+    exit: int | None
+    metrics: str | None
+
+
+_COMMON = "started, ended, cause, exit"
+_TRIED = (
+    f"SELECT id, attempt, lease, status, host, {_COMMON}, NULL FROM results",
+    f"SELECT id, number, lease, state, host, {_COMMON}, metrics FROM attempts",
+    "SELECT id, attempt, lease, 'running', host, started, NULL, NULL, NULL, NULL FROM claims",
+)
+
+
+def _tried(transaction: Transaction, digest: str) -> list[tuple[_Tried, bool]]:
+    """All attempts by number, and of each whether it is the accepted or the running one."""
+    key, mark = codec.key(digest), transaction.flavour.mark
+    accepted, others, running = (
+        [_Tried(*row) for row in transaction.sql(f"{asked} WHERE digest = {mark}", (key,))]
+        for asked in _TRIED
+    )
+    roots = copying.sources(transaction, [each.id for each in accepted])
+    first: dict[int, _Tried] = {}
+    for each in sorted(accepted):
+        root = roots.get(each.id, each.id)
+        first.setdefault(root, each._replace(id=root))
+    found = [(each, True) for each in (*first.values(), *running)]
+    found += [(each, False) for each in others]
+    if not found:
+        raise complaints.no_experiment([digest])
+    return sorted(found, key=lambda pair: (pair[0].number, pair[0].lease))
 
 
 def all_attempts(transaction: Transaction, digest: str) -> tuple[Attempt, ...]:
-    """The newest attempt, which is part of the experiment's row, and all others."""
-    number, driver, *run = _newest(transaction, digest)
-    _, state, cause, attempt, host, started, ended, exit_code = run
-    others = transaction.rows(_OTHERS, of_experiment=number)
-    found = [_attempt(*facts, metrics=codec.load(metrics)) for *facts, metrics in others]
-    if state != "waiting":
-        found.append(_attempt(attempt, state, driver, host, started, ended, cause, exit_code))
-    return tuple(sorted(found, key=lambda each: (each.number, each.driver)))
+    """Every attempt at an experiment, by number."""
+    tried = [each for each, _ in _tried(transaction, digest)]
+    hosts = machines.hosts_of(transaction, {e.host for e in tried if isinstance(e.host, int)})
+    kinds = machines.machines_of(transaction, {host[1] for host in hosts.values()})
+    conditions = machines.conditions_of(transaction, [each.id for each in tried])
+    found = []
+    for each in tried:
+        measured: Mapping[str, Measure] = codec.load(each.metrics)
+        name, kind, kernel, memory = (
+            hosts.get(each.host, ("", 0, "", 0))
+            if isinstance(each.host, int)
+            else (codec.unescape(each.host), 0, "", 0)
+        )
+        found.append(
+            Attempt(
+                each.number, each.state, each.lease, name, each.started or 0.0, each.ended,
+                codec.unescape(each.cause), each.exit, measured, kinds.get(kind),
+                Host(name, kernel, memory) if kernel or memory else None,
+                conditions.get(each.id),
+            )
+        )  # fmt: skip
+    return tuple(found)
 
 
-def _attempt(
-    number: int,
-    state: AttemptState,
-    driver: int,
-    host: str | None,
-    *facts: Any,
-    metrics: Mapping[str, Measure] | None = None,
-) -> Attempt:
-    started, ended, cause, code = facts
-    return Attempt(
-        number,
-        state,
-        driver,
-        host or "",
-        started,
-        ended,
-        codec.unescape(cause),
-        code,
-        metrics or {},
-    )
-
-
-def note(desk: Desk, kind: str, text: str, digest: str | None) -> None:
-    """Adds an event, of an experiment if one is named."""
-    number = None if digest is None else rows.required(desk, [digest])[digest].id
-    events.note(desk.transaction, desk.study, kind, text, number)
-
-
-def _newest(transaction: Transaction, digest: str) -> tuple[Any, ...]:
-    row = transaction.row(_NEWEST, of_digest=codec.key(digest))
-    if row is None:
-        raise complaints.no_experiment([digest])
-    return row
+def _chosen(transaction: Transaction, digest: str, attempt: int | None) -> int | None:
+    """The number in the database of an attempt: the accepted or newest one, if none is named."""
+    tried = _tried(transaction, digest)
+    newest = next((e for e, chief in tried if chief), tried[-1][0])
+    if attempt in (None, newest.number):
+        return newest.id
+    return next((each.id for each, _ in tried if each.number == attempt), None)
 
 
 def logs_of(transaction: Transaction, digest: str, attempt: int | None) -> Logs:
-    for out_head, out_tail, out_size, *err in _of_attempt(transaction, _LOGS, digest, attempt):
-        return Logs(Log(bytes(out_head), bytes(out_tail), out_size), _log(err))
-    return Logs()
-
-
-def _log(parts: Sequence[Any]) -> Log:
-    head, tail, size = parts
-    return Log(bytes(head), bytes(tail), size)
+    number = _chosen(transaction, digest, attempt)
+    return Logs() if number is None else attempt_files.logs_of(transaction, number)
 
 
 def artifacts_of(
     transaction: Transaction, digest: str, attempt: int | None
 ) -> tuple[Artifact, ...]:
-    found = _of_attempt(transaction, _ARTIFACTS, digest, attempt)
-    return tuple(
-        Artifact(codec.unescape(path), size, sha256, Path(codec.unescape(kept)))
-        for path, size, sha256, kept in found
-    )
+    number = _chosen(transaction, digest, attempt)
+    return () if number is None else attempt_files.artifacts_of(transaction, number)
 
 
-def _of_attempt(
-    transaction: Transaction, statement: Any, digest: str, attempt: int | None
-) -> list[tuple[Any, ...]]:
-    """Rows of an attempt; where several drivers made one of that number, the accepted one's."""
-    experiment, driver, *run = _newest(transaction, digest)
-    number = run[3] if attempt is None else attempt
-    found = transaction.rows(statement, of_experiment=experiment, number=number)
-    drivers = [row[0] for row in found]
-    chosen = driver if driver in drivers and number == run[3] else min(drivers, default=None)
-    return [row[1:] for row in found if row[0] == chosen]
+def merged(finished: Iterator[Record], others: Iterable[Record]) -> Iterator[Record]:
+    """Both, each in the order of the space, in that order."""
+    import heapq  # noqa: PLC0415
+
+    return heapq.merge(finished, others, key=lambda record: record.key)

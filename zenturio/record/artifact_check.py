@@ -5,29 +5,21 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
-
-from sqlalchemy import bindparam, select
 
 from zenturio.experiment.experiment import Artifact
-from zenturio.record import codec
 from zenturio.record.artifact_store import ArtifactStore, has_content
+from zenturio.record.attempt_files import artifact_of
 from zenturio.record.database import Database, Transaction
-from zenturio.record.schema import artifacts, experiments
 
 MOST = 20
 """So many complaints are made one by one; further ones are counted."""
 _BATCH = 10_000
 _NEXT = (
-    select(
-        artifacts.c.id, experiments.c.digest, artifacts.c.path, artifacts.c.size,
-        artifacts.c.sha256, artifacts.c.kept,
-    )
-    .join(experiments, experiments.c.id == artifacts.c.experiment)
-    .where(artifacts.c.id > bindparam("last"))
-    .order_by(artifacts.c.id)
-    .limit(_BATCH)
-)  # fmt: skip
+    "SELECT a.attempt, a.path, coalesce(r.digest, t.digest), a.size, a.content, c.foreign_path,"
+    " a.mode FROM artifacts a JOIN contents c ON c.digest = a.content"
+    " LEFT JOIN results r ON r.id = a.attempt LEFT JOIN attempts t ON t.id = a.attempt"
+    f" WHERE (a.attempt, a.path) > ({{mark}}, {{mark}}) ORDER BY a.attempt, a.path LIMIT {_BATCH}"
+)
 
 
 def check_artifacts(database: Database, store: ArtifactStore, *, contents: bool) -> Iterator[str]:
@@ -48,12 +40,12 @@ def check_artifacts(database: Database, store: ArtifactStore, *, contents: bool)
 
 
 def _all(database: Database, store: ArtifactStore) -> Iterator[tuple[str, Artifact]]:
-    last = 0
-    while rows := database.read(partial(Transaction.rows, statement=_NEXT, last=last)):
-        for number, key, path, size, sha256, kept in rows:
-            last, digest = number, bytes(key).hex()
-            row = Artifact(codec.unescape(path), size, sha256, Path(codec.unescape(kept)))
-            yield digest, store.located(row, digest)
+    text = _NEXT.format(mark=database.flavour.mark)
+    last: tuple[int, str] = (0, "")
+    while rows := database.read(partial(Transaction.sql, text=text, parameters=last)):
+        for attempt, path, key, *facts in rows:
+            last, digest = (attempt, path), bytes(key or b"").hex()
+            yield digest, store.located(artifact_of(path, *facts), digest)
 
 
 def _fault(artifact: Artifact, *, contents: bool) -> str:

@@ -96,7 +96,7 @@ class ArtifactStore:
         if artifact.kept != object_path(root, artifact.sha256):
             return artifact
         where = "" if self._is_own(root) else f":{root}"
-        return replace(artifact, kept=Path(f"{_MARK}{artifact.mode:o}{where}"))
+        return replace(artifact, kept=Path(in_store(artifact.mode) + where))
 
     @property
     def project(self) -> Path | None:
@@ -140,12 +140,31 @@ class ArtifactStore:
             own = object_path(self.root, artifact.sha256)
             elsewhere = root is not None and not own.exists()
             kept = object_path(Path(root), artifact.sha256) if elsewhere else own
-            return replace(artifact, kept=kept, mode=int(octal, 8))
+            return replace(artifact, kept=kept, mode=artifact.mode or int(octal, 8))
         old = Path("outputs", digest, artifact.path)
         if words.endswith(f"/{self.home.name}/{old}") and is_inside(self.home, self.home / old):
             mode = (self.home / old).stat().st_mode & 0o777
             return replace(artifact, kept=self.home / old, mode=mode)
         return artifact
+
+    def adopt(self, artifact: Artifact, digest: str) -> Artifact:
+        """An artifact of before the store as a row is to have it: in the store, if it was ours.
+
+        The file stays where it was, too, for who goes back to the repository as it was.
+        """
+        if match := _MARKED.fullmatch(str(artifact.kept)):
+            return replace(artifact, mode=int(match[1], 8))
+        found = self.located(artifact, digest)
+        if not (self.owns(found.kept) and has_content(found.kept, found.size, found.sha256)):
+            return found
+        found.kept.chmod(found.mode & 0o555)
+        return self._named(_linked(object_path(self.root, found.sha256), found))
+
+    def sync(self) -> None:
+        """Returns when what was adopted is on the disk."""
+        if self.root.is_dir():
+            with _explained(self.root):
+                sync_files(self.root, [self.root])
 
     def owns(self, path: Path) -> bool:
         """Whether *path* is a file of an artifact in this project, and may so be removed by it."""
@@ -199,6 +218,11 @@ class ArtifactStore:
         return [f for f in sorted(_listed(incoming)) if f.lstat().st_mtime <= latest]
 
 
+def in_store(mode: int) -> str:
+    """How a row names a file of the project's own store that had these permissions."""
+    return f"{_MARK}{mode:o}"
+
+
 def object_path(root: Path, sha256: str) -> Path:
     """Where the store at *root* has a content; the name is refused that is no SHA-256."""
     if not re.fullmatch(r"[0-9a-f]{64}", sha256):
@@ -243,9 +267,10 @@ def _root(artifact: Artifact) -> Path | None:
 def _link(artifact: Artifact) -> Artifact:
     """The same file as an object of its store; it stays in ``incoming``, too."""
     root = _root(artifact)
-    if root is None:
-        return artifact
-    target = object_path(root, artifact.sha256)
+    return artifact if root is None else _linked(object_path(root, artifact.sha256), artifact)
+
+
+def _linked(target: Path, artifact: Artifact) -> Artifact:
     with _explained(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         # What a machine that lost its power left under this name need not be whole.

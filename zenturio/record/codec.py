@@ -1,8 +1,9 @@
 """How values are written so that they come back as they were.
 
-A field has a column for each form that its values take: real, integer, text, truth. What no column
-of a database holds (integers beyond 63 bits, series, missing ones and why, NaN in SQLite, text with
-NUL) goes into one JSON object for the row, by name; so does what has no column of its own.
+A value stands in a slot of its row, as a number or a text that SQL can use. What no slot holds as
+it is (integers beyond 63 bits, series, missing ones and why, NaN in SQLite, text with NUL) is
+written exactly into one JSON object for the row, its remarks; where a slot can hold something near
+it, as the real that is next to a large integer, that stands there, too.
 """
 
 from __future__ import annotations
@@ -14,10 +15,14 @@ from collections.abc import Mapping, Sequence
 from enum import IntFlag
 from typing import TYPE_CHECKING, Any
 
+from zenturio.errors import RecordError
 from zenturio.experiment.experiment import Measure, Missing, Series
 
 if TYPE_CHECKING:
     from zenturio.expression import Value
+
+_PARAMETER = "param:"
+"""Begins the key of a parameter's remark: a metric may have its name."""
 
 JSON = None | bool | int | float | str | list["JSON"] | dict[str, "JSON"]
 
@@ -30,21 +35,20 @@ class Form(IntFlag):
     TEXT = 4
     TRUTH = 8
     BIG = 16
-    """An integer beyond 63 bits."""
+    """An integer beyond 63 bits: the real next to it, and its digits in the remarks."""
     SERIES = 32
-    OTHER = 64
-    """A plain value in the row's JSON, for want of a column."""
 
 
-COLUMNS = (Form.REAL, Form.INTEGER, Form.TEXT, Form.TRUTH)
-"""The forms that have columns."""
+SLOTTED = Form.REAL | Form.INTEGER | Form.TEXT | Form.TRUTH | Form.BIG
+"""The forms that fill a slot."""
+NUMBERS = Form.REAL | Form.INTEGER | Form.BIG
 
 
-def uniform(values: Sequence[Any], *, exact_reals: bool) -> Form | None:
-    """The one form that all *values* have that are not None, if they surely fit its column.
+def uniform(values: Sequence[Any], *, holds_nan: bool) -> Form | None:
+    """The one form that all *values* have that are not None, if a slot surely holds them exactly.
 
     No form at all (0) if they are all None; none where each has to be looked at: values of several
-    forms, or any that may need JSON. *exact_reals*: the columns hold NaN and minus zero.
+    forms, or any that may need remarks. *holds_nan*: slots hold NaN.
     """
     kinds = set(map(type, values))
     if type(None) in kinds:
@@ -55,7 +59,7 @@ def uniform(values: Sequence[Any], *, exact_reals: bool) -> Form | None:
     if len(kinds) > 1:
         return None
     match kinds.pop().__name__:
-        case "float" if exact_reals or (math.isfinite(sum(values)) and 0.0 not in values):
+        case "float" if holds_nan or math.isfinite(sum(values)):
             return Form.REAL
         case "int" if min(values) >= -(2**63) and max(values) < 2**63:
             return Form.INTEGER
@@ -66,8 +70,8 @@ def uniform(values: Sequence[Any], *, exact_reals: bool) -> Form | None:
     return None
 
 
-def form_of(value: Measure | Value, *, exact_reals: bool) -> Form | None:
-    """What *value* is stored as: a form that has a column, or one in JSON (0: of no account).
+def form_of(value: Measure | Value, *, holds_nan: bool) -> Form | None:
+    """What *value* is stored as: a form that fills a slot, or one in the remarks alone (0).
 
     None for None, which is stored by being absent.
     """
@@ -77,8 +81,7 @@ def form_of(value: Measure | Value, *, exact_reals: bool) -> Form | None:
         case int():
             return Form.INTEGER if -(2**63) <= value < 2**63 else Form.BIG
         case float():
-            lost = math.isnan(value) or (value == 0 and math.copysign(1, value) < 0)
-            return Form.REAL if exact_reals or not lost else Form(0)
+            return Form.REAL if holds_nan or not math.isnan(value) else Form(0)
         case str():
             return Form.TEXT if _plain(value) else Form(0)
         case Series():
@@ -88,6 +91,14 @@ def form_of(value: Measure | Value, *, exact_reals: bool) -> Form | None:
         case None:
             return None
     raise _unknown(value)
+
+
+def next_real(value: int) -> float:
+    """The real that stands for an integer of any size in SQL."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.copysign(math.inf, value)
 
 
 def key(digest: str) -> bytes:
@@ -103,8 +114,10 @@ _ESCAPED = "base64:"
 
 def escape(text: str) -> str:
     """*text* as every database holds it: itself, unless it has NUL or lone surrogates."""
-    if _plain(text) and not text.startswith(_ESCAPED):
-        return text
+    return text if _plain(text) and not text.startswith(_ESCAPED) else _in_base64(text)
+
+
+def _in_base64(text: str) -> str:
     return _ESCAPED + base64.b64encode(text.encode(errors="surrogatepass")).decode()
 
 
@@ -145,7 +158,14 @@ def _unknown(value: object) -> TypeError:
 
 
 def from_json(value: Any) -> Any:
-    """What ``to_json`` was given."""
+    """What ``to_json`` was given; RecordError if it cannot have written that."""
+    try:
+        return _from_json(value)
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise damaged() from error
+
+
+def _from_json(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     ((kind, content),) = value.items()
@@ -157,20 +177,68 @@ def from_json(value: Any) -> Any:
         case "escaped":
             return unescape(content)
         case "series":
-            return Series(tuple(from_json(each) for each in content))
+            return Series(tuple(_from_json(each) for each in content))
         case _:
-            return Missing(from_json(content))
+            return Missing(_from_json(content))
+
+
+def remark_key(role: str, name: str) -> str:
+    """Under which key the remark on a field stands."""
+    if role == "parameter":
+        return _PARAMETER + escape(name)
+    return _in_base64(name) if name.startswith(_PARAMETER) else escape(name)
+
+
+def remarks_on(text: str | None) -> dict[str, Any]:
+    """The remarks on the metrics of a row, by name."""
+    read = parsed(text) if text else {}
+    return {
+        unescape(key): from_json(value)
+        for key, value in read.items()
+        if key and not key.startswith(_PARAMETER)
+    }
+
+
+def remarks_on_parameters(text: str | None) -> dict[str, Any]:
+    """The remarks on the parameters of a row, by name."""
+    read = parsed(text) if text and _PARAMETER in text else {}
+    start = len(_PARAMETER)
+    return {
+        unescape(key[start:]): from_json(value)
+        for key, value in read.items()
+        if key.startswith(_PARAMETER)
+    }
 
 
 def dump(values: Mapping[str, Measure | Value]) -> str | None:
     """A JSON object of *values*; none if there are none."""
     if not values:
         return None
-    written = {escape(name): to_json(value) for name, value in values.items()}
+    return dumped({escape(name): to_json(value) for name, value in values.items()})
+
+
+def dumped(written: JSON) -> str:
+    """JSON without blanks."""
     return json.dumps(written, ensure_ascii=False, separators=(",", ":"))
 
 
 def load(text: str | None) -> dict[str, Any]:
     """The values in a JSON object that ``dump`` wrote."""
-    read = json.loads(text) if text else {}
+    read = parsed(text) if text else {}
     return {unescape(name): from_json(value) for name, value in read.items()}
+
+
+def parsed(text: str) -> dict[str, Any]:
+    """The object that a JSON text of the repository is; RecordError if it is none."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise damaged() from error
+    if not isinstance(found, dict):
+        raise damaged()
+    return found
+
+
+def damaged() -> RecordError:
+    """What is said of a value that nobody can have written."""
+    return RecordError("a value of the repository is damaged", cure="see what `zen db check` says")

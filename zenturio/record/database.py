@@ -20,6 +20,9 @@ BEGUN = Failpoint("record.begun")
 WRITTEN = Failpoint("record.written")
 COMMITTED = Failpoint("record.committed")
 
+CONFLICTS = 3
+"""How often a transaction is done again that somebody else's row stood in the way of."""
+
 Result = TypeVar("Result")
 Row = tuple[Any, ...]
 _Compiled = tuple[str, Sequence[str], dict[str, Any]]
@@ -32,11 +35,16 @@ class Transaction:
     them needs converting and a Python object for each cell would cost more than the database does.
     """
 
-    def __init__(self, flavour: Flavour, cursor: Cursor, compiled: dict[Any, Any]) -> None:
+    def __init__(
+        self, flavour: Flavour, cursor: Cursor, compiled: dict[Any, Any], *, careful: bool = False
+    ) -> None:
         self.flavour = flavour
         self.dialect = compiled["dialect"]
         self._cursor = cursor
         self._compiled = compiled
+        self._now: float | None = None
+        self.careful = careful
+        """Whether a unique index refused what was tried before: somebody else was faster."""
 
     def rows(self, statement: Executable, **parameters: Any) -> list[Row]:
         """What *statement* answers."""
@@ -93,16 +101,49 @@ class Transaction:
         """What *text* answers: for tables and views that belong to a study."""
         return self._fetched(text, parameters)
 
+    def changed(self, text: str, parameters: Sequence[Any] = ()) -> int:
+        """How many rows *text* changed."""
+        self._fetched(text, parameters)
+        return int(self._cursor.rowcount)
+
+    def among_sql(
+        self, template: str, column: str, keys: Sequence[Any], before: Sequence[Any] = ()
+    ) -> list[Row]:
+        """What *template* answers; ``{among}`` in it says that *column* is one of *keys*.
+
+        *before*: what stands for the marks before that condition; there are none behind it.
+        """
+        found: list[Row] = []
+        for shape, values in self.flavour.parts(keys):
+            text = template.replace("{among}", self.flavour.among_sql(column, shape))
+            found += self._fetched(text, [*before, *values.values()])
+        return found
+
+    def insert_new(self, table: str, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """Those of *rows* that no unique index refuses."""
+        if rows:
+            self.flavour.insert_new(self._cursor, table, names, rows)
+
+    def numbers(self, count: int) -> list[int]:
+        """So many numbers of attempts that nobody else has."""
+        return self.flavour.draw(self._cursor, count) if count else []
+
     def sql_many(self, text: str, rows: Sequence[Sequence[Any]]) -> None:
         """*text* for each of *rows*."""
         if rows:
             self._cursor.executemany(text, rows)
 
-    @cached_property
+    @property
     def now(self) -> float:
-        """Seconds since 1970 by the database's clock."""
-        ((now,),) = self.sql(f"SELECT {self.flavour.now}")
-        return float(now)
+        """Seconds since 1970 by the database's clock, when it was asked first."""
+        if self._now is None:
+            ((now,),) = self.sql(f"SELECT {self.flavour.now}")
+            self._now = float(now)
+        return self._now
+
+    @now.setter
+    def now(self, now: float) -> None:
+        self._now = now
 
     def _fetched(self, sql: str, parameters: Sequence[Any]) -> list[Row]:
         # Without parameters psycopg leaves per cent signs alone: they may stand in a name.
@@ -150,18 +191,24 @@ class Database:
     def _patiently(self, begin: Sequence[str], work: Callable[[Transaction], Result]) -> Result:
         deadline = time.monotonic() + self._patience
         pause = 0.05
+        conflicts = 0
         while True:
             try:
-                return self._once(begin, work)
+                return self._once(begin, work, careful=conflicts > 0)
             except (DBAPIError, self._driver_error) as error:
                 cause = getattr(error, "orig", None) or error
+                if self.flavour.conflicts(cause) and conflicts < CONFLICTS:
+                    conflicts += 1
+                    continue
                 if not self.flavour.lost(cause) or time.monotonic() + pause > deadline:
                     raise self.flavour.explain(cause) from error
             self.engine.dispose()
             time.sleep(pause)
             pause = min(pause * 2, 1.0)
 
-    def _once(self, begin: Sequence[str], work: Callable[[Transaction], Result]) -> Result:
+    def _once(
+        self, begin: Sequence[str], work: Callable[[Transaction], Result], *, careful: bool
+    ) -> Result:
         writing = begin is not self.flavour.begin_read
         connection = self.engine.raw_connection()
         try:
@@ -170,7 +217,7 @@ class Database:
                 cursor.execute(statement)
             if writing:
                 BEGUN()
-            result = work(Transaction(self.flavour, cursor, self._compiled))
+            result = work(Transaction(self.flavour, cursor, self._compiled, careful=careful))
             if writing:
                 WRITTEN()
             cursor.execute("COMMIT")

@@ -7,14 +7,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from zenturio.experiment.experiment import Log, Measure, Outcome
+from zenturio.experiment.machine import Conditions, Host, Machine
 from zenturio.record.driver import Driver
 
 if TYPE_CHECKING:
     from zenturio.expression import Type, Value
 
-State = Literal["waiting", "running", "ok", "failed", "timeout", "cancelled"]
-"""Of an experiment: no outcome and nobody at it, claimed, or the status of its outcome."""
-STATES: tuple[State, ...] = ("waiting", "running", "ok", "failed", "timeout", "cancelled")
+State = Literal["missing", "running", "ok", "failed", "timeout", "cancelled"]
+"""Of an experiment: tried, with no outcome and nobody at it; claimed; or the status of its
+outcome."""
+STATES: tuple[State, ...] = ("running", "ok", "failed", "timeout", "cancelled")
+"""Those that a study counts: what nobody has tried is nowhere."""
 RECORDED: frozenset[State] = frozenset(("ok", "failed", "timeout", "cancelled"))
 
 AttemptState = Literal["running", "ok", "failed", "timeout", "cancelled", "stale", "superseded"]
@@ -68,6 +71,8 @@ class Study:
     """The SQL view of all its experiments."""
     created: float
     """Seconds since 1970, UTC, by the database's clock."""
+    version: int = 1
+    """NAME@VERSION means it, whatever becomes of its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +101,7 @@ class Key(NamedTuple):
     """The point's index in the space."""
     repeat: int
     row: int
-    """In the order of their adding."""
+    """The number of its attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +139,10 @@ class Attempt:
     exit: int | None = None
     metrics: Mapping[str, Measure] = field(default_factory=dict)
     """What it measured, where it is not the accepted one: that one's are the experiment's."""
+    machine: Machine | None = None
+    """The kind of machine that it ran on, if the place told."""
+    host_details: Host | None = None
+    conditions: Conditions | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,11 +25,14 @@ class Flavour(Protocol):
     """Where it is, without a password."""
     mark: str
     """What stands for a parameter in SQL."""
-    exact_reals: bool
-    """Whether columns hold NaN and minus zero."""
-    types: Mapping[Form | Literal["position", "key"], str]
+    row_lock: str
+    """Behind a SELECT: nobody else changes these rows before the transaction ends."""
+    lease_lock: str
+    """Behind a SELECT of leases ``l``: nobody else ends them before the transaction does."""
+    creation_lock: str
+    """Lets one at a time make the tables; nothing where writers are alone anyway."""
     begin_write: Sequence[str]
-    """Begins a transaction that writes: one at a time, for each sees what all before it did."""
+    """Begins a transaction that writes; its commit is on the disk when it returns."""
     begin_brief: Sequence[str]
     """Begins one that writes what only living drivers need: who kills it by cutting the power
     kills them too."""
@@ -70,6 +73,16 @@ class Flavour(Protocol):
         """Adds many rows, the fastest way there is."""
         ...
 
+    def insert_new(
+        self, cursor: Cursor, table: str, names: Sequence[str], rows: Sequence[Sequence[Any]]
+    ) -> None:
+        """Adds those of many rows that no unique index refuses."""
+        ...
+
+    def draw(self, cursor: Cursor, count: int) -> list[int]:
+        """Numbers of attempts, as claims draw them."""
+        ...
+
     def parts(self, keys: Sequence[Any]) -> Iterator[tuple[int, dict[str, Any]]]:
         """Parameters for the condition that a column is one of *keys*, in parts, with their shapes.
 
@@ -79,6 +92,10 @@ class Flavour(Protocol):
 
     def among(self, column: ColumnElement[Any], shape: int) -> ColumnElement[bool]:
         """The condition itself."""
+        ...
+
+    def among_sql(self, column: str, shape: int) -> str:
+        """The same in words."""
         ...
 
     def position(self, index: int) -> Position:
@@ -97,12 +114,27 @@ class Flavour(Protocol):
         """Bytes as lower case digits in a view."""
         ...
 
-    def json_sql(self, column: str, name: str, part: str | None) -> str:
-        """A value of an object in JSON, or that *part* of it, in a view."""
+    def remark_sql(self, remarks: str, key: str, part: str) -> str:
+        """That *part* of a remark, as a text in a view; NULL where it has none."""
         ...
 
-    def either_sql(self, forms: Form, columns: Mapping[Form, str]) -> str:
-        """The first of several columns that is not NULL, in a view."""
+    def chunk_sql(self, result: str, chunk: int, at: int) -> str:
+        """A value beyond the slots, in a view; PostgreSQL has it as text."""
+        ...
+
+    def value_sql(self, forms: Form, sql: Mapping[str, str]) -> tuple[str, str]:
+        """The value of a field in a view, and its type.
+
+        ``bigint``, ``numeric``, ``double precision``, ``text``, ``boolean``; or ``none`` where it
+        is not known yet.
+
+        *sql*: what its slots hold by their letter, its ``chunk``, and of its remarks ``int`` and
+        ``series``; only what there is.
+        """
+        ...
+
+    def conflicts(self, error: Exception) -> bool:
+        """Whether a unique index refused a row."""
         ...
 
     def lost(self, error: Exception) -> bool:

@@ -2,41 +2,78 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
-
-from sqlalchemy import column, func, select, table
-from sqlalchemy.sql.expression import TableClause
 
 from zenturio.record import studies
 from zenturio.record.database import Database, Transaction
-from zenturio.record.facts import RECORDED, STATES, Study
-from zenturio.record.layout import Layout
-from zenturio.record.schema import artifacts, attempts, experiments, leases, logs, shares
+from zenturio.record.facts import RECORDED
+from zenturio.record.layout import Place
 
-_ALL = select(experiments.c.id)
-_OPEN_LEASES = select(leases.c.id).where(leases.c.ended.is_(None))
-_RECORDED = experiments.c.state.in_([*RECORDED])
+_STATES = ", ".join(f"'{state}'" for state in sorted(RECORDED))
+_MISSING = "NOT EXISTS (SELECT 1 FROM {table} o WHERE o.{column} = t.{own})"
+
+
+def _lost(table: str, own: str, *targets: tuple[str, str]) -> str:
+    """Counts the rows of *table* whose *own* column is in none of the columns of the *targets*."""
+    nowhere = " AND ".join(
+        _MISSING.format(table=target, column=column, own=own) for target, column in targets
+    )
+    return f"SELECT count(*) FROM {table} t WHERE {nowhere}"
+
+
+_TRIED = (("results", "id"), ("attempts", "id"), ("claims", "id"), ("copies", "source"))
 
 _LAWS = {
-    "experiments in a state that there is not": select(func.count()).where(
-        experiments.c.state.not_in([*STATES])
+    "results in a state that there is not": (
+        f"SELECT count(*) FROM results WHERE status NOT IN ({_STATES})"
     ),
-    "claims of drivers that have no lease": select(func.count()).where(
-        experiments.c.state == "running", experiments.c.driver.not_in(_OPEN_LEASES)
+    "results without an attempt": "SELECT count(*) FROM results WHERE attempt < 1",
+    "claims of drivers that have no lease": (
+        "SELECT count(*) FROM claims t WHERE NOT EXISTS"
+        " (SELECT 1 FROM leases o WHERE o.id = t.lease AND o.ended IS NULL)"
     ),
-    "outcomes without an attempt": select(func.count()).where(
-        _RECORDED, (experiments.c.attempt < 1) | experiments.c.driver.is_(None)
+    "claims on experiments that have a result": (
+        "SELECT count(*) FROM claims t WHERE EXISTS (SELECT 1 FROM results o"
+        " WHERE o.digest = t.digest AND o.round = t.round AND t.target IN (0, o.machine))"
     ),
-    "shares of experiments that are not there": select(func.count()).where(
-        shares.c.experiment.not_in(_ALL)
+    "numbers of attempts that are there twice": (
+        "SELECT count(*) FROM attempts t WHERE EXISTS (SELECT 1 FROM results o WHERE o.id = t.id)"
+        " OR EXISTS (SELECT 1 FROM claims o WHERE o.id = t.id)"
     ),
     **{
-        f"{name} of experiments that are not there": select(func.count()).where(
-            owned.c.experiment.not_in(_ALL)
+        f"{table} of versions that are not there": _lost(table, "version", ("versions", "id"))
+        for table in (
+            "results", "claims", "attempts", "leases", "definitions", "recipes", "events",
+            "counters", "edits", "rounds",
         )
-        for name, owned in (("attempts", attempts), ("logs", logs), ("artifacts", artifacts))
     },
-}
+    "versions of studies that are not there": _lost("versions", "study", ("studies", "id")),
+    "fields of studies that are not there": _lost("fields", "study", ("studies", "id")),
+    "studies whose present version is not there": (
+        "SELECT count(*) FROM studies t WHERE current IS NOT NULL AND NOT EXISTS"
+        " (SELECT 1 FROM versions o WHERE o.id = t.current AND o.study = t.id)"
+    ),
+    "chunks of results that are not there": _lost("chunks", "result", ("results", "id")),
+    "copies that are not there": _lost("copies", "result", ("results", "id")),
+    "aliases of results that are not there": _lost("aliases", "result", ("results", "id")),
+    **{
+        f"{table} of attempts that are not there": _lost(table, "attempt", *_TRIED)
+        for table in ("logs", "artifacts", "conditions")
+    },
+    "artifacts whose content is not known": _lost("artifacts", "content", ("contents", "digest")),
+    "sources whose content is not known": _lost("sources", "content", ("contents", "digest")),
+    "sources of definitions that are not there": _lost(
+        "sources", "definition", ("definitions", "id")
+    ),
+    "results of hosts that are not known": _lost("results", "host", ("hosts", "id")),
+    "results of machines that are not known": (
+        f"{_lost('results', 'machine', ('machines', 'id'))} AND t.machine <> 0"
+    ),
+}  # fmt: skip
+
+_COUNTED = "SELECT version, machine, round, status, count FROM counters WHERE count <> 0"
+_COUNT = "SELECT version, machine, round, status, count(*) FROM results GROUP BY 1, 2, 3, 4"
 
 
 def inspect(database: Database) -> list[str]:
@@ -49,56 +86,34 @@ def _found(transaction: Transaction) -> Iterator[str]:
         if said != "ok":
             yield str(said)
     for law, statement in _LAWS.items():
-        ((count,),) = transaction.literally(statement)
+        ((count,),) = transaction.sql(statement)
         if count:
             yield f"{count} {law}"
-    for study in studies.all_studies(transaction):
-        yield from _of_study(transaction, study)
+    yield from _counters(transaction)
+    yield from _places(transaction)
 
 
-def _of_study(transaction: Transaction, study: Study) -> Iterator[str]:
-    layout = studies.read_layout(transaction, study.name)
-    views = {name for (name,) in transaction.sql(transaction.flavour.views)}
-    for view in {study.view, study.view_all} - views:
-        yield f"study {study.name!r} has lost its view {view!r}"
-    yield from _rows(transaction, layout)
-    counted = studies.counts(transaction, study.name)
-    values = _values(layout)
-    states = (
-        select(experiments.c.state, func.count())
-        .join(values, values.c.experiment == experiments.c.id)
-        .group_by(experiments.c.state)
-    )
-    found: dict[str, int] = dict(transaction.literally(states))
-    for state in STATES:
-        if counted[state] != found.get(state, 0):
+def _counters(transaction: Transaction) -> Iterator[str]:
+    """Counters agree with what they count."""
+    names = {version.id: version.name for version in studies.all_versions(transaction)}
+    counted = Counter({tuple(row[:4]): int(row[4]) for row in transaction.sql(_COUNTED)})
+    found = Counter({tuple(row[:4]): int(row[4]) for row in transaction.sql(_COUNT)})
+    for key in sorted(counted.keys() | found.keys()):
+        if counted[key] != found[key]:
+            name, status = names.get(key[0], key[0]), key[3]
             yield (
-                f"study {study.name!r} counts {counted[state]} experiments as {state}"
-                f" and has {found.get(state, 0)}"
+                f"study {name!r} counts {counted[key]} experiments as {status} and has {found[key]}"
             )
 
 
-def _rows(transaction: Transaction, layout: Layout) -> Iterator[str]:
-    """Each experiment of the study has its row, and each row its experiment."""
-    values = _values(layout)
-    numbers = select(values.c.experiment)
-    own = select(experiments.c.id).where(experiments.c.study == layout.study)
-    shared = select(shares.c.experiment).where(shares.c.study == layout.study)
-    for what, statement in {
-        "experiments without a row": select(func.count()).where(
-            experiments.c.study == layout.study, experiments.c.id.not_in(numbers)
-        ),
-        "shared experiments without a row": select(func.count()).where(
-            shares.c.study == layout.study, shares.c.experiment.not_in(numbers)
-        ),
-        "rows without an experiment": select(func.count()).where(
-            values.c.experiment.not_in(own), values.c.experiment.not_in(shared)
-        ),
-    }.items():
-        ((count,),) = transaction.literally(statement)
-        if count:
-            yield f"study {layout.name!r} has {count} {what}"
-
-
-def _values(layout: Layout) -> TableClause:
-    return table(layout.table, column("experiment"))
+def _places(transaction: Transaction) -> Iterator[str]:
+    """No two fields of a study have the same place."""
+    taken: Counter[tuple[int, str]] = Counter()
+    for study, text in transaction.sql("SELECT study, place FROM fields"):
+        place = Place.parse(text)
+        taken.update((study, slot) for slot in place.slots)
+        if place.chunk is not None:
+            taken[study, f"c{place.chunk}"] += 1
+    for (study, place_name), count in taken.items():
+        if count > 1:
+            yield f"{count} fields of study number {study} stand at {place_name}"

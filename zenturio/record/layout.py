@@ -1,271 +1,438 @@
-"""Which columns a study has: a wide table, with one for each form of each of its fields.
+"""Where the values of a study stand: which slots of ``results`` its fields have, and how to read
+them.
 
-Chosen by measurement (``benchmarks/layout.py``). A column is added when the first value of its form
-comes, so a metric that is an integer here and a real there keeps both as they were. Beyond
-``MOST_COLUMNS`` values go into the row's JSON: no page of PostgreSQL holds many more.
+Chosen by measurement (``benchmarks/layout.py``). All studies share the slots. A field gets its
+place when it is declared or reported first, and never another one; all versions of a study share
+them. SQLite's slots hold any value, so a field has one; on PostgreSQL it has a slot for each kind
+of value that it takes. A field for which no slot is left has a place in the chunks of its row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from sqlalchemy import BigInteger, column, select, table
-from sqlalchemy.sql.elements import ColumnClause
-
-from zenturio.record import codec
-from zenturio.record.codec import COLUMNS, Form
+from zenturio.record import codec, naming
+from zenturio.record.codec import SLOTTED, Form
 from zenturio.record.facts import Field
+from zenturio.record.schema import SLOTS, DialectName
 
 Role = Literal["parameter", "metric"]
 ROLES: tuple[Role, Role] = ("parameter", "metric")
-OTHER: Mapping[Role, str] = {"parameter": "other_values", "metric": "other_metrics"}
-"""Where the JSON of a row stands."""
-MOST_COLUMNS = 400
+CHUNK = 64
+"""Values of a chunk."""
+MOST_FIELDS = 10_000
+"""Fields that a study has at the most: what comes behind them is counted, and not kept."""
 
-_LETTERS = {Form.REAL: "r", Form.INTEGER: "i", Form.TEXT: "t", Form.TRUTH: "b"}
+_KINDS: dict[DialectName, dict[Form, str]] = {
+    "sqlite": dict.fromkeys((Form.REAL, Form.BIG, Form.INTEGER, Form.TRUTH, Form.TEXT), "v"),
+    "postgresql": {
+        Form.REAL: "r",
+        Form.BIG: "r",
+        Form.INTEGER: "i",
+        Form.TRUTH: "i",
+        Form.TEXT: "t",
+    },
+}
+"""The letter that the slots of a form begin with."""
 _DECLARED = {"int": Form.INTEGER, "real": Form.REAL, "str": Form.TEXT, "bool": Form.TRUTH}
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
-    """A field and where its values are."""
+class Place:
+    """Where the values of a field stand."""
 
-    position: int
+    slots: tuple[str, ...] = ()
+    truths: bool = False
+    """Whether 0 and 1 in its slot are false and true; integers have a remark then."""
+    chunk: int | None = None
+    """Its number among the fields beyond the slots."""
+
+    @staticmethod
+    def parse(text: str) -> Place:
+        """What ``str`` of a place was."""
+        truths = text.startswith("b:")
+        parts = text.removeprefix("b:").split(",") if text.removeprefix("b:") else []
+        chunks = [int(part[1:]) for part in parts if part.startswith("c")]
+        slots = tuple(part for part in parts if not part.startswith("c"))
+        return Place(slots, truths, chunks[0] if chunks else None)
+
+    def __str__(self) -> str:
+        parts = [*self.slots, *([] if self.chunk is None else [f"c{self.chunk}"])]
+        return ("b:" if self.truths else "") + ",".join(parts)
+
+    def slot(self, kind: str) -> str | None:
+        """The slot of that letter."""
+        return next((slot for slot in self.slots if slot.startswith(kind)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredField:
+    """A parameter or a metric of a study, and where its values stand."""
+
+    number: int
     role: Role
     field: Field
+    sql_name: str
+    place: Place
     forms: Form
-
-    @property
-    def columns(self) -> dict[Form, str]:
-        """The columns that it has, by form."""
-        return {form: self.column(form) for form in COLUMNS if form & self.forms}
-
-    def column(self, form: Form) -> str:
-        return f"{_LETTERS[form]}{self.position}"
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A study's table as it stands."""
+    """The fields of a study as one of its versions knows them."""
 
+    dialect: DialectName
     study: int
-    name: str
-    revision: int
-    slots: tuple[Slot, ...]
-
-    @property
-    def table(self) -> str:
-        return f"values_{self.study}"
+    version: int
+    revision: int = 0
+    fields: tuple[StoredField, ...] = ()
+    """Of all versions, by number."""
+    members: Mapping[int, str] = field(default_factory=dict)
+    """The numbers of this version's own fields, and what measures each."""
 
     @cached_property
-    def by_role(self) -> dict[Role, dict[str, Slot]]:
-        """The fields by role and name."""
-        found: dict[Role, dict[str, Slot]] = {role: {} for role in ROLES}
-        for slot in self.slots:
-            found[slot.role][slot.field.name] = slot
+    def by_role(self) -> dict[Role, dict[str, StoredField]]:
+        """All fields by role and name."""
+        found: dict[Role, dict[str, StoredField]] = {role: {} for role in ROLES}
+        for stored in self.fields:
+            found[stored.role][stored.field.name] = stored
         return found
 
     @cached_property
-    def room(self) -> int:
-        """How many columns may still be added."""
-        return MOST_COLUMNS - sum(len(slot.columns) for slot in self.slots)
+    def own(self) -> tuple[StoredField, ...]:
+        """The fields of this version, parameters first."""
+        found = [stored for stored in self.fields if stored.number in self.members]
+        return tuple(sorted(found, key=lambda each: each.role != "parameter"))
+
+    @cached_property
+    def ways(self) -> dict[str, str]:
+        """The metrics of this version, and what measures each."""
+        return {f.field.name: self.members[f.number] for f in self.own if f.role == "metric"}
 
     @cached_property
     def reader(self) -> Reader:
         """How its rows are read."""
         return Reader(self)
 
-    @cached_property
-    def ways(self) -> dict[str, str]:
-        """The metrics that are declared or were seen, and what measures each."""
-        return {name: slot.field.how for name, slot in self.by_role["metric"].items()}
+    @property
+    def has_chunks(self) -> bool:
+        return any(stored.place.chunk is not None for stored in self.own)
 
     def declared(self, role: Role, fields: Iterable[Field]) -> Layout:
-        """With *fields* of that role: new ones behind the others, known ones as they are now.
+        """With *fields* of that role in this version: new ones behind the others."""
+        fields = list(fields)
+        draft = Draft(self, [each.name for each in fields])
+        for each in fields:
+            draft.declare(role, each)
+        return draft.layout()
 
-        A parameter whose type is known has its column from the beginning.
+
+class Draft:
+    """A layout while fields and forms are added to it."""
+
+    def __init__(self, layout: Layout, names: Iterable[str] = ()) -> None:
+        """*names*: of fields that are going to be added, which no other one is to get in SQL."""
+        self.changed = False
+        self._layout = layout
+        self._fields = {(f.role, f.field.name): f for f in layout.fields}
+        self._members = dict(layout.members)
+        self._names = {*names}
+        self._pools: dict[str, list[str]] | None = None
+        self._taken: set[str] | None = None
+        self._chunked: int | None = None
+
+    def layout(self) -> Layout:
+        """What it came to; the layout that it was made of, if nothing was added."""
+        if not self.changed:
+            return self._layout
+        return replace(self._layout, fields=tuple(self._fields.values()), members=self._members)
+
+    def declare(self, role: Role, new: Field) -> None:
+        """A field as the study says that it is."""
+        known = self._fields.get((role, new.name))
+        if known is None:
+            known = self._add(role, new)
+            form = _DECLARED.get(new.type or "")
+            if form is not None:
+                self.slot(role, new.name, form)
+            elif self._layout.dialect == "sqlite":
+                self.slot(role, new.name, Form(0))
+            known = self._fields[role, new.name]
+        if known.field != new:
+            self._set(replace(known, field=new))
+        if self._members.get(known.number) != new.how:
+            self._members[known.number] = new.how
+            self.changed = True
+
+    def has(self, role: Role, name: str) -> bool:
+        """Makes sure that this version has the field; false where it is one too many."""
+        known = self._fields.get((role, name))
+        if known is None:
+            if len(self._fields) >= MOST_FIELDS:
+                return False
+            known = self._add(role, Field(name))
+        if known.number not in self._members:
+            self._members[known.number] = ""
+            self.changed = True
+        return True
+
+    def slot(self, role: Role, name: str, form: Form) -> tuple[str | int, bool]:
+        """The slot, or the number in the chunks, of values of a form.
+
+        Also whether a value of that form needs a remark to be told from another one.
         """
-        slots = {(slot.role, slot.field.name): slot for slot in self.slots}
-        room = self.room
-        for field in fields:
-            known = slots.get((role, field.name))
-            if known is None:
-                forms = _DECLARED.get(field.type or "", Form(0)) if room > 0 else Form(0)
-                room -= len(Slot(0, role, field, forms).columns)
-                known = Slot(len(slots), role, field, forms)
-            slots[role, field.name] = replace(known, field=field)
-        return replace(self, slots=tuple(slots.values()))
+        known = self._fields[role, name]
+        place, kinds = known.place, _KINDS[self._layout.dialect]
+        kind = kinds.get(form, "v")
+        found: str | int | None = place.slot(kind)
+        if found is None:
+            found = place.chunk
+        if found is None:
+            free = self._free(kind)
+            if free:
+                found = free.pop(0)
+                place = replace(place, slots=(*place.slots, found))
+            else:
+                found = self._next_chunk()
+                place = replace(place, chunk=found)
+        if form == Form.TRUTH and not known.forms & (Form.INTEGER | Form.TRUTH):
+            place = replace(place, truths=True)
+        if place != known.place or form & ~known.forms:
+            self._set(replace(known, place=place, forms=known.forms | form))
+        odd = (form == Form.TRUTH and not place.truths) or (form == Form.INTEGER and place.truths)
+        return found, odd and isinstance(found, str)
 
-    def seen(self, role: Role, forms: Mapping[str, Form]) -> Layout:
-        """With more *forms* of the fields named; unknown ones are added."""
-        if all(f in s.forms for n, f in forms.items() if (s := self.by_role[role].get(n))) and (
-            forms.keys() <= self.by_role[role].keys()
-        ):
-            return self
-        new = [Field(name) for name in forms if name not in self.by_role[role]]
-        slots = [
-            replace(slot, forms=slot.forms | forms.get(slot.field.name, Form(0)))
-            if slot.role == role
-            else slot
-            for slot in self.declared(role, new).slots
-        ]
-        return replace(self, slots=tuple(slots))
+    def saw(self, role: Role, name: str, form: Form) -> None:
+        """A value of a form that fills no slot."""
+        known = self._fields[role, name]
+        if form & ~known.forms:
+            self._set(replace(known, forms=known.forms | form))
+
+    def _set(self, stored: StoredField) -> None:
+        self._fields[stored.role, stored.field.name] = stored
+        self.changed = True
+
+    def _add(self, role: Role, new: Field) -> StoredField:
+        if self._taken is None:
+            self._taken = {naming.folded(f.sql_name) for f in self._fields.values()}
+            self._names |= {f.field.name for f in self._fields.values()}
+        sql_name = naming.column(new.name, role, self._taken, self._names)
+        self._taken.add(naming.folded(sql_name))
+        self._names.add(new.name)
+        stored = StoredField(len(self._fields), role, new, sql_name, Place(), Form(0))
+        self._set(stored)
+        return stored
+
+    def _free(self, kind: str) -> list[str]:
+        """The slots of a letter that no field has."""
+        if self._pools is None:
+            used = {slot for stored in self._fields.values() for slot in stored.place.slots}
+            self._pools = {}
+            for name, _ in SLOTS[self._layout.dialect]:
+                pool = self._pools.setdefault(name[0], [])
+                if name not in used:
+                    pool.append(name)
+        return self._pools.get(kind, [])
+
+    def _next_chunk(self) -> int:
+        if self._chunked is None:
+            numbers = (f.place.chunk for f in self._fields.values() if f.place.chunk is not None)
+            self._chunked = max(numbers, default=-1) + 1
+        self._chunked += 1
+        return self._chunked - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Values by column, ready to be written."""
+    """Values of many rows, ready to be written."""
 
     columns: Mapping[str, Sequence[Any]]
-    """By the column's name; ``other_…`` is among them where it is needed."""
+    """By the name of the slot."""
+    remarks: Sequence[str | None]
+    chunks: Sequence[tuple[int, int, str]]
+    """The number of the row, that of the chunk, and its JSON."""
     layout: Layout
     """With the fields and forms that these values need."""
+    dropped: Mapping[int, int]
+    """By the number of the row: how many of its values were of one field too many."""
 
 
 def spread(
-    layout: Layout, role: Role, rows: Sequence[Mapping[str, Any]], *, exact_reals: bool
+    layout: Layout, points: Sequence[Mapping[str, Any]], metrics: Sequence[Mapping[str, Any]]
 ) -> Spread:
     """The values of many rows, column by column: what they share is looked at once."""
-    slots = layout.by_role[role]
-    names = dict.fromkeys(slots)
-    for row in rows:
-        if not slots.keys() >= row.keys():
-            names.update(dict.fromkeys(row))
-    filling = _Filling(layout, role, exact_reals)
-    for name in names:
-        filling.take(name, [row.get(name) for row in rows])
-    if filling.other or filling.same:
-        filling.columns[OTHER[role]] = filling.texts(len(rows))
-    return Spread(filling.columns, layout.seen(role, filling.forms))
+    filling = _Filling(layout)
+    filling.take_all("parameter", points)
+    filling.take_all("metric", metrics)
+    return filling.spread(max(len(points), len(metrics)))
 
 
 class _Filling:
     """The columns of some rows, while they are filled field by field."""
 
-    def __init__(self, layout: Layout, role: Role, exact_reals: bool) -> None:
-        self.columns: dict[str, list[Any]] = {}
-        self.other: dict[int, dict[str, Any]] = {}
-        """By the number of the row: what goes into its JSON."""
-        self.same: dict[str, Any] = {}
-        """What goes into the JSON of every row, and is written once."""
-        self.forms: dict[str, Form] = {}
-        self._slots = layout.by_role[role]
-        self._next = len(layout.slots)
-        self._room = layout.room
-        self._exact_reals = exact_reals
+    def __init__(self, layout: Layout) -> None:
+        self._draft = Draft(layout)
+        self._holds_nan = layout.dialect == "postgresql"
+        self._columns: dict[str, list[Any]] = {}
+        self._chunked: dict[int, list[Any]] = {}
+        """By the number in the chunks."""
+        self._remarks: dict[int, dict[str, Any]] = {}
+        self._dropped: dict[int, int] = {}
 
-    def take(self, name: str, values: list[Any]) -> None:
-        slot = self._slots.get(name)
-        if slot is None:
-            slot = Slot(self._next, "metric", Field(name), Form(0))
-            self._next += 1
-        self.forms[name] = Form(0)
-        form = codec.uniform(values, exact_reals=self._exact_reals)
-        if form and self._has_column(slot, form):
-            self.columns[slot.column(form)] = values
-        elif form is None and len(set(map(id, values))) == 1:
-            self._all_the_same(slot, values)
-        elif form is None or form:
-            self._one_by_one(slot, values)
+    def take_all(self, role: Role, rows: Sequence[Mapping[str, Any]]) -> None:
+        names: dict[str, None] = {}
+        for row in rows:
+            if not names.keys() >= row.keys():
+                names.update(dict.fromkeys(row))
+        for name in names:
+            self._take(role, name, [row.get(name) for row in rows])
 
-    def texts(self, rows: int) -> list[str | None]:
-        """The JSON of each row."""
-        same = codec.dump(self.same)
-        texts = [same] * rows
-        for row, own in self.other.items():
-            texts[row] = codec.dump(self.same | own)
-        return texts
+    def spread(self, rows: int) -> Spread:
+        remarks: list[str | None] = [None] * rows
+        for row, count in self._dropped.items():
+            said = f"{count:,} more were not kept: a study has {MOST_FIELDS:,} fields at the most"
+            self._remarks.setdefault(row, {})[""] = {"missing": said}
+        for row, said_of in self._remarks.items():
+            remarks[row] = codec.dumped(said_of)
+        layout = self._draft.layout()
+        return Spread(self._columns, remarks, list(self._chunks(rows)), layout, self._dropped)
 
-    def _has_column(self, slot: Slot, form: Form) -> bool:
-        """Whether *slot* has a column for *form*, or gets one now."""
-        name = slot.field.name
-        if form not in (slot.forms | self.forms[name]):
-            if self._room <= 0:
-                return False
-            self._room -= 1
-        self.forms[name] |= form
+    def _chunks(self, rows: int) -> Iterable[tuple[int, int, str]]:
+        by_chunk: dict[int, dict[int, list[Any]]] = {}
+        for number, values in self._chunked.items():
+            by_chunk.setdefault(number // CHUNK, {})[number % CHUNK] = values
+        for row in range(rows):
+            for chunk, columns in by_chunk.items():
+                if any(values[row] is not None for values in columns.values()):
+                    array = [None] * (max(columns) + 1)
+                    for at, values in columns.items():
+                        array[at] = values[row]
+                    yield row, chunk, codec.dumped(array)  # type: ignore[arg-type] # plain values
+
+    def _take(self, role: Role, name: str, values: list[Any]) -> None:
+        if not self._draft.has(role, name):
+            for row, value in enumerate(values):
+                if value is not None:
+                    self._dropped[row] = self._dropped.get(row, 0) + 1
+            return
+        form = codec.uniform(values, holds_nan=self._holds_nan)
+        if form is None or not self._all_at_once(role, name, form, values):
+            self._one_by_one(role, name, values)
+
+    def _all_at_once(self, role: Role, name: str, form: Form, values: list[Any]) -> bool:
+        """Fills the column of a form that all *values* have; false where one needs a remark."""
+        if not form:
+            return True
+        place, odd = self._draft.slot(role, name, form)
+        if odd:
+            return False
+        if isinstance(place, str):
+            if form == Form.TRUTH:
+                values = [None if value is None else int(value) for value in values]
+            self._columns[place] = values
+        elif form == Form.REAL and not math.isfinite(sum(v for v in values if v is not None)):
+            return False
+        else:
+            self._chunked[place] = values
         return True
 
-    def _all_the_same(self, slot: Slot, values: list[Any]) -> None:
-        form = codec.form_of(values[0], exact_reals=self._exact_reals)
-        assert form is not None, "what is nothing in all rows was seen to be uniform"
-        if form in COLUMNS and self._has_column(slot, form):
-            self.columns[slot.column(form)] = values
-        else:
-            self.forms[slot.field.name] |= Form.OTHER if form in COLUMNS else form
-            self.same[slot.field.name] = values[0]
-            if _is_zero(values[0]) and self._has_column(slot, Form.REAL):
-                self.columns[slot.column(Form.REAL)] = [0.0] * len(values)
-
-    def _one_by_one(self, slot: Slot, values: list[Any]) -> None:
-        name = slot.field.name
+    def _one_by_one(self, role: Role, name: str, values: list[Any]) -> None:
         for row, value in enumerate(values):
-            form = codec.form_of(value, exact_reals=self._exact_reals)
+            form = codec.form_of(value, holds_nan=self._holds_nan)
             if form is None:
                 continue
-            if form in COLUMNS and self._has_column(slot, form):
-                filled = self.columns.setdefault(slot.column(form), [None] * len(values))
-                filled[row] = value
-            else:
-                self.forms[name] |= Form.OTHER if form in COLUMNS else form
-                self.other.setdefault(row, {})[name] = value
-                if _is_zero(value) and self._has_column(slot, Form.REAL):
-                    self.columns.setdefault(slot.column(Form.REAL), [None] * len(values))[row] = 0.0
+            exact = not (form & SLOTTED)
+            if form & SLOTTED:
+                exact = self._put(role, name, form, row, len(values), value)
+            elif form:
+                self._draft.saw(role, name, form)
+            if exact:
+                remarks = self._remarks.setdefault(row, {})
+                remarks[codec.remark_key(role, name)] = codec.to_json(value)
+
+    def _put(self, role: Role, name: str, form: Form, row: int, rows: int, value: Any) -> bool:
+        """Fills one cell; whether the value needs a remark, too."""
+        place, odd = self._draft.slot(role, name, form)
+        plain = codec.next_real(value) if form == Form.BIG else value
+        if isinstance(place, str):
+            plain = int(plain) if form == Form.TRUTH else plain
+            self._columns.setdefault(place, [None] * rows)[row] = plain
+            return odd or form == Form.BIG
+        if isinstance(plain, float) and not math.isfinite(plain):
+            return True
+        self._chunked.setdefault(place, [None] * rows)[row] = plain
+        return form == Form.BIG
 
 
-def _is_zero(value: Any) -> bool:
-    """Minus zero, if no column holds that: the views count it as zero, the JSON keeps its sign."""
-    return type(value) is float and value == 0
+_Plan = list[tuple[str, str, list[tuple[int, bool]], int | None]]
+"""Name, key of its remark, its slots' places and whether they hold truths, number in the chunks."""
 
 
 class Reader:
-    """Reads rows of a study back."""
+    """Reads rows of a study back: their remarks, their slots, and their chunks."""
 
     def __init__(self, layout: Layout) -> None:
-        self.columns: list[str] = list(OTHER.values())
-        """Which columns to ask for, in this order."""
-        self._plans = {role: self._plan(layout.by_role[role].values()) for role in ROLES}
-        experiment: ColumnClause[int] = column("experiment", BigInteger)
-        source = table(layout.table, experiment, *map(column, self.columns))
-        self.experiment = source.c.experiment
-        self.statement = select(*source.c)
-        """Asks for rows: the experiment's number, then ``columns``."""
+        self.slots: list[str] = []
+        """Which slots to ask for, in this order."""
+        self.chunks: list[int] = sorted(
+            {f.place.chunk // CHUNK for f in layout.own if f.place.chunk is not None}
+        )
+        """Which chunks to ask for."""
+        self._plans: dict[Role, _Plan] = {role: self._plan(layout, role) for role in ROLES}
 
-    def _plan(
-        self, slots: Iterable[Slot]
-    ) -> list[tuple[str, list[tuple[int, Callable[..., Any]]]]]:
-        plan = []
-        for slot in slots:
+    def _plan(self, layout: Layout, role: Role) -> _Plan:
+        plan: _Plan = []
+        for stored in layout.own:
+            if stored.role != role:
+                continue
             places = []
-            for form, place in slot.columns.items():
-                places.append((len(self.columns), bool if form == Form.TRUTH else _as_it_is))
-                self.columns.append(place)
-            plan.append((slot.field.name, places))
+            for slot in stored.place.slots:
+                places.append((len(self.slots), stored.place.truths and slot[0] in "vi"))
+                self.slots.append(slot)
+            key = codec.remark_key(role, stored.field.name)
+            plan.append((stored.field.name, key, places, stored.place.chunk))
         return plan
 
-    def values(self, row: Sequence[Any]) -> dict[str, Any]:
-        """Every parameter of the study; None where it is inactive."""
-        return dict(self._read("parameter", row, row[0]))
+    def values(
+        self, remarks: str | None, slots: Sequence[Any], chunks: Mapping[int, Any]
+    ) -> dict[str, Any]:
+        """Every parameter of the version; None where it is inactive."""
+        return dict(self._read("parameter", remarks, slots, chunks))
 
-    def metrics(self, row: Sequence[Any]) -> dict[str, Any]:
+    def metrics(
+        self, remarks: str | None, slots: Sequence[Any], chunks: Mapping[int, Any]
+    ) -> dict[str, Any]:
         """The metrics that were measured, or are missing with a reason."""
-        found = self._read("metric", row, row[1])
+        found = self._read("metric", remarks, slots, chunks)
         return {name: value for name, value in found if value is not None}
 
-    def _read(self, role: Role, row: Sequence[Any], text: str | None) -> list[tuple[str, Any]]:
+    def _read(
+        self, role: Role, remarks: str | None, slots: Sequence[Any], chunks: Mapping[int, Any]
+    ) -> list[tuple[str, Any]]:
+        noted = codec.parsed(remarks) if remarks else {}
         found = []
-        other = codec.load(text)
-        for name, places in self._plans[role]:
-            value = other.get(name)
-            for place, convert in places if value is None else ():
-                if row[place] is not None:
-                    value = convert(row[place])
+        for name, key, places, number in self._plans[role]:
+            value = None
+            if key in noted:
+                value = codec.from_json(noted[key])
+            else:
+                for place, truth in places:
+                    if slots[place] is not None:
+                        value = _truth(slots[place]) if truth else slots[place]
+                if value is None and number is not None:
+                    value = _of_chunk(chunks.get(number // CHUNK), number % CHUNK)
             found.append((name, value))
         return found
 
 
-def _as_it_is(value: Any) -> Any:
-    return value
+def _truth(value: Any) -> Any:
+    """Of a slot whose integers are truths."""
+    return bool(value) if isinstance(value, int) else value
+
+
+def _of_chunk(array: Sequence[Any] | None, at: int) -> Any:
+    return None if array is None or at >= len(array) else array[at]

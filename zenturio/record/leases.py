@@ -2,148 +2,225 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import getpass
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import bindparam, select, update
-
-from zenturio.record import complaints, naming, studies
+from zenturio.record import codec, complaints, studies
 from zenturio.record.database import Transaction
 from zenturio.record.driver import Driver
 from zenturio.record.events import note
 from zenturio.record.facts import Lease, Study
-from zenturio.record.schema import experiments, leases
-from zenturio.record.tally import Tally, members
+from zenturio.record.studies import Version
 
-_FACTS = tuple(
-    leases.c[name]
-    for name in ("id", "host", "pid", "since", "until", "seconds", "study", "born", "token")
-)
-_OPEN = select(*_FACTS).where(leases.c.ended.is_(None))
-_OF_STUDY = _OPEN.where(leases.c.study == bindparam("of_study")).order_by(leases.c.id)
-_OWN = _OF_STUDY.where(leases.c.token == bindparam("of_token"))
-_NUMBERED = _OF_STUDY.where(leases.c.id == bindparam("number"))
-_LENGTHEN = (
-    update(leases).where(leases.c.id == bindparam("number")).values(until=bindparam("to_until"))
-)
-_END = (
-    update(leases)
-    .where(leases.c.id == bindparam("number"), leases.c.ended.is_(None))
-    .values(ended=bindparam("to_ended"))
-)
-_HELD = select(
-    experiments.c.id,
-    experiments.c.attempt,
-    experiments.c.driver,
-    experiments.c.host,
-    experiments.c.started,
-    experiments.c.study,
-).where(experiments.c.driver == bindparam("of_driver"), experiments.c.state == "running")
-_GIVE_BACK = (
-    update(experiments)
-    .where(experiments.c.driver == bindparam("of_driver"), experiments.c.state == "running")
-    .values(state="waiting")
-)
-_COLUMNS = ("study", "token", "host", "pid", "born", "since", "until", "seconds")
+_FACTS = "l.id, l.version, l.token, l.host, l.pid, l.born, l.since, l.until, l.seconds, l.ended"
+_COLUMNS = ("version", "token", "host", "pid", "born", "person", "since", "until", "seconds")
 _STALE = (
-    "experiment", "number", "driver", "host", "started", "ended", "state", "cause",
+    "id", "digest", "version", "round", "machine", "number", "lease", "state", "host", "started",
+    "ended", "cause", "position", "repeat", "point",
 )  # fmt: skip
+
+
+Why = Literal["left", "superseded"]
+
+
+class Row(NamedTuple):
+    """A lease as it is stored."""
+
+    number: int
+    version: int
+    token: str
+    host: str
+    pid: int
+    born: str
+    since: float
+    until: float
+    seconds: float
+    ended: float | None
+
+    def lease(self, name: str) -> Lease:
+        return Lease(
+            self.number, name, self.host, self.pid, self.since, self.until, self.seconds, self.born
+        )
+
+    def alive(self, now: float) -> bool:
+        return self.until > now and not Driver(self.host, self.pid, self.born, self.token).gone()
+
+
+def held(
+    transaction: Transaction, name: str, number: int, *, ended: bool = False
+) -> tuple[Row, Version]:
+    """The lease of that number and what it is for, in one statement; nobody ends it meanwhile.
+
+    ConflictError if it has ended, unless *ended* ones will do, or is for another study.
+    """
+    flavour = transaction.flavour
+    rows = transaction.sql(
+        f"SELECT {_FACTS}, v.id, s.id, s.name, s.sql_name, v.number, v.created, s.current,"
+        f" s.revision, {flavour.now}"
+        " FROM leases l JOIN versions v ON v.id = l.version JOIN studies s ON s.id = v.study"
+        f" WHERE l.id = {flavour.mark}{flavour.lease_lock}",
+        (number,),
+    )
+    if not rows:
+        studies.one(transaction, name)
+        raise complaints.superseded(name, number)
+    *facts, now = rows[0]
+    transaction.now = now
+    row, version = Row(*facts[:10]), Version(*facts[10:])
+    if name not in (version.name, f"{version.base}@{version.number}"):
+        studies.one(transaction, name)
+        raise complaints.superseded(name, number)
+    if row.ended is not None and not ended:
+        raise complaints.superseded(name, number)
+    return row, version
 
 
 def archive(transaction: Transaction, study: Study) -> Study | None:
     """The study under another name; none if its name is no longer its own."""
-    known = {each.name: each for each in studies.all_studies(transaction)}
-    if study.name not in known or known[study.name].created != study.created:
+    version = studies.find(transaction, study.name, locked=True)
+    if version is None or version.created != study.created or version.current != version.id:
         return None
-    for lease in living(transaction, study.name):
+    for lease in living(transaction, version):
         raise complaints.still_driven(lease)
-    return studies.rename(transaction, study, naming.archived(study.name, known))
+    return studies.archive(transaction, version).study_facts
 
 
 def take(transaction: Transaction, name: str, driver: Driver, join: bool, seconds: float) -> Lease:
     """A lease on the study; ConflictError while another driver has it and we do not *join*."""
-    _, study, _ = studies.one(transaction, name)
-    own = transaction.row(_OWN, of_study=study, of_token=driver.token)
-    if own is not None:
-        return lengthen(transaction, _lease(name, own))
-    for lease in living(transaction, name):
+    version = _locked(transaction, name)
+    rows = _open(transaction, version)
+    for row in rows:
+        if row.token == driver.token:
+            return lengthen(transaction, row.lease(name))
+    for lease in living(transaction, version):
         if not join:
             raise complaints.driven(lease)
     now = transaction.now
-    facts = (study, driver.token, driver.host, driver.pid, driver.born, now, now + seconds, seconds)
-    transaction.insert("leases", _COLUMNS, [facts])
-    ((number, *_),) = transaction.rows(_OWN, of_study=study, of_token=driver.token)
-    note(transaction, study, "driver", f"lease {number}: process {driver.pid} on {driver.host}")
+    facts = (version.id, driver.token, driver.host, driver.pid, driver.born, _person())
+    transaction.insert("leases", _COLUMNS, [(*facts, now, now + seconds, seconds)])
+    number = max(row.number for row in _open(transaction, version) if row.token == driver.token)
+    text = f"lease {number}: process {driver.pid} on {driver.host}"
+    note(transaction, version.id, "driver", text)
     return Lease(number, name, driver.host, driver.pid, now, now + seconds, seconds, driver.born)
+
+
+def _person() -> str:
+    try:
+        return codec.escape(getpass.getuser())
+    except (OSError, KeyError):
+        return ""
+
+
+def _locked(transaction: Transaction, name: str) -> Version:
+    """The version of that name; who takes leases on it waits for who else does."""
+    version = studies.one(transaction, name)
+    flavour = transaction.flavour
+    if flavour.row_lock:
+        lock = f"SELECT id FROM versions WHERE id = {flavour.mark}{flavour.row_lock}"
+        transaction.sql(lock, (version.id,))
+    return version
 
 
 def lengthen(transaction: Transaction, lease: Lease) -> Lease:
     """The lease, from now on again; ConflictError if it has ended."""
-    current = held(transaction, lease.study, lease.number)
-    until = transaction.now + current.seconds
-    transaction.run(_LENGTHEN, number=lease.number, to_until=until)
-    return held(transaction, lease.study, lease.number)
-
-
-def held(transaction: Transaction, name: str, number: int) -> Lease:
-    """The lease of that number; ConflictError if it has ended."""
-    _, study, _ = studies.one(transaction, name)
-    row = transaction.row(_NUMBERED, of_study=study, number=number)
-    if row is None:
-        raise complaints.superseded(name, number)
-    return _lease(name, row)
+    row, version = held(transaction, lease.study, lease.number)
+    until = transaction.now + row.seconds
+    mark = transaction.flavour.mark
+    transaction.sql(f"UPDATE leases SET until = {mark} WHERE id = {mark}", (until, row.number))
+    return row._replace(until=until).lease(version.name)
 
 
 def give_back(transaction: Transaction, lease: Lease) -> None:
     """Ends the lease, if it has not ended yet."""
-    _, study, _ = studies.one(transaction, lease.study)
-    if transaction.row(_NUMBERED, of_study=study, number=lease.number) is not None:
-        _retire(transaction, study, lease.number, "left")
+    _retire_if_open(transaction, lease.number, "left")
 
 
 def unended(transaction: Transaction, name: str) -> tuple[Lease, ...]:
-    _, study, _ = studies.one(transaction, name)
-    return tuple(_lease(name, row) for row in transaction.rows(_OF_STUDY, of_study=study))
+    version = studies.one(transaction, name)
+    return tuple(row.lease(name) for row in _open(transaction, version))
 
 
-def living(transaction: Transaction, name: str) -> list[Lease]:
+def _open(transaction: Transaction, version: Version) -> list[Row]:
+    mark = transaction.flavour.mark
+    rows = transaction.sql(
+        f"SELECT {_FACTS} FROM leases l WHERE l.version = {mark} AND l.ended IS NULL ORDER BY l.id",
+        (version.id,),
+    )
+    return [Row(*row) for row in rows]
+
+
+def living(transaction: Transaction, version: Version) -> list[Lease]:
     """The leases of drivers that are alive; those of others end here."""
-    _, study, _ = studies.one(transaction, name)
-    rows = transaction.rows(_OF_STUDY, of_study=study)
-    return [_lease(name, row) for row in rows if _alive_or_retired(transaction, row)]
+    rows = _open(transaction, version)
+    now = transaction.now
+    for row in rows:
+        if not row.alive(now):
+            _retire_if_open(transaction, row.number, "superseded")
+    return [row.lease(version.name) for row in rows if row.alive(now)]
 
 
 def relieve(transaction: Transaction, numbers: Iterable[int]) -> bool:
     """Ends those of the leases whose drivers are gone; whether there were any."""
-    rows = transaction.among(_OPEN, leases.c.id, numbers)
-    alive = [_alive_or_retired(transaction, row) for row in rows]
-    return not all(alive)
+    rows = transaction.among_sql(
+        f"SELECT {_FACTS} FROM leases l WHERE l.ended IS NULL AND {{among}}",
+        "l.id",
+        sorted(set(numbers)),
+    )
+    dead = [row for facts in rows if not (row := Row(*facts)).alive(transaction.now)]
+    for row in dead:
+        _retire_if_open(transaction, row.number, "superseded")
+    return bool(dead)
 
 
-def _alive_or_retired(transaction: Transaction, row: tuple[Any, ...]) -> bool:
-    number, host, pid, _, until, _, study, born, token = row
-    alive = until > transaction.now and not Driver(host, pid, born, token).gone()
-    if not alive:
-        _retire(transaction, study, number, "superseded")
-    return alive
+def _retire_if_open(transaction: Transaction, number: int, why: Why) -> None:
+    """Ends a lease, unless it has ended; what its driver had claimed is stale."""
+    flavour = transaction.flavour
+    mark = flavour.mark
+    # Before its row changes: a claim or a record of that driver that is on its way ends first.
+    lock = f"{flavour.row_lock} OF l" if flavour.row_lock else ""
+    asked = f"SELECT {_FACTS} FROM leases l WHERE l.id = {mark} AND l.ended IS NULL{lock}"
+    rows = transaction.sql(asked, (number,))
+    if not rows or (why == "superseded" and Row(*rows[0]).alive(transaction.now)):
+        return  # somebody else was faster, or its driver was
+    transaction.sql(
+        f"UPDATE leases SET ended = {mark} WHERE id = {mark}", (transaction.now, number)
+    )
+    version = Row(*rows[0]).version
+    note(transaction, version, "driver", f"lease {number}: {why}")
+    _give_up(transaction, number, version, why)
 
 
-def _retire(transaction: Transaction, study: int, number: int, why: str) -> None:
-    """Ends a lease; what its driver had claimed is stale and waits again."""
+def _give_up(transaction: Transaction, number: int, version: int, why: Why) -> None:
+    mark = transaction.flavour.mark
+    claims = transaction.sql(
+        "SELECT id, digest, version, round, target, attempt, lease, host, started, position,"
+        f" repeat, point FROM claims WHERE lease = {mark} ORDER BY id",
+        (number,),
+    )
+    if not claims:
+        return
+    hosts = _hosts(transaction, {claim[7] for claim in claims})
     now = transaction.now
-    transaction.run(_END, number=number, to_ended=now)
-    note(transaction, study, "driver", f"lease {number}: {why}")
-    claimed = transaction.rows(_HELD, of_driver=number)
-    transaction.run(_GIVE_BACK, of_driver=number)
-    transaction.insert("attempts", _STALE, [(*facts, now, "stale", why) for *facts, _ in claimed])
-    tally = Tally(transaction)
-    for having in members(transaction, {row[0]: row[-1] for row in claimed}).values():
-        tally.move(having, "running", "waiting")
-    tally.write()
-    for experiment, attempt, *_ in claimed:
-        note(transaction, study, "stale", f"attempt {attempt}: driver {why}", experiment)
+    rows = [
+        (*claim[:7], "stale", hosts[claim[7]], claim[8], now, why, *claim[9:]) for claim in claims
+    ]
+    transaction.insert("attempts", _STALE, rows)
+    transaction.sql(f"DELETE FROM claims WHERE lease = {mark}", (number,))
+    told = [
+        (version, claim[1], now, "stale", f"attempt {claim[5]}: driver {why}") for claim in claims
+    ]
+    transaction.insert("events", ("version", "digest", "at", "kind", "text"), told)
 
 
-def _lease(name: str, row: tuple[Any, ...]) -> Lease:
-    number, host, pid, since, until, seconds, _, born, _ = row
-    return Lease(number, name, host, pid, since, until, seconds, born)
+def _hosts(transaction: Transaction, names: Iterable[str]) -> dict[str, int]:
+    """The numbers of hosts of which the name alone is known."""
+    wanted: Sequence[str] = sorted(set(names))
+    rows: list[Any] = [(name, 0, "", 0) for name in wanted]
+    transaction.insert_new("hosts", ("name", "machine", "kernel", "memory"), rows)
+    found = transaction.among_sql(
+        "SELECT name, id FROM hosts WHERE machine = 0 AND kernel = '' AND memory = 0 AND {among}",
+        "name",
+        wanted,
+    )
+    return {str(name): int(number) for name, number in found}

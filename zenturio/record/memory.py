@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from zenturio.errors import Complaint
-from zenturio.experiment.experiment import Artifact, Experiment, Outcome
+from zenturio.experiment.experiment import Artifact, Experiment, Log, Outcome, Recipe
 from zenturio.record import complaints, naming, rules
 from zenturio.record.driver import Driver
 from zenturio.record.facts import (
     STATES,
     Attempt,
+    AttemptState,
     Definition,
     Event,
     Key,
@@ -26,7 +27,7 @@ from zenturio.record.facts import (
 )
 from zenturio.record.line import Line
 from zenturio.record.sharing import shared_metrics
-from zenturio.record.shelf import Known, Row, Shelf
+from zenturio.record.shelf import Claim, Row, Shelf, Tried
 
 
 class Memory(Line):
@@ -34,11 +35,15 @@ class Memory(Line):
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         super().__init__(clock)
-        self._shelves: dict[str, Shelf] = {}
-        self._known: dict[str, Known] = {}
-        self._leases: dict[int, tuple[Lease, Driver]] = {}
+        self._shelves: list[Shelf] = []
+        self._claims: dict[str, Claim] = {}
+        self._tried: dict[int, Tried] = {}
+        self._logs: dict[int, Logs] = {}
+        self._artifacts: dict[int, tuple[Artifact, ...]] = {}
+        self._leases: dict[int, tuple[Lease, Driver, Shelf]] = {}
+        self._ended: dict[int, Shelf] = {}
         self._lease_numbers = itertools.count(1)
-        self._row_numbers = itertools.count(1)
+        self._numbers = itertools.count(1)
 
     @property
     def place(self) -> str:
@@ -56,79 +61,102 @@ class Memory(Line):
     def open(self, name: str, definition: Definition) -> Study:
         naming.check(name, definition)
         with self._lock:
-            if name not in self._shelves:
-                taken = [v for s in self.studies() for v in (s.view, s.view_all)]
-                study = Study(name, *naming.views(name, taken), self._clock())
-                self._shelves[name] = Shelf(study, definition)
-            self._shelves[name].define(definition, self._clock())
-            return self._shelves[name].study
+            shelf = self._find(name) or self._create(name, definition)
+            shelf.define(definition, self._clock())
+            return shelf.study
+
+    def _create(self, name: str, definition: Definition) -> Shelf:
+        own = [shelf for shelf in self._shelves if shelf.base == name]
+        number = max((shelf.number for shelf in own), default=0) + 1
+        taken = [shelf.sql_name for shelf in self._shelves]
+        sql_name = own[0].sql_name if own else naming.study(name, taken)
+        shelf = Shelf(name, number, sql_name, self._clock(), definition)
+        self._shelves.append(shelf)
+        return shelf
 
     def archive(self, study: Study) -> Study | None:
         with self._lock:
-            shelf = self._shelves.get(study.name)
-            if shelf is None or shelf.study.created != study.created:
+            shelf = self._find(study.name)
+            if shelf is None or shelf.created != study.created or not shelf.current:
                 return None
-            for lease in self._living(study.name):
+            for lease in self._living(shelf):
                 raise complaints.still_driven(lease)
-            taken = [view for s in self.studies() for view in (s.view, s.view_all)]
-            name = naming.archived(study.name, self._shelves)
-            shelf.study = Study(name, *naming.views(name, taken), study.created)
-            self._shelves = {s.study.name: s for s in self._shelves.values()}
-            for known in self._known.values():
-                known.home = name if known.home == study.name else known.home
-            for lease, driver in list(self._leases.values()):
-                if lease.study == study.name:
-                    self._leases[lease.number] = replace(lease, study=name), driver
+            shelf.current = False
             return shelf.study
 
     def study(self, name: str) -> Study:
         return self._shelf(name).study
 
     def studies(self) -> tuple[Study, ...]:
-        return tuple(shelf.study for shelf in self._shelves.values())
+        return tuple(shelf.study for shelf in self._shelves)
 
     def definition(self, study: str, at: float | None = None) -> Definition:
         shelf = self._shelf(study)
         return shelf.definition if at is None else shelf.defined(at)
 
+    def _find(self, name: str) -> Shelf | None:
+        for shelf in self._shelves:
+            if shelf.current and shelf.base == name:
+                return shelf
+        parts = naming.versioned(name)
+        return next((s for s in self._shelves if (s.base, s.number) == parts), None)
+
     def _shelf(self, name: str) -> Shelf:
-        if name not in self._shelves:
-            raise complaints.no_study(name, self._shelves)
-        return self._shelves[name]
+        shelf = self._find(name)
+        if shelf is None:
+            raise complaints.no_study(name, (shelf.name for shelf in self._shelves))
+        return shelf
 
     def burden(self, study: str) -> Removal:
         with self._lock:
-            rows = self._shelf(study).rows
-            alone = [self._known[digest] for digest in rows if not self._others(study, digest)]
-            kept = {path for known in alone for path in known.kept()}
-            others = (known for known in self._known.values() if known not in alone)
+            shelf = self._shelf(study)
+            alone = [digest for digest in shelf.rows if not self._others(shelf, digest)]
+            gone = self._gone(shelf)
+            kept, others = (
+                {str(file.kept) for n, files in self._artifacts.items() if (n in gone) == own
+                 for file in files}
+                for own in (True, False)
+            )  # fmt: skip
+            streams = [
+                stream
+                for n in gone
+                if n in self._logs
+                for stream in (self._logs[n].stdout, self._logs[n].stderr)
+            ]
             return Removal(
                 study,
                 experiments=len(alone),
-                shared=len(rows) - len(alone),
-                attempts=sum(len(known.attempts) for known in alone),
-                log_bytes=sum(known.log_bytes() for known in alone),
-                artifacts=tuple(sorted(kept.difference(*(known.kept() for known in others)))),
+                shared=len(shelf.rows) - len(alone),
+                attempts=len(alone) + sum(tried.shelf is shelf for tried in self._tried.values()),
+                log_bytes=sum(len(stream.head) + len(stream.tail) for stream in streams),
+                artifacts=tuple(sorted(kept - others)),
             )
+
+    def _gone(self, shelf: Shelf) -> set[int]:
+        """The attempts to which nothing leads, once the study is away."""
+        own = {row.source for row in shelf.rows.values()}
+        own |= {tried.id for tried in self._tried.values() if tried.shelf is shelf}
+        others = (s for s in self._shelves if s is not shelf)
+        return own - {row.source for other in others for row in other.rows.values()}
 
     def delete(self, study: str) -> Removal:
         with self._lock:
-            for lease in self._living(study):
+            shelf = self._shelf(study)
+            for lease in self._living(shelf):
                 raise complaints.still_driven(lease)
-            self._bury(study)
+            self._bury(shelf)
             removal = self.burden(study)
-            for digest in self._shelf(study).rows:
-                others = self._others(study, digest)
-                if not others:
-                    del self._known[digest]
-                elif self._known[digest].home == study:
-                    self._known[digest].home = others[0]
-            del self._shelves[study]
+            for number in self._gone(shelf):
+                self._logs.pop(number, None)
+                self._artifacts.pop(number, None)
+            self._tried = {n: t for n, t in self._tried.items() if t.shelf is not shelf}
+            self._ended = {n: s for n, s in self._ended.items() if s is not shelf}
+            self._shelves.remove(shelf)
             return removal
 
-    def _others(self, study: str, digest: str) -> list[str]:
-        """The studies beside *study* that have the experiment."""
-        return [n for n, shelf in self._shelves.items() if n != study and digest in shelf.rows]
+    def _others(self, shelf: Shelf, digest: str) -> list[Shelf]:
+        """The studies beside *shelf* that have a result of the experiment."""
+        return [s for s in self._shelves if s is not shelf and digest in s.rows]
 
     # Drivers
 
@@ -136,127 +164,139 @@ class Memory(Line):
         self, study: str, driver: Driver, *, join: bool = False, seconds: float = 60.0
     ) -> Lease:
         with self._lock:
-            self._shelf(study)
-            for lease, owner in self._leases.values():
-                if lease.study == study and owner.token == driver.token:
-                    return self.beat(lease)
-            for lease in self._living(study):
+            shelf = self._shelf(study)
+            for lease, owner, where in self._leases.values():
+                if where is shelf and owner.token == driver.token:
+                    return self.beat(replace(lease, study=study))
+            for lease in self._living(shelf):
                 if not join:
                     raise complaints.driven(lease)
-            self._bury(study)
+            self._bury(shelf)
             now = self._clock()
             number = next(self._lease_numbers)
             lease = Lease(
                 number, study, driver.host, driver.pid, now, now + seconds, seconds, driver.born
             )
-            self._leases[number] = lease, driver
+            self._leases[number] = lease, driver, shelf
             self.note(study, "driver", f"lease {number}: process {driver.pid} on {driver.host}")
             return lease
 
     def beat(self, lease: Lease) -> Lease:
         with self._lock:
-            current, driver = self._held(lease.study, lease.number)
-            longer = replace(current, until=self._clock() + current.seconds)
-            self._leases[lease.number] = longer, driver
+            shelf = self._held(lease.study, lease.number)
+            current, driver, _ = self._leases[lease.number]
+            longer = replace(current, study=shelf.name, until=self._clock() + current.seconds)
+            self._leases[lease.number] = longer, driver, shelf
             return longer
 
     def leave(self, lease: Lease) -> None:
         with self._lock:
             if lease.number in self._leases:
-                self._retire(lease, "left")
+                self._retire(lease.number, "left")
 
     def drivers(self, study: str) -> tuple[Lease, ...]:
-        self._shelf(study)
-        return tuple(lease for lease, _ in self._leases.values() if lease.study == study)
+        shelf = self._shelf(study)
+        return tuple(
+            replace(lease, study=study) for lease, _, s in self._leases.values() if s is shelf
+        )
 
-    def _held(self, study: str, number: int) -> tuple[Lease, Driver]:
-        """The lease *number*, if it has not ended."""
-        self._shelf(study)
-        held = self._leases.get(number)
-        if held is None or held[0].study != study:
+    def _held(self, study: str, number: int, *, ended: bool = False) -> Shelf:
+        """What the lease *number* is for, if it has not ended."""
+        shelf = self._leases[number][2] if number in self._leases else None
+        if shelf is None and ended:
+            shelf = self._ended.get(number)
+        if shelf is None or study not in (shelf.name, f"{shelf.base}@{shelf.number}"):
+            self._shelf(study)
             raise complaints.superseded(study, number)
-        return held
+        return shelf
 
-    def _living(self, study: str) -> list[Lease]:
+    def _living(self, shelf: Shelf) -> list[Lease]:
         """The leases of drivers that are alive."""
-        held = [held for held in self._leases.values() if held[0].study == study]
-        return [lease for lease, driver in held if self._alive(lease, driver)]
+        return [
+            replace(lease, study=shelf.name)
+            for lease, driver, s in self._leases.values()
+            if s is shelf and self._alive(lease, driver)
+        ]
 
-    def _bury(self, study: str) -> None:
+    def _bury(self, shelf: Shelf) -> None:
         """Ends the leases of all others."""
-        living = self._living(study)
-        for lease in self.drivers(study):
-            if lease not in living:
-                self._retire(lease, "superseded")
+        for number, (lease, driver, s) in list(self._leases.items()):
+            if s is shelf and not self._alive(lease, driver):
+                self._retire(number, "superseded")
 
     def _alive(self, lease: Lease, driver: Driver) -> bool:
         return lease.until > self._clock() and not driver.gone()
 
-    def _retire(self, lease: Lease, why: str) -> None:
-        """Ends a lease; what its driver had claimed is stale and waits again."""
-        del self._leases[lease.number]
-        self.note(lease.study, "driver", f"lease {lease.number}: {why}")
-        for digest, known in self._known.items():
-            if known.standing.state == "running" and known.standing.driver == lease.number:
-                known.give_up(why, self._clock())
-                text = f"attempt {known.standing.attempt}: driver {why}"
-                self.note(lease.study, "stale", text, digest)
+    def _retire(self, number: int, why: str) -> None:
+        """Ends a lease; what its driver had claimed is stale."""
+        _, _, shelf = self._leases.pop(number)
+        self._ended[number] = shelf
+        self._note(shelf, "driver", f"lease {number}: {why}")
+        now = self._clock()
+        claims = [(d, c) for d, c in self._claims.items() if c.lease == number]
+        for digest, claim in sorted(claims, key=lambda each: each[1].id):
+            attempt = Attempt(claim.attempt, "stale", number, claim.host, claim.started, now, why)
+            self._tried[claim.id] = Tried(claim.id, digest, shelf, attempt, claim.experiment)
+            del self._claims[digest]
+            self._note(shelf, "stale", f"attempt {claim.attempt}: driver {why}", digest)
 
     # Experiments
 
-    def add(self, study: str, experiments: Iterable[Experiment]) -> frozenset[str]:
+    def cached(self, study: str, experiments: Iterable[Experiment]) -> frozenset[str]:
         with self._lock:
             shelf = self._shelf(study)
-            digests = [self._add(shelf, experiment) for experiment in experiments]
-            return frozenset(d for d in digests if self._known[d].outcome is not None)
+            return frozenset(e.digest for e in experiments if self._cached(shelf, e))
 
-    def _add(self, shelf: Shelf, experiment: Experiment) -> str:
-        digest, name = experiment.digest, shelf.study.name
-        if digest not in self._known:
-            self._known[digest] = Known(digest, next(self._row_numbers), name)
-        if digest in shelf.rows:
-            return digest
-        known = self._known[digest]
-        key = Key(experiment.index, experiment.repeat, known.row)
-        shelf.rows[digest] = Row(key, dict(experiment.values))
-        shelf.parameters |= dict.fromkeys(experiment.values)
-        if known.outcome is not None:
-            self._take_over(digest, known.home, name)
-        return digest
+    def _cached(self, shelf: Shelf, experiment: Experiment) -> bool:
+        digest = experiment.digest
+        others = self._others(shelf, digest)
+        if digest in shelf.rows or not others:
+            return digest in shelf.rows
+        home = min(others, key=lambda other: other.rows[digest].key.row)
+        row = home.rows[digest]
+        metrics = shared_metrics(row.outcome.metrics, home.name, home.ways, shelf.ways)
+        outcome = replace(row.outcome, metrics=metrics)
+        key = Key(experiment.index, experiment.repeat, next(self._numbers))
+        self._put(shelf, Row(key, dict(experiment.values), outcome, row.lease, row.source))
+        return True
 
-    def _take_over(self, digest: str, source: str, target: str) -> None:
-        """Gives study *target* the metrics that *source* has of an experiment."""
-        theirs, ours = self._shelves[source], self._shelves[target]
-        ours.rows[digest].metrics = shared_metrics(
-            theirs.rows[digest].metrics, source, theirs.ways, ours.ways
-        )
+    def _put(self, shelf: Shelf, row: Row) -> None:
+        shelf.put(row)
+        for name in row.outcome.metrics:
+            shelf.ways.setdefault(name, "")
 
-    def claim(self, study: str, driver: int, digests: Sequence[str]) -> dict[str, int]:
+    def claim(self, study: str, driver: int, experiments: Sequence[Experiment]) -> dict[str, int]:
         with self._lock:
-            lease, _ = self._held(study, driver)
-            self._require(study, digests)
-            self._relieve(digests, driver)
-            return {d: n for d in digests if (n := self._claim(d, lease)) is not None}
+            shelf = self._held(study, driver)
+            wanted = {experiment.digest: experiment for experiment in experiments}
+            self._relieve(wanted, driver)
+            found = {d: self._claim(shelf, e, driver) for d, e in wanted.items()}
+            return {digest: claim.attempt for digest, claim in found.items() if claim}
 
-    def _claim(self, digest: str, lease: Lease) -> int | None:
-        known = self._known[digest]
-        number = rules.grant(known.standing, lease.number)
-        if number is not None and known.standing.state == "waiting":
-            known.begin(number, lease.number, lease.host, self._clock())
-        return number
+    def _claim(self, shelf: Shelf, experiment: Experiment, driver: int) -> Claim | None:
+        """Our claim on the experiment; none if another one holds it, or it has an outcome."""
+        digest = experiment.digest
+        claim = self._claims.get(digest)
+        if any(digest in each.rows for each in self._shelves):
+            return None
+        if claim is not None:
+            return claim if claim.lease == driver else None
+        past = [t.attempt.number for t in self._tried.values() if t.digest == digest]
+        lease = self._leases[driver][0]
+        claim = Claim(
+            next(self._numbers), shelf, driver, max(past, default=0) + 1, lease.host,
+            self._clock(), experiment,
+        )  # fmt: skip
+        self._claims[digest] = claim
+        return claim
 
     def _relieve(self, digests: Iterable[str], driver: int) -> None:
         """Ends the leases of dead drivers that hold a claim on one of *digests*."""
-        standings = [self._known[digest].standing for digest in digests]
-        for holder in {s.driver for s in standings if s.state == "running"} - {driver}:
-            held = self._leases.get(holder or 0)
-            if held is not None and not self._alive(*held):
-                self._retire(held[0], "superseded")
-
-    def _require(self, study: str, digests: Iterable[str]) -> None:
-        missing = set(digests) - self._shelf(study).rows.keys()
-        if missing:
-            raise complaints.no_experiment(missing, study)
+        holders = {self._claims[digest].lease for digest in digests if digest in self._claims}
+        for holder in sorted(holders - {driver}):
+            lease, owner, _ = self._leases[holder]
+            if not self._alive(lease, owner):
+                self._retire(holder, "superseded")
 
     # Outcomes
 
@@ -264,107 +304,162 @@ class Memory(Line):
         self, study: str, driver: int, outcomes: Iterable[Outcome], *, final: bool = True
     ) -> frozenset[str]:
         with self._lock:
-            given = list(outcomes)
-            self._require(study, (outcome.digest for outcome in given))
-            return frozenset(o.digest for o in given if self._record(study, driver, o, final))
-
-    def _record(self, study: str, driver: int, outcome: Outcome, final: bool) -> bool:
-        """Keeps one outcome; whether it was accepted, now or before."""
-        known = self._known[outcome.digest]
-        match rules.judge(known.standing, driver, outcome.attempt):
-            case "supersede":
-                return self._supersede(study, driver, outcome)
-            case "accept":
-                known.keep(outcome, driver, outcome.status, {} if final else outcome.metrics)
-                known.end(outcome, outcome.status if final else "waiting")
+            shelf = self._held(study, driver, ended=True)
+            given = [rules.capped(outcome) for outcome in outcomes]
+            # What is accepted is looked for first; what is left came late.
+            matched = [o for o in given if self._is_claimed(o, driver)]
+            first = {outcome.digest: outcome for outcome in reversed(matched)}
+            late = [o for o in given if first.get(o.digest) != o]
+            known = {o.digest for o in late if self._was_accepted(shelf, o, driver, first)}
+            for outcome in late:
+                if not self._was_accepted(shelf, outcome, driver, first):
+                    self._supersede(shelf, driver, outcome)
+            for outcome in first.values():
+                claim = self._claims.pop(outcome.digest)
                 if final:
-                    self._share(study, outcome)
-        return final
+                    self._accept(shelf, claim, outcome)
+                else:
+                    self._keep(shelf, claim.id, driver, outcome, outcome.status, claim.experiment)
+            return frozenset(known.union(first)) if final else frozenset()
 
-    def _share(self, study: str, outcome: Outcome) -> None:
-        """Gives the metrics to every study that has the experiment."""
-        self._shelves[study].rows[outcome.digest].metrics = dict(outcome.metrics)
-        for other in self._others(study, outcome.digest):
-            self._take_over(outcome.digest, study, other)
+    def _is_claimed(self, outcome: Outcome, driver: int) -> bool:
+        claim = self._claims.get(outcome.digest)
+        return claim is not None and (claim.lease, claim.attempt) == (driver, outcome.attempt)
 
-    def _supersede(self, study: str, driver: int, outcome: Outcome) -> bool:
-        known = self._known[outcome.digest]
-        past = known.attempts.get((outcome.attempt, driver))
-        if rules.supersedes(past.state if past else None):
-            known.keep(outcome, driver, "superseded", outcome.metrics)
-            self.note(study, "superseded", f"attempt {outcome.attempt} came late", outcome.digest)
-        return False
+    def _was_accepted(
+        self, shelf: Shelf, outcome: Outcome, driver: int, now: dict[str, Outcome]
+    ) -> bool:
+        row, again = shelf.rows.get(outcome.digest), now.get(outcome.digest)
+        if again is not None and again.attempt == outcome.attempt:
+            return True
+        return row is not None and (row.lease, row.outcome.attempt) == (driver, outcome.attempt)
+
+    def _accept(self, shelf: Shelf, claim: Claim, outcome: Outcome) -> None:
+        experiment = claim.experiment
+        key = Key(experiment.index, experiment.repeat, claim.id)
+        self._logs[claim.id] = Logs(outcome.stdout, outcome.stderr)
+        self._artifacts[claim.id] = outcome.artifacts
+        plain = _plain(outcome)
+        self._put(shelf, Row(key, dict(experiment.values), plain, claim.lease, claim.id))
+
+    def _supersede(self, shelf: Shelf, driver: int, outcome: Outcome) -> None:
+        past = next(
+            (
+                tried
+                for tried in self._tried.values()
+                if tried.digest == outcome.digest
+                and (tried.attempt.number, tried.attempt.driver) == (outcome.attempt, driver)
+            ),
+            None,
+        )
+        if rules.supersedes(past.attempt.state if past else None):
+            number = past.id if past else next(self._numbers)
+            of = past.experiment if past else None
+            self._keep(shelf, number, driver, outcome, "superseded", of)
+            text = f"attempt {outcome.attempt} came late"
+            self._note(shelf, "superseded", text, outcome.digest)
+
+    def _keep(
+        self,
+        shelf: Shelf,
+        number: int,
+        driver: int,
+        outcome: Outcome,
+        state: AttemptState,
+        experiment: Experiment | None,
+    ) -> None:
+        """Remembers an attempt that is not the accepted one."""
+        attempt = _attempt(outcome, driver, state, with_metrics=True)
+        self._tried[number] = Tried(number, outcome.digest, shelf, attempt, experiment)
+        self._logs[number] = Logs(outcome.stdout, outcome.stderr)
+        self._artifacts[number] = outcome.artifacts
 
     def enter(
         self, study: str, driver: int, results: Iterable[tuple[Experiment, Outcome]]
     ) -> frozenset[str]:
         with self._lock:
-            given = list(results)
-            lease, _ = self._held(study, driver)
-            self.add(study, [experiment for experiment, _ in given])
-            self._relieve((experiment.digest for experiment, _ in given), driver)
-            return frozenset(o.digest for _, o in given if self._enter(lease, o))
+            shelf = self._held(study, driver)
+            wanted = {e.digest: (e, rules.capped(outcome)) for e, outcome in results}
+            for experiment, _ in wanted.values():
+                self._cached(shelf, experiment)
+            self._relieve(wanted, driver)
+            return frozenset(
+                digest for digest, pair in wanted.items() if self._enter(shelf, driver, *pair)
+            )
 
-    def _enter(self, lease: Lease, outcome: Outcome) -> bool:
-        known = self._known[outcome.digest]
-        if known.standing.recorded and known.standing.driver == lease.number:
+    def _enter(self, shelf: Shelf, driver: int, experiment: Experiment, outcome: Outcome) -> bool:
+        row = shelf.rows.get(experiment.digest)
+        if row is not None and row.lease == driver:
             return True
-        number = self._claim(outcome.digest, lease)
-        if number is not None:
-            outcome = replace(outcome, attempt=number)
-        return self._record(lease.study, lease.number, outcome, final=True)
+        claim = self._claim(shelf, experiment, driver)
+        if claim is None:
+            self._supersede(shelf, driver, outcome)
+            return False
+        del self._claims[experiment.digest]
+        self._accept(shelf, claim, replace(outcome, attempt=claim.attempt))
+        return True
 
     def remeasure(
         self, study: str, outcomes: Iterable[Outcome], definition: Definition | None = None
     ) -> int:
+        given = list(outcomes)
         with self._lock:
-            given = list(outcomes)
-            self._require(study, (outcome.digest for outcome in given))
             if definition is not None:
                 self.open(study, definition)
-            return sum(self._remeasure(study, outcome) for outcome in given)
-
-    def _remeasure(self, study: str, outcome: Outcome) -> bool:
-        known = self._known[outcome.digest]
-        if known.outcome is None:
-            return False
-        self._shelves[study].rows[outcome.digest].metrics = dict(outcome.metrics)
-        if not self._others(study, outcome.digest):
-            known.judge_anew(outcome)
-        return True
+            shelf = self._shelf(study)
+            found = {o.digest: rules.capped(o) for o in given if o.digest in shelf.rows}
+            for digest, outcome in found.items():
+                row = shelf.rows[digest]
+                anew = (outcome.status, outcome.cause, dict(outcome.metrics))
+                status, cause, metrics = anew
+                row.outcome = replace(row.outcome, status=status, cause=cause, metrics=metrics)
+                self._put(shelf, row)
+            return len(found)
 
     def reopen(self, study: str, digests: Sequence[str]) -> int:
         with self._lock:
-            self._require(study, digests)
+            shelf = self._shelf(study)
             closed = [
-                known
-                for known in (self._known[digest] for digest in dict.fromkeys(digests))
-                if known.standing.recorded and known.standing.state != "ok"
+                digest
+                for digest in sorted(set(digests))
+                if digest in shelf.rows and shelf.rows[digest].outcome.status != "ok"
             ]
-            for known in closed:
-                known.reopen(self._shelf(study).rows[known.digest].metrics)
-                for name in [study, *self._others(study, known.digest)]:
-                    self._shelves[name].rows[known.digest].metrics = {}
-                text = f"attempt {known.standing.attempt} set aside"
-                self.note(study, "reopened", text, known.digest)
+            for each in self._shelves:
+                for digest in closed:
+                    if digest in each.rows and each.rows[digest].outcome.status != "ok":
+                        self._set_aside(each, each.rows.pop(digest))
             return len(closed)
+
+    def _set_aside(self, shelf: Shelf, row: Row) -> None:
+        outcome = row.outcome
+        if not row.is_copy:
+            attempt = _attempt(outcome, row.lease, outcome.status, with_metrics=True)
+            of = Experiment(
+                outcome.digest, row.key.number, row.key.repeat, row.values, (), (), {}, None,
+                Recipe(),
+            )  # fmt: skip
+            number = row.key.row
+            self._tried[number] = Tried(number, outcome.digest, shelf, attempt, of)
+        text = f"attempt {outcome.attempt} set aside"
+        self._note(shelf, "reopened", text, outcome.digest)
 
     # Answers
 
     def find(self, digests: Sequence[str], study: str | None = None) -> dict[str, Outcome]:
         with self._lock:
-            shelf = None if study is None else self._shelf(study)
+            shelves = self._shelves if study is None else [self._shelf(study)]
             found = {}
             for digest in digests:
-                known = self._known.get(digest)
-                rows = (shelf or self._shelves[known.home]).rows if known else {}
-                if known and digest in rows and (outcome := known.whole(rows[digest])):
-                    found[digest] = outcome
+                rows = [shelf.rows[digest] for shelf in shelves if digest in shelf.rows]
+                if rows:
+                    found[digest] = min(rows, key=lambda row: row.key.row).outcome
             return found
 
     def counts(self, study: str) -> dict[State, int]:
         with self._lock:
-            states = [self._known[digest].standing.state for digest in self._shelf(study).rows]
+            shelf = self._shelf(study)
+            states: list[State] = [row.outcome.status for row in shelf.rows.values()]
+            states += ["running" for claim in self._claims.values() if claim.shelf is shelf]
             return {state: states.count(state) for state in STATES}
 
     def records(
@@ -372,63 +467,114 @@ class Memory(Line):
     ) -> Iterator[Record]:
         wanted = frozenset(STATES if states is None else states)
         with self._lock:
-            rows = sorted((row.key, digest) for digest, row in self._shelf(study).rows.items())
-        for key, digest in rows:
-            if after is None or key > after:
-                with self._lock:
-                    record = self._seen(study, digest, wanted)
-                if record is not None:
-                    yield record
+            found = [each for each in self._all(self._shelf(study)) if each.state in wanted]
+        found.sort(key=lambda record: record.key)
+        return iter([each for each in found if after is None or each.key > after])
 
-    def _seen(self, study: str, digest: str, wanted: Collection[State]) -> Record | None:
-        shelf = self._shelves.get(study)
-        if shelf is None or digest not in shelf.rows:
-            return None
-        record = self._known[digest].seen(shelf)
-        return record if record.state in wanted else None
+    def _all(self, shelf: Shelf) -> Iterator[Record]:
+        yield from map(shelf.record, shelf.rows)
+        for claim in self._claims.values():
+            if claim.shelf is shelf:
+                yield claim.record("running")
+        missing = {}
+        for tried in self._tried.values():
+            record = tried.record() if tried.shelf is shelf else None
+            if record and record.digest not in shelf.rows and record.digest not in self._claims:
+                missing[record.digest] = record
+        yield from missing.values()
 
     def row(self, study: str, digest: str) -> Record:
         with self._lock:
-            self._shelf(study)
-            record = self._seen(study, digest, STATES)
-        if record is None:
-            raise complaints.no_experiment([digest])
-        return record
+            for record in self._all(self._shelf(study)):
+                if record.digest == digest:
+                    return record
+        raise complaints.no_experiment([digest])
 
     def matching(self, prefix: str, limit: int) -> tuple[tuple[str, tuple[str, ...]], ...]:
         with self._lock:
-            digests = sorted(digest for digest in self._known if digest.startswith(prefix))
-            return tuple((digest, self._having(digest)) for digest in digests[:limit])
+            having: dict[str, set[int]] = {}
+            for at, shelf in enumerate(self._shelves):
+                for digest in shelf.rows:
+                    having.setdefault(digest, set()).add(at)
+            for digest, where in (
+                *((d, claim.shelf) for d, claim in self._claims.items()),
+                *((tried.digest, tried.shelf) for tried in self._tried.values()),
+            ):
+                having.setdefault(digest, set()).add(self._shelves.index(where))
+            digests = sorted(digest for digest in having if digest.startswith(prefix))
+            return tuple(
+                (digest, tuple(self._shelves[at].name for at in sorted(having[digest])))
+                for digest in digests[:limit]
+            )
 
-    def _having(self, digest: str) -> tuple[str, ...]:
-        return tuple(name for name, shelf in self._shelves.items() if digest in shelf.rows)
+    def _attempts(self, digest: str) -> list[tuple[int, Attempt, bool]]:
+        """Of each attempt its number here, and whether it is the accepted or running one."""
+        rows = [shelf.rows[digest] for shelf in self._shelves if digest in shelf.rows]
+        first: dict[int, Row] = {}
+        for row in sorted(rows, key=lambda row: row.key.row):
+            first.setdefault(row.source, row)
+        found = [
+            (number, _attempt(row.outcome, row.lease, row.outcome.status), True)
+            for number, row in first.items()
+        ]
+        claim = self._claims.get(digest)
+        if claim is not None:
+            running = Attempt(claim.attempt, "running", claim.lease, claim.host, claim.started)
+            found.append((claim.id, running, True))
+        found += [(t.id, t.attempt, False) for t in self._tried.values() if t.digest == digest]
+        if not found:
+            raise complaints.no_experiment([digest])
+        return sorted(found, key=lambda each: (each[1].number, each[1].driver))
 
     def attempts(self, digest: str) -> tuple[Attempt, ...]:
-        known = self._experiment(digest)
-        return tuple(known.attempts[at] for at in sorted(known.attempts))
+        with self._lock:
+            return tuple(attempt for _, attempt, _ in self._attempts(digest))
 
-    def _experiment(self, digest: str) -> Known:
-        if digest not in self._known:
-            raise complaints.no_experiment([digest])
-        return self._known[digest]
+    def _chosen(self, digest: str, number: int | None) -> int | None:
+        """The attempt of that number; the accepted, running or newest one, if none is named."""
+        found = self._attempts(digest)
+        newest = next((each for each in found if each[2]), found[-1])
+        if number in (None, newest[1].number):
+            return newest[0]
+        return next((each[0] for each in found if each[1].number == number), None)
 
     def note(self, study: str, kind: str, text: str, digest: str | None = None) -> None:
         with self._lock:
-            self._shelf(study).events.append(Event(self._clock(), kind, text, digest))
+            self._note(self._shelf(study), kind, text, digest)
+
+    def _note(self, shelf: Shelf, kind: str, text: str, digest: str | None = None) -> None:
+        shelf.events.append(Event(self._clock(), kind, text, digest))
 
     def events(self, study: str, digest: str | None = None) -> tuple[Event, ...]:
         happened = self._shelf(study).events
         return tuple(event for event in happened if digest in {None, event.digest})
 
     def logs(self, digest: str, attempt: int | None = None) -> Logs:
-        known = self._experiment(digest)
-        at = known.chosen(attempt)
-        return known.logs.get(at, Logs()) if at else Logs()
+        with self._lock:
+            number = self._chosen(digest, attempt)
+            return Logs() if number is None else self._logs.get(number, Logs())
 
     def contents(self, sha256: Iterable[str]) -> frozenset[str]:  # noqa: ARG002 - it has no store
         return frozenset()
 
     def artifacts(self, digest: str, attempt: int | None = None) -> tuple[Artifact, ...]:
-        known = self._experiment(digest)
-        at = known.chosen(attempt)
-        return known.artifacts.get(at, ()) if at else ()
+        with self._lock:
+            number = self._chosen(digest, attempt)
+            return () if number is None else self._artifacts.get(number, ())
+
+
+def _plain(outcome: Outcome) -> Outcome:
+    """As it is found again: what it said and left, and under which conditions, stands elsewhere."""
+    return replace(
+        outcome, stdout=Log(), stderr=Log(), artifacts=(), host_details=None, conditions=None
+    )
+
+
+def _attempt(
+    outcome: Outcome, driver: int, state: AttemptState, *, with_metrics: bool = False
+) -> Attempt:
+    return Attempt(
+        outcome.attempt, state, driver, outcome.host, outcome.started, outcome.ended,
+        outcome.cause, outcome.exit, dict(outcome.metrics) if with_metrics else {},
+        outcome.machine, outcome.host_details, outcome.conditions,
+    )  # fmt: skip

@@ -1,34 +1,32 @@
 """Names are data: how those of studies, parameters and metrics become names in SQL.
 
 The same names on every database, so that a query moves with its study: at most 63 bytes (the
-limit of PostgreSQL), and never two that differ only in case (which are one in SQLite).
+limit of PostgreSQL), and never two that differ only in case (which are one in SQLite) or in how
+Unicode composes their letters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+import unicodedata
+from collections.abc import Collection, Iterable
 from hashlib import blake2s
-from itertools import count
 
 from zenturio.errors import Complaint, InputError
 from zenturio.record.facts import Definition
 
 LONGEST = 63
 _ALL = "_all"
+_STUDY = 50
+"""Bytes of a study's view: behind it come a version and ``_all``."""
 
-BUILT_IN = (
-    "digest",
-    "index",
-    "repeat",
-    "status",
-    "cause",
-    "host",
-    "attempt",
-    "started",
-    "ended",
-    "remarks",
-)
+FACTS = (
+    "digest", "index", "repeat", "round", "machine", "status", "cause", "host", "attempt",
+    "started", "ended", "exit", "remarks", "host_cpu", "host_cores", "host_memory", "host_kernel",
+    "host_load",
+)  # fmt: skip
 """The columns that ``study_NAME_all`` has beside those of the study."""
+_VERSION = re.compile(r"(.+)@([1-9][0-9]{0,8})", re.DOTALL)
 
 
 def check(name: str, definition: Definition) -> None:
@@ -66,47 +64,66 @@ def _encodable(name: str) -> bool:
     return True
 
 
-def archived(study: str, taken: Iterable[str]) -> str:
-    """NAME@1, or the first number behind it that is free."""
-    names = set(taken)
-    return next(name for n in count(1) if (name := f"{study}@{n}") not in names)
+def versioned(name: str) -> tuple[str, int] | None:
+    """The study and the version that NAME@NUMBER means; none if it is no such name."""
+    found = _VERSION.fullmatch(name)
+    return (found[1], int(found[2])) if found else None
 
 
-def views(study: str, taken: Iterable[str]) -> tuple[str, str]:
-    """``study_NAME`` and ``study_NAME_all``, or with a number behind where those are taken."""
-    folded = {name.casefold() for name in taken}
-    for attempt in range(1, len(folded) + 2):
-        name = _fit(f"study_{study}", LONGEST - len(_ALL), attempt)
-        if folded.isdisjoint((name.casefold(), (name + _ALL).casefold())):
-            break
-    return name, name + _ALL
+def version_view(sql_name: str, number: int) -> str:
+    """The view of a version that its study's name does not mean any longer."""
+    return f"{sql_name}@{number}"
 
 
-def columns(fields: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The column of each field and of each built-in fact; the user's names go first.
-
-    A field that comes later never changes the name of an earlier one.
-    """
-    taken: set[str] = set()
-    own = {name: _free(name, taken) for name in fields}
-    facts = {n: _free(n if n not in taken else f"zen_{n}", taken) for n in BUILT_IN}
-    return own, facts
+def whole(view: str) -> str:
+    """The view of all experiments, beside the one of those that succeeded."""
+    return view + _ALL
 
 
-def _free(name: str, taken: set[str]) -> str:
+def study(name: str, taken: Iterable[str]) -> str:
+    """``study_NAME``, or with a number behind where that or its larger view is taken."""
+    used = {folded(each) for view in taken for each in (view, whole(view))}
     attempt = 1
-    while (column := _fit(name, LONGEST, attempt)).casefold() in taken:
+    while not used.isdisjoint(
+        (folded(found := _fit(f"study_{name}", _STUDY, attempt)), folded(whole(found)))
+    ):
         attempt += 1
-    taken.add(column.casefold())
-    return column
+    return found
+
+
+def folded(name: str) -> str:
+    """The same for names that a database, or a reader, takes for one."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+
+
+_FOLDED = frozenset(map(folded, FACTS))
+
+
+def column(name: str, role: str, taken: Collection[str], names: Collection[str]) -> str:
+    """The column of a new field: its name, unless that is taken.
+
+    *taken*: the columns that there are, folded. *names*: of other fields, which these would want
+    for themselves. What every study has keeps its name: a field called so is ``param_NAME`` or
+    ``metric_NAME``.
+    """
+    wanted = name
+    if folded(name) in _FOLDED:
+        wanted = f"{'param' if role == 'parameter' else 'metric'}_{name}"
+    attempt = 1
+    while True:
+        found = _fit(wanted, LONGEST, attempt)
+        spoken_for = attempt > 1 or wanted != name
+        if folded(found) not in taken and not (spoken_for and found != name and found in names):
+            return found
+        attempt += 1
 
 
 def _fit(name: str, limit: int, attempt: int) -> str:
-    """*name* within *limit* bytes, with ``_ATTEMPT`` behind it from the second on.
+    """*name* within *limit* bytes, with ``__ATTEMPT`` behind it from the second on.
 
     What is too long ends in a hash of the whole, so that it stays apart from its like.
     """
-    suffix = f"_{attempt}" if attempt > 1 else ""
+    suffix = f"__{attempt}" if attempt > 1 else ""
     name = name.replace("\0", "\ufffd").encode(errors="replace").decode()
     room = limit - len(suffix)
     encoded = name.encode()

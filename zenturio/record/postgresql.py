@@ -11,14 +11,12 @@ from sqlalchemy.sql.elements import ColumnElement
 from zenturio.errors import Complaint, PlaceError, RecordError, ZenError
 from zenturio.record.codec import Form
 from zenturio.record.flavour import Cursor
-from zenturio.record.schema import experiments, running
+from zenturio.record.schema import metadata
 
-WRITER = 0x7A656E  # "zen"
-"""The advisory lock of whoever writes."""
 _FEW = 20
 """Up to so many rows, COPY costs more than it saves."""
 _SECRETS = ("password", "sslpassword")
-running.dialect_kwargs["postgresql_where"] = experiments.c.state == "running"
+_NUMERIC = Form.REAL | Form.INTEGER | Form.BIG
 
 
 class PostgreSQL:
@@ -26,19 +24,13 @@ class PostgreSQL:
 
     name: Literal["sqlite", "postgresql"] = "postgresql"
     mark = "%s"
-    exact_reals = True
-    types: Mapping[Form | Literal["position", "key"], str] = {
-        "position": "NUMERIC",
-        "key": "BIGINT PRIMARY KEY",
-        Form.REAL: "DOUBLE PRECISION",
-        Form.INTEGER: "BIGINT",
-        Form.TEXT: "TEXT",
-        Form.TRUTH: "BOOLEAN",
-    }
-    # One writer at a time, as in SQLite: digests belong to all studies, and what a transaction
-    # decides by reading holds until it commits.
-    begin_write: Sequence[str] = ("BEGIN", f"SELECT pg_advisory_xact_lock({WRITER})")
-    begin_brief = begin_write  # a server may go down without its drivers
+    row_lock = " FOR UPDATE"
+    # A heartbeat's UPDATE does not wait for it, and who takes the lease over does.
+    lease_lock = " FOR KEY SHARE OF l"
+    creation_lock = f"SELECT pg_advisory_xact_lock({0x7A656E})"  # "zen"
+    begin_write: Sequence[str] = ("BEGIN",)
+    # Claims of a server that went down may be lost: who records them claims them again.
+    begin_brief: Sequence[str] = ("BEGIN; SET LOCAL synchronous_commit = off",)
     begin_read: Sequence[str] = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",)
     tables = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
     views = "SELECT viewname FROM pg_views WHERE schemaname = current_schema()"
@@ -79,6 +71,16 @@ class PostgreSQL:
                 cure="pip install 'zenturio[postgresql]'",
             ) from error
 
+    def within(self, schema: str) -> PostgreSQL:
+        """The same server, with another schema for everything."""
+        name = '"' + schema.replace('"', '""') + '"'
+        given = self._url.query.get("options", "")
+        options = given if isinstance(given, str) else " ".join(given)
+        url = self._url.update_query_dict({
+            "options": f"{options} -c search_path={_escaped(name)}".strip(), **self._secrets,
+        })  # fmt: skip
+        return PostgreSQL(url.set(drivername="postgresql"), self._wait)
+
     def _asked(self) -> dict[str, str]:
         given = self._url.query.get("options", "")
         options = given if isinstance(given, str) else " ".join(given)
@@ -102,11 +104,26 @@ class PostgreSQL:
         listed = ", ".join(names)
         if len(rows) <= _FEW:
             marks = ", ".join(["%s"] * len(names))
-            cursor.executemany(f"INSERT INTO {table} ({listed}) VALUES ({marks})", rows)  # noqa: S608 - names are ours
+            cursor.executemany(f"INSERT INTO {table} ({listed}) VALUES ({marks})", rows)
             return
         with cursor.copy(f"COPY {table} ({listed}) FROM STDIN") as copy:
             for row in rows:
                 copy.write_row(row)
+
+    def insert_new(
+        self, cursor: Cursor, table: str, names: Sequence[str], rows: Sequence[Sequence[Any]]
+    ) -> None:
+        kinds = metadata.tables[table].c
+        arrays = ", ".join(f"%s::{kinds[name].type.compile(_dialect())}[]" for name in names)
+        cursor.execute(
+            f"INSERT INTO {table} ({', '.join(names)}) SELECT * FROM unnest({arrays})"
+            " ON CONFLICT DO NOTHING",
+            [list(column) for column in zip(*rows, strict=True)],
+        )
+
+    def draw(self, cursor: Cursor, count: int) -> list[int]:
+        cursor.execute("SELECT nextval('claims_id_seq') FROM generate_series(1, %s)", (count,))
+        return [number for (number,) in cursor.fetchall()]
 
     def parts(self, keys: Sequence[Any]) -> Iterator[tuple[int, dict[str, Any]]]:
         if keys:
@@ -114,6 +131,9 @@ class PostgreSQL:
 
     def among(self, column: ColumnElement[Any], shape: int) -> ColumnElement[bool]:  # noqa: ARG002
         return column == any_(bindparam("keys", type_=ARRAY(column.type)))
+
+    def among_sql(self, column: str, shape: int) -> str:  # noqa: ARG002
+        return f"{column} = ANY(%s)"
 
     def position(self, index: int) -> int:
         return index
@@ -127,26 +147,27 @@ class PostgreSQL:
     def hex_sql(self, column: str) -> str:
         return f"encode({column}, 'hex')"
 
-    def json_sql(self, column: str, name: str, part: str | None) -> str:
-        if part is None:
-            return f"({column}::json ->> {name})"
-        found = f"({column}::json -> {name})"
-        # Only an object has parts: a plain value beside it is none of this form.
-        whole = f"CASE json_typeof({found}) WHEN 'object' THEN {found} ->> '{part}' END"
-        return f"({whole})::numeric" if part == "int" else f"({whole})"
+    def remark_sql(self, remarks: str, key: str, part: str) -> str:
+        return f"({remarks}::json -> {key} ->> '{part}')"
 
-    def either_sql(self, forms: Form, columns: Mapping[Form, str]) -> str:
-        found = {form: sql for form, sql in columns.items() if form & forms}
-        texts = Form.TEXT | Form.SERIES | Form.OTHER
-        if not found:
-            return "NULL::double precision"
-        if len(found) == 1:
-            return next(iter(found.values()))
-        if forms & texts:
-            return f"coalesce({', '.join(f'({sql})::text' for sql in found.values())})"
-        if Form.TRUTH in found:
-            found[Form.TRUTH] = f"({found[Form.TRUTH]})::int"
-        return f"coalesce({', '.join(found.values())})"
+    def chunk_sql(self, result: str, chunk: int, at: int) -> str:
+        rows = f"FROM chunks c WHERE c.result = {result} AND c.chunk = {chunk}"
+        return f"(SELECT c.doc ->> {at} {rows})"
+
+    def value_sql(self, forms: Form, sql: Mapping[str, str]) -> tuple[str, str]:
+        if not forms:
+            return "NULL::double precision", "none"
+        if forms == Form.TRUTH:
+            return _either(sql, {"i": "{} <> 0", "chunk": "({})::boolean"}), "boolean"
+        if not forms & ~(_NUMERIC | Form.TRUTH):
+            return _number_sql(forms, sql)
+        only_truths = bool(forms & Form.TRUTH) and not forms & Form.INTEGER
+        truths = "({} <> 0)::text" if only_truths else ""
+        written = {"int": "", "series": "", "t": "", "r": "({})::text"}
+        return _either(sql, {**written, "i": truths or "({})::text", "chunk": ""}), "text"
+
+    def conflicts(self, error: Exception) -> bool:
+        return isinstance(error, _psycopg().errors.UniqueViolation)
 
     def lost(self, error: Exception) -> bool:
         psycopg = _psycopg()
@@ -187,6 +208,36 @@ class PostgreSQL:
                 cure="is the server running, and are host, port, user and password right?",
             )
         return RecordError(f"{self.place}: {said}")
+
+
+def _escaped(text: str) -> str:
+    """*text* as a part of the server's options, where blanks tell these apart."""
+    return text.replace("\\", "\\\\").replace(" ", "\\ ")
+
+
+def _number_sql(forms: Form, sql: Mapping[str, str]) -> tuple[str, str]:
+    """A field whose values are all numbers, or truths among them."""
+    if Form.REAL in forms:
+        real = "({})::double precision"
+        return _either(sql, {"r": "", "i": real, "chunk": real}), "double precision"
+    if Form.BIG in forms:  # what stands in `r` is only near it
+        digits = "({})::numeric"
+        return _either(sql, {"int": digits, "i": digits, "chunk": digits}), "numeric"
+    return _either(sql, {"i": "", "chunk": "({})::bigint"}), "bigint"
+
+
+def _either(sql: Mapping[str, str], templates: Mapping[str, str]) -> str:
+    """The first of the parts that there are which is not NULL."""
+    found = [
+        (templates[part] or "{}").replace("{}", sql[part]) for part in templates if part in sql
+    ]
+    return f"coalesce({', '.join(found)})" if len(found) > 1 else (found or ["NULL"])[0]
+
+
+def _dialect() -> Any:
+    from sqlalchemy.dialects import postgresql  # noqa: PLC0415 - only who uses it needs it
+
+    return postgresql.dialect()  # type: ignore[no-untyped-call]
 
 
 def _psycopg() -> Any:

@@ -43,9 +43,12 @@ def submit(
     known = transaction.row(_BY_TOKEN, of_token=token)
     if known is None:
         words = (codec.escape(user), codec.escape(study), json.dumps(request))
-        row = (token, *words, transaction.now, "waiting", "", "{}")
-        names = ("token", "person", "study", "request", "submitted", "turn", "cause", "progress")
-        transaction.insert("submissions", names, [row])
+        row = (token, *words, transaction.now, "waiting", "", "{}", 0)
+        names = (
+            "token", "person", "study", "request", "submitted", "turn", "cause", "progress",
+            "verified",
+        )  # fmt: skip
+        transaction.insert_new("submissions", names, [row])
         (known,) = transaction.rows(_BY_TOKEN, of_token=token)
     return _submission(known)
 

@@ -6,7 +6,6 @@ asked only where the rows of a tree would fit several tables.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,24 +13,30 @@ from itertools import islice
 from types import NoneType
 from typing import Any
 
-from sqlalchemy import MetaData, Table
+from sqlalchemy import Column, Numeric, Table
+from sqlalchemy.dialects import sqlite
 
 from zenturio.record.pages import Pages, Row
+from zenturio.record.schema import tables_of
 
+_DIALECT = sqlite.dialect()
 SAMPLE = 200
 """So many rows of a tree are looked at to tell whose they are."""
 SCHEMA = "sqlite_master"
 _Kinds = frozenset[type]
 _KINDS: Mapping[str, _Kinds] = {
+    "INTEGER": frozenset([int]),
     "TEXT": frozenset([str]),
     "BLOB": frozenset([bytes]),
     # A real without a fraction is stored as an integer.
     "DOUBLE": frozenset([int, float]),
+    "REAL": frozenset([int, float]),
+    "": frozenset([int, float, str, bytes, NoneType]),
 }
-_INTEGER: _Kinds = frozenset([int])
+_INDEX: _Kinds = frozenset([int, str])
+"""A point's index of any size."""
 _EMPTY: _Kinds = frozenset([NoneType])
 _NO: _Kinds = frozenset()
-_ANY: _Kinds = frozenset([int, float, str, bytes, NoneType])
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +48,11 @@ class Shape:
     kinds: tuple[frozenset[type], ...]
     key: str | None = None
     """The column that is the row's number, and is empty in the row itself."""
-    further: frozenset[type] = frozenset()
-    """What may stand in columns beyond these."""
 
     def fits(self, row: Row) -> bool:
-        values, known = row.values, len(self.kinds)
-        if len(values) != known and not (self.further and len(values) > known):
-            return False
-        return all(
-            type(value) in (self.kinds[at] if at < known else self.further)
-            for at, value in enumerate(values)
+        values = row.values
+        return len(values) == len(self.kinds) and all(
+            type(value) in kinds for value, kinds in zip(values, self.kinds, strict=True)
         )
 
     def read(self, row: Row) -> list[Any]:
@@ -66,27 +66,26 @@ class Shape:
 def shape_of(table: Table) -> Shape:
     """What the rows of one of our tables look like."""
     keys = list(table.primary_key.columns)
-    key = keys[0].name if len(keys) == 1 and _is_integer(keys[0].type) else None
+    key = keys[0].name if len(keys) == 1 and _declared(keys[0]) == "INTEGER" else None
     kinds = [
-        _EMPTY if column.name == key else _kinds(column.type) | (_EMPTY if column.nullable else _NO)
+        _EMPTY if column.name == key else _kinds(column) | (_EMPTY if column.nullable else _NO)
         for column in table.columns
     ]
     return Shape(table.name, tuple(column.name for column in table.columns), tuple(kinds), key)
 
 
-def _is_integer(kind: Any) -> bool:
-    return str(kind) in {"BIGINT", "INTEGER", "SMALLINT"}
+def _declared(column: Column[Any]) -> str:
+    declared = str(column.type.compile(dialect=_DIALECT))
+    return "INTEGER" if declared in {"BIGINT", "SMALLINT"} else declared
 
 
-def _kinds(kind: Any) -> _Kinds:
-    if str(kind) == "NULL":  # a column without a type
-        return _ANY
-    return _INTEGER if _is_integer(kind) else _KINDS[str(kind)]
+def _kinds(column: Column[Any]) -> _Kinds:
+    return _INDEX if isinstance(column.type, Numeric) else _KINDS[_declared(column)]
 
 
-def shapes(metadata: MetaData) -> list[Shape]:
-    """Those of all tables that every repository has."""
-    return [shape_of(table) for table in metadata.sorted_tables]
+def shapes() -> list[Shape]:
+    """Those of all tables that a repository has."""
+    return [shape_of(table) for table in tables_of("sqlite")]
 
 
 _TEXT, _NUMBER = frozenset([str]), frozenset([int])
@@ -144,27 +143,16 @@ class Recognised:
         for top in self.trees.get(table, ()):
             yield from (row for row in self._rows(top, counting=True) if shape.fits(row))
 
-    def tree_rows(self, top: int) -> Iterator[Row]:
-        """The rows of one tree."""
-        return self._rows(top, counting=True)
-
-    def columns_in_schema(self, table: str) -> tuple[str, ...] | None:
-        """The columns of a study's table in their order, if the schema still says them."""
-        for kind, name, _, _, sql in self.schema:
-            if (kind, name) == ("table", table) and sql:
-                inside = sql[sql.find("(") + 1 : sql.rfind(")")]
-                names = [part.split()[0] for part in inside.split(",") if part.split()]
-                if all(re.fullmatch(r"[a-z_]+|[ritb]\d{1,9}", name) for name in names):
-                    return tuple(names)
-        return None
-
     def _recognise(self, top: int) -> Shape | None:
         fitting = self._fitting(top)
         if len(fitting) < 2:
             return fitting[0] if fitting else None
         roots = {row[1] for row in self.schema if row[0] == "table" and row[3] == top}
         named = [shape for shape in fitting if shape.table in roots]
-        return named[0] if len(named) == 1 else None
+        if len(named) == 1:
+            return named[0]
+        # What fits a narrower shape fits wider ones, too.
+        return min(fitting, key=lambda shape: sum(map(len, shape.kinds)))
 
     def _fitting(self, top: int) -> list[Shape]:
         """The shapes that all rows of a tree have, as far as they are looked at."""

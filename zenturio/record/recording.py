@@ -2,296 +2,387 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
-
-from sqlalchemy import bindparam, delete, select, update
+from typing import Any, NamedTuple
 
 from zenturio.experiment.experiment import Experiment, Outcome
-from zenturio.record import codec, events, leases, rows, rules
+from zenturio.record import (
+    attempt_files,
+    claims,
+    codec,
+    copying,
+    events,
+    leases,
+    machines,
+    rows,
+    rules,
+    studies,
+)
+from zenturio.record.claims import Claim
 from zenturio.record.database import Transaction
-from zenturio.record.facts import RECORDED, AttemptState, State
-from zenturio.record.rows import Desk, Entry
-from zenturio.record.schema import attempts, experiments
-from zenturio.record.tally import Tally, members
+from zenturio.record.desk import Desk
+from zenturio.record.facts import AttemptState
+from zenturio.record.leases import Row as LeaseRow
+from zenturio.record.rows import New
+from zenturio.record.tally import ROUND, Tally
 
-_FACTS = ("host", "started", "ended", "exit", "cause")
-_ACCEPT = (
-    update(experiments)
-    .where(experiments.c.id == bindparam("of_id"))
-    .values({"state": bindparam("to_state"), **{n: bindparam(f"to_{n}") for n in _FACTS}})
-)
-_ACCEPTED = ("of_id", "to_state", *(f"to_{name}" for name in _FACTS))
-_SET_STATE = (
-    update(experiments)
-    .where(experiments.c.id == bindparam("of_id"))
-    .values(state=bindparam("to_state"))
-)
-_SET_CAUSE = (
-    update(experiments)
-    .where(experiments.c.id == bindparam("of_id"))
-    .values(state=bindparam("to_state"), cause=bindparam("to_cause"))
-)
-_PAST = select(attempts.c.experiment, attempts.c.number, attempts.c.driver, attempts.c.state)
-_FORGET = delete(attempts).where(
-    attempts.c.experiment == bindparam("of_experiment"),
-    attempts.c.number == bindparam("of_number"),
-    attempts.c.driver == bindparam("of_driver"),
-)
-_WHOLE = select(
-    experiments.c.id, experiments.c.attempt, experiments.c.driver, experiments.c.state,
-    *(experiments.c[name] for name in _FACTS),
+_ATTEMPT = (
+    "id", "digest", "version", "round", "machine", "number", "lease", "state", "host", "started",
+    "ended", "exit", "cause", "position", "repeat", "point", "metrics",
 )  # fmt: skip
-_ATTEMPT = ("experiment", "number", "driver", "state", *_FACTS, "metrics")
-_LOG = (
-    "experiment", "attempt", "driver", "stdout_head", "stdout_tail", "stdout_size",
-    "stderr_head", "stderr_tail", "stderr_size",
-)  # fmt: skip
-_ARTIFACT = ("experiment", "attempt", "driver", "path", "size", "sha256", "kept")
-_NEW = ("id", "digest", "study", "state", "attempt", "driver", *_FACTS)
 
-_Pair = tuple[Entry, Outcome]
+_Pair = tuple[Claim, Outcome]
 
 
-def record(desk: Desk, driver: int, outcomes: Sequence[Outcome], final: bool) -> frozenset[str]:
-    """Keeps the outcomes of what *driver* claimed; the digests of those accepted."""
-    found = rows.required(desk, [outcome.digest for outcome in outcomes])
-    accepted: list[_Pair] = []
-    late: list[_Pair] = []
-    known = set()
+def record(
+    desk: Desk, lease: LeaseRow, outcomes: Iterable[Outcome], *, final: bool
+) -> frozenset[str]:
+    """Keeps the outcomes of what a driver claimed; the digests of those accepted."""
+    outcomes = [rules.capped(outcome) for outcome in outcomes]
+    keys = {codec.key(outcome.digest) for outcome in outcomes}
+    taken = claims.take(desk.transaction, lease.number, keys)
+    taken = _first_come(desk, taken) if desk.transaction.careful else taken
+    accepted: dict[str, _Pair] = {}
+    rest = []
     for outcome in outcomes:
-        digest, entry = outcome.digest, found[outcome.digest]
-        match rules.judge(entry.standing, driver, outcome.attempt):
-            case "accept":
-                accepted.append((entry, outcome))
-                found[digest] = entry._replace(state=outcome.status if final else "waiting")
-            case "again":
-                known.add(digest)
-            case "supersede":
-                late.append((entry, outcome))
-    if accepted:
-        (_accept if final else _set_aside)(desk, driver, accepted)
-    if late:
-        _supersede(desk, driver, late)
-    return frozenset(known.union(o.digest for _, o in accepted)) if final else frozenset()
+        claim = taken.get(codec.key(outcome.digest))
+        if claim and claim.attempt == outcome.attempt and outcome.digest not in accepted:
+            accepted[outcome.digest] = claim, outcome
+        elif outcome.digest not in accepted or accepted[outcome.digest][1] != outcome:
+            rest.append(outcome)
+    unmatched = [c for c in taken.values() if bytes(c.digest).hex() not in accepted]
+    claims.put_back(desk.transaction, unmatched)
+    desk.settled += [(lease.number, digest) for digest in accepted]
+    known: frozenset[str] = frozenset()
+    if rest:
+        known, lost = _said_before(desk, lease, rest, accepted, final=final)
+        accepted |= lost
+    (_accept if final else _set_aside)(desk, lease.number, list(accepted.values()))
+    return known | accepted.keys() if final else frozenset()
 
 
-def _accept(desk: Desk, driver: int, pairs: Sequence[_Pair]) -> None:
+def _said_before(
+    desk: Desk,
+    lease: LeaseRow,
+    outcomes: Sequence[Outcome],
+    accepted: dict[str, _Pair],
+    *,
+    final: bool,
+) -> tuple[frozenset[str], dict[str, _Pair]]:
+    """What is to be said of outcomes whose claims are not there.
+
+    The digests of those that were accepted before, and the claims of those that the database lost
+    with its power: these are claimed again here. All others came late.
+    """
     transaction = desk.transaction
-    numbers = [entry.id for entry, _ in pairs]
-    hosts = rows.host_numbers(transaction, (outcome.host for _, outcome in pairs))
-    transaction.many(
-        _ACCEPT, _ACCEPTED, [(entry.id, o.status, *_facts(o, hosts)) for entry, o in pairs]
+    keys = sorted({codec.key(outcome.digest) for outcome in outcomes})
+    results = {
+        bytes(digest): (version, holder, attempt)
+        for digest, version, holder, attempt in transaction.among_sql(
+            "SELECT digest, version, lease, attempt FROM results WHERE {among}", "digest", keys
+        )
+        if version == desk.version.id
+    }
+    late, known, lost = [], set(), {}
+    for outcome in outcomes:
+        key = codec.key(outcome.digest)
+        own = (desk.version.id, lease.number, outcome.attempt)
+        at = accepted.get(outcome.digest)
+        if results.get(key) == own or (at is not None and at[1].attempt == outcome.attempt):
+            known.add(outcome.digest)
+        elif at is None and outcome.digest not in lost and lease.ended is None:
+            claim = _lost_claim(desk, lease, outcome, key) if key not in results else None
+            if claim is None:
+                late.append(outcome)
+            else:
+                lost[outcome.digest] = claim, outcome
+        else:
+            late.append(outcome)
+    _supersede(desk, lease.number, late)
+    return frozenset(known if final else ()), lost
+
+
+def _lost_claim(desk: Desk, lease: LeaseRow, outcome: Outcome, key: bytes) -> Claim | None:
+    """A claim that was granted here and is nowhere now, drawn again; None if it was taken away."""
+    transaction, mark = desk.transaction, desk.transaction.flavour.mark
+    granted = desk.memory.granted.get((lease.number, outcome.digest))
+    if granted is None or granted.attempt != outcome.attempt:
+        return None
+    for asked, given in (
+        (f"SELECT 1 FROM claims WHERE digest = {mark}", (key,)),
+        (f"SELECT 1 FROM results WHERE digest = {mark}", (key,)),
+        (
+            f"SELECT 1 FROM attempts WHERE digest = {mark} AND number = {mark} AND lease = {mark}",
+            (key, outcome.attempt, lease.number),
+        ),
+    ):
+        if transaction.sql(asked, given):
+            return None
+    (number,) = transaction.numbers(1)
+    return Claim(
+        number, key, ROUND, claims.ANY_MACHINE, desk.version.id, lease.number, outcome.attempt,
+        codec.escape(lease.host), transaction.now, granted.position, granted.repeat,
+        codec.dump(granted.values),
+    )  # fmt: skip
+
+
+def _first_come(desk: Desk, taken: dict[bytes, Claim]) -> dict[bytes, Claim]:
+    """Those of the claims whose result nobody has entered by another way."""
+    found = desk.transaction.among_sql(
+        "SELECT digest FROM results WHERE version = "
+        f"{desk.transaction.flavour.mark} AND round = {ROUND} AND {{among}}",
+        "digest",
+        sorted(taken),
+        (desk.version.id,),
     )
-    rows.write_metrics(desk, numbers, [outcome.metrics for _, outcome in pairs])
-    _keep_files(transaction, driver, pairs)
-    tally = Tally(transaction)
-    others: dict[int, list[int]] = {}
-    having = members(transaction, {entry.id: entry.study for entry, _ in pairs})
-    for entry, outcome in pairs:
-        tally.move(having[entry.id], "running", outcome.status)
-        for study in having[entry.id]:
-            if study != desk.study:
-                others.setdefault(study, []).append(entry.id)
-    tally.write()
-    for study, shared in others.items():
-        rows.take_over(desk.beside(study), desk, shared)
+    there = {bytes(digest) for (digest,) in found}
+    return {key: claim for key, claim in taken.items() if key not in there}
 
 
-def _set_aside(desk: Desk, driver: int, pairs: Sequence[_Pair]) -> None:
-    """Keeps attempts that are not the last word: their experiments wait for the next one."""
+def _accept(desk: Desk, lease: int, pairs: Sequence[_Pair]) -> None:
+    if pairs:
+        values = [claim.values(desk) for claim, _ in pairs]
+        rows.write(
+            desk,
+            [
+                New(c.id, c.position, c.repeat, c.round, point, outcome, lease)
+                for (c, outcome), point in zip(pairs, values, strict=True)
+            ],
+        )
+
+
+def _set_aside(desk: Desk, lease: int, pairs: Sequence[_Pair]) -> None:
+    """Keeps attempts that are not the last word: their experiments may be claimed again."""
+    kept = [
+        Kept(c.id, c.position, c.repeat, c.point, outcome, lease, outcome.status)
+        for c, outcome in pairs
+    ]
+    keep_attempts(desk, kept)
+
+
+class Kept(NamedTuple):
+    """An attempt that is not the accepted one."""
+
+    number: int
+    position: Any
+    repeat: int
+    point: str | None
+    outcome: Outcome
+    lease: int
+    state: AttemptState
+
+
+def keep_attempts(desk: Desk, kept: Sequence[Kept], *, files: bool = True) -> None:
+    """Writes down attempts, with all that they left unless that is there already."""
+    if not kept:
+        return
     transaction = desk.transaction
-    _keep_attempts(transaction, driver, [(*pair, pair[1].status) for pair in pairs])
-    transaction.many(
-        _SET_STATE, ("of_id", "to_state"), [(entry.id, "waiting") for entry, _ in pairs]
-    )
-    tally = Tally(transaction)
-    for having in members(transaction, {entry.id: entry.study for entry, _ in pairs}).values():
-        tally.move(having, "running", "waiting")
-    tally.write()
+    hosts = machines.host_numbers(desk, [each.outcome for each in kept])
+    table = []
+    for each, (machine, host) in zip(kept, hosts, strict=True):
+        o = each.outcome
+        table.append((
+            each.number, codec.key(o.digest), desk.version.id, ROUND, machine, o.attempt,
+            each.lease, each.state, host, o.started, o.ended, o.exit,
+            codec.escape(o.cause) if o.cause else None, each.position, each.repeat, each.point,
+            codec.dump(o.metrics),
+        ))  # fmt: skip
+    transaction.insert("attempts", _ATTEMPT, table)
+    if files:
+        _keep_files(transaction, [(each.number, each.outcome) for each in kept])
 
 
-def _supersede(desk: Desk, driver: int, pairs: Sequence[_Pair]) -> None:
+def _keep_files(transaction: Transaction, attempts: Sequence[tuple[int, Outcome]]) -> None:
+    attempt_files.keep(transaction, attempts)
+    machines.keep_conditions(transaction, ((n, outcome.conditions) for n, outcome in attempts))
+
+
+def _supersede(desk: Desk, lease: int, outcomes: Sequence[Outcome]) -> None:
     """Keeps what came late, unless it is kept already."""
     transaction = desk.transaction
-    numbers = {entry.id for entry, _ in pairs}
-    past: dict[tuple[int, int, int], AttemptState] = {
-        (experiment, number, made_by): state
-        for experiment, number, made_by, state in transaction.among(
-            _PAST, attempts.c.experiment, numbers
+    keys = sorted({codec.key(outcome.digest) for outcome in outcomes})
+    past = {
+        (bytes(digest), number): (row, state, position, repeat, point)
+        for digest, number, holder, row, state, position, repeat, point in transaction.among_sql(
+            "SELECT digest, number, lease, id, state, position, repeat, point FROM attempts"
+            " WHERE {among}",
+            "digest",
+            keys,
         )
+        if holder == lease
     }
-    new: list[tuple[Entry, Outcome, AttemptState]] = []
-    for entry, outcome in pairs:
-        place = (entry.id, outcome.attempt, driver)
-        if rules.supersedes(past.get(place)):
-            past[place] = "superseded"
-            new.append((entry, outcome, "superseded"))
-            text = f"attempt {outcome.attempt} came late"
-            events.note(transaction, desk.study, "superseded", text, entry.id)
-    _keep_attempts(transaction, driver, new)
-
-
-def _keep_attempts(
-    transaction: Transaction, driver: int, kept: Sequence[tuple[Entry, Outcome, AttemptState]]
-) -> None:
-    """Writes attempts that are not the accepted one, in place of what was known of them."""
-    hosts = rows.host_numbers(transaction, (outcome.host for _, outcome, _ in kept))
-    places = [(entry.id, outcome.attempt, driver) for entry, outcome, _ in kept]
-    transaction.many(_FORGET, ("of_experiment", "of_number", "of_driver"), places)
-    facts = [
-        (*place, state, *_facts(outcome, hosts), codec.dump(outcome.metrics))
-        for place, (_, outcome, state) in zip(places, kept, strict=True)
+    new = []
+    for outcome in outcomes:
+        place = (codec.key(outcome.digest), outcome.attempt)
+        row, state, position, repeat, point = past.get(place, (None, None, -1, 1, None))
+        if rules.supersedes(state):
+            new.append((outcome, row, (position, repeat, point)))
+            past[place] = (row, "superseded", position, repeat, point)
+    numbers = iter(transaction.numbers(sum(row is None for _, row, _ in new)))
+    told = [row for _, row, _ in new if row is not None]
+    transaction.among_sql("DELETE FROM attempts WHERE {among}", "id", told)
+    kept = [
+        Kept(next(numbers) if row is None else row, *point, outcome, lease, "superseded")
+        for outcome, row, point in new
     ]
-    transaction.insert("attempts", _ATTEMPT, facts)
-    _keep_files(transaction, driver, [(entry, outcome) for entry, outcome, _ in kept])
+    keep_attempts(desk, kept)
+    for each in kept:
+        text = f"attempt {each.outcome.attempt} came late"
+        key = codec.key(each.outcome.digest)
+        events.note(transaction, desk.version.id, "superseded", text, key)
 
 
-def _facts(outcome: Outcome, hosts: dict[str, int]) -> tuple[Any, ...]:
-    return (
-        hosts[outcome.host],
-        outcome.started,
-        outcome.ended,
-        outcome.exit,
-        codec.escape(outcome.cause) if outcome.cause else None,
-    )
-
-
-def _keep_files(transaction: Transaction, driver: int, pairs: Iterable[_Pair]) -> None:
-    """Logs and artifacts of those that have any."""
-    logs: list[tuple[Any, ...]] = []
-    artifacts: list[tuple[Any, ...]] = []
-    for entry, outcome in pairs:
-        place = (entry.id, outcome.attempt, driver)
-        out, err = outcome.stdout, outcome.stderr
-        if out.size or err.size or out.head or err.head:
-            logs.append((*place, out.head, out.tail, out.size, err.head, err.tail, err.size))
-        for file in outcome.artifacts:
-            path, kept = codec.escape(file.path), codec.escape(str(file.kept))
-            artifacts.append((*place, path, file.size, file.sha256, kept))
-    transaction.insert("logs", _LOG, logs)
-    transaction.insert("artifacts", _ARTIFACT, artifacts)
-
-
-def enter(desk: Desk, driver: int, results: Sequence[tuple[Experiment, Outcome]]) -> frozenset[str]:
-    """Adds, claims and records in one go; the digests of those accepted."""
-    leases.held(desk.transaction, desk.layout.name, driver)
-    found = rows.entries(desk.transaction, (experiment.digest for experiment, _ in results))
-    new: dict[str, tuple[Experiment, Outcome]] = {}
-    rest = []
-    for result in results:
-        digest = result[0].digest
-        if digest in found or digest in new:
-            rest.append(result)
-        else:
-            new[digest] = result
-    _enter_new(desk, driver, list(new.values()))
-    return frozenset(new) | (_enter_known(desk, driver, rest) if rest else frozenset())
-
-
-def _enter_new(desk: Desk, driver: int, results: Sequence[tuple[Experiment, Outcome]]) -> None:
-    """Experiments that nobody knew, with their outcomes: one row each, here and in the study."""
-    transaction, study = desk.transaction, desk.study
-    given = [experiment for experiment, _ in results]
-    outcomes = [outcome for _, outcome in results]
-    hosts = rows.host_numbers(transaction, {outcome.host for outcome in outcomes})
-    start = rows.first_free(transaction)
-    numbers = range(start, start + len(results))
-    transaction.insert(
-        "experiments",
-        _NEW,
-        [
-            (number, codec.key(o.digest), study, o.status, 1, driver, *_facts(o, hosts))
-            for number, o in zip(numbers, outcomes, strict=True)
-        ],
-    )
-    rows.write_values(desk, numbers, given, [outcome.metrics for outcome in outcomes])
-    _keep_files(
-        transaction,
-        driver,
-        [
-            (Entry(number, b"", study, o.status, 1, driver), replace(o, attempt=1))
-            for number, o in zip(numbers, outcomes, strict=True)
-            if o.stdout.size or o.stderr.size or o.artifacts
-        ],
-    )
-    tally = Tally(transaction)
-    for status, count in Counter(outcome.status for outcome in outcomes).items():
-        tally.add(study, status, count)
-    tally.write()
-
-
-def _enter_known(
-    desk: Desk, driver: int, results: Sequence[tuple[Experiment, Outcome]]
+def enter(
+    desk: Desk, lease: LeaseRow, results: Iterable[tuple[Experiment, Outcome]]
 ) -> frozenset[str]:
-    """The same for experiments that are there: a claim decides whose outcome it is."""
-    wanted = {experiment.digest: experiment for experiment, _ in results}
-    rows.join(desk, wanted, rows.entries(desk.transaction, wanted))
-    granted = rows.claim(desk, driver, list(wanted))
-    found = rows.entries(desk.transaction, wanted)
-    own = {d for d, e in found.items() if e.state in RECORDED and e.driver == driver}
-    outcomes = [
-        replace(outcome, attempt=granted.get(outcome.digest, outcome.attempt))
-        for _, outcome in results
-        if outcome.digest not in own
-    ]
-    return record(desk, driver, outcomes, final=True) | own
-
-
-def remeasure(desk: Desk, outcomes: Sequence[Outcome]) -> int:
-    """Replaces status, cause and metrics of recorded experiments; how many there were."""
+    """Records what was evaluated already, without a claim; the digests of those accepted."""
     transaction = desk.transaction
-    found = rows.required(desk, [outcome.digest for outcome in outcomes])
-    pairs = [
-        (found[digest], outcome)
-        for digest, outcome in {outcome.digest: outcome for outcome in outcomes}.items()
-        if found[digest].state in RECORDED
-    ]
-    rows.clear_metrics(desk, [entry.id for entry, _ in pairs])
-    rows.write_metrics(desk, [e.id for e, _ in pairs], [outcome.metrics for _, outcome in pairs])
-    having = members(transaction, {entry.id: entry.study for entry, _ in pairs})
-    alone = [(entry, outcome) for entry, outcome in pairs if len(having[entry.id]) == 1]
-    tally = Tally(transaction)
-    for entry, outcome in alone:
-        tally.move(having[entry.id], entry.state, outcome.status)
-    tally.write()
-    transaction.many(
-        _SET_CAUSE,
-        ("of_id", "to_state", "to_cause"),
-        [(e.id, o.status, codec.escape(o.cause) or None) for e, o in alone],
+    wanted = {experiment.digest: (experiment, rules.capped(o)) for experiment, o in results}
+    keys = sorted(map(codec.key, wanted))
+    copying.cached(desk, [experiment for experiment, _ in wanted.values()])
+    there = _results_of(desk, keys)
+    claimed = _claimed(transaction, keys)
+    others = {claim.lease for claim in claimed.values()} - {lease.number}
+    if others and leases.relieve(transaction, others):
+        claimed = _claimed(transaction, keys)
+    taken = claims.take(transaction, lease.number, [k for k in keys if k not in there])
+    past = claims.past_attempts(transaction, keys)
+    known, late = set(), []
+    new: list[tuple[Experiment, Outcome, int | None]] = []
+    for digest, (experiment, outcome) in wanted.items():
+        key = codec.key(digest)
+        if key in there:
+            if there[key] == lease.number:
+                known.add(digest)
+            else:
+                late.append(outcome)
+        elif key in taken:
+            own = taken[key]
+            new.append((experiment, replace(outcome, attempt=own.attempt), own.id))
+        elif key in claimed:
+            late.append(outcome)
+        else:
+            number = past.get(key, 0) + 1
+            new.append((experiment, replace(outcome, attempt=number), None))
+    _supersede(desk, lease.number, late)
+    _enter_new(desk, lease.number, new)
+    desk.settled += [(lease.number, digest) for digest in wanted]
+    return frozenset(known.union(outcome.digest for _, outcome, _ in new))
+
+
+def _enter_new(
+    desk: Desk, lease: int, new: Sequence[tuple[Experiment, Outcome, int | None]]
+) -> None:
+    if not new:
+        return
+    position = desk.transaction.flavour.position
+    numbers = iter(desk.transaction.numbers(sum(number is None for *_, number in new)))
+    rows.write(
+        desk,
+        [
+            New(
+                next(numbers) if number is None else number, position(e.index), e.repeat, ROUND,
+                e.values, outcome, lease,
+            )
+            for e, outcome, number in new
+        ],
+    )  # fmt: skip
+
+
+def _results_of(desk: Desk, keys: Sequence[bytes]) -> dict[bytes, int]:
+    """Under which lease each was recorded in this version, of those that were."""
+    mark = desk.transaction.flavour.mark
+    found = desk.transaction.among_sql(
+        f"SELECT digest, lease FROM results WHERE version = {mark} AND round = {ROUND}"
+        " AND {among}",
+        "digest",
+        keys,
+        (desk.version.id,),
     )
-    return len(pairs)
+    return {bytes(digest): lease for digest, lease in found}
+
+
+def _claimed(transaction: Transaction, keys: Sequence[bytes]) -> dict[bytes, Claim]:
+    found = transaction.among_sql(
+        f"SELECT {', '.join(claims.COLUMNS)} FROM claims WHERE round = {ROUND}"
+        f" AND target = {claims.ANY_MACHINE} AND {{among}}",
+        "digest",
+        keys,
+    )
+    return {bytes(row[1]): Claim(*row) for row in found}
+
+
+# Changes of what is recorded
+
+
+def remeasure(desk: Desk, outcomes: Iterable[Outcome]) -> int:
+    """Replaces status, cause and metrics of recorded experiments; how many there were."""
+    by_digest = {outcome.digest: rules.capped(outcome) for outcome in outcomes}
+    keys = sorted(map(codec.key, by_digest))
+    found = rows.read(desk.transaction, desk.layout, "", among=("e.digest", keys))
+    if not found:
+        return 0
+    anew = [by_digest[row.record.digest] for row in found]
+    rows.rewrite(desk, [row.number for row in found], [row.record.values for row in found], anew)
+    tally = Tally(desk.transaction)
+    for row, outcome in zip(found, anew, strict=True):
+        tally.add(desk.version.id, row.machine, row.round, row.outcome.status, -1)
+        tally.add(desk.version.id, row.machine, row.round, outcome.status)
+    _note_edit(desk, [row.number for row in found])
+    tally.write()
+    return len(found)
+
+
+def _note_edit(desk: Desk, numbers: Sequence[int]) -> None:
+    """Tells caches which results they have to read again."""
+    transaction, version = desk.transaction, desk.version.id
+    mark = transaction.flavour.mark
+    transaction.sql(f"UPDATE versions SET edits = edits + 1 WHERE id = {mark}", (version,))
+    ((number,),) = transaction.sql(f"SELECT edits FROM versions WHERE id = {mark}", (version,))
+    transaction.insert(
+        "edits",
+        ("version", "number", "first", "last"),
+        [(version, number, min(numbers), max(numbers))],
+    )
 
 
 def reopen(desk: Desk, digests: Sequence[str]) -> int:
-    """Lets experiments wait again whose outcome is not ok; how many there were."""
+    """Sets outcomes aside that are not ok, so that they may be claimed; how many there were.
+
+    In every version that has them: otherwise the one would hand the other what this one refused.
+    """
     transaction = desk.transaction
-    found = rows.required(desk, digests)
-    closed = {e.id: e for e in found.values() if e.state in RECORDED and e.state != "ok"}
-    _archive(desk, closed)
-    having = members(transaction, {entry.id: entry.study for entry in closed.values()})
-    by_study: dict[int, list[int]] = {}
-    tally = Tally(transaction)
-    waiting: State = "waiting"
-    for number, studies in having.items():
-        tally.move(studies, closed[number].state, waiting)
-        for study in studies:
-            by_study.setdefault(study, []).append(number)
-    tally.write()
-    for study, numbers in by_study.items():
-        rows.clear_metrics(desk if study == desk.study else desk.beside(study), numbers)
-    transaction.many(_SET_STATE, ("of_id", "to_state"), [(n, waiting) for n in closed])
-    for number, entry in closed.items():
-        text = f"attempt {entry.attempt} set aside"
-        events.note(transaction, desk.study, "reopened", text, number)
-    return len(closed)
+    keys = sorted(map(codec.key, dict.fromkeys(digests)))
+    found = transaction.among_sql(
+        "SELECT version, digest FROM results WHERE status <> 'ok' AND {among}", "digest", keys
+    )
+    own = sorted({bytes(digest) for version, digest in found if version == desk.version.id})
+    versions = {version for version, digest in found if bytes(digest) in own}
+    for each in studies.of_numbers(transaction, versions).values():
+        beside = desk if each.id == desk.version.id else desk.beside(each)
+        _reopen(beside, own)
+        if beside is not desk:
+            desk.new_hosts |= beside.new_hosts
+    return len(own)
 
 
-def _archive(desk: Desk, closed: dict[int, Entry]) -> None:
-    """Puts the accepted attempts of experiments among their others."""
-    metrics = rows.read_metrics(desk, closed)
-    facts = desk.transaction.among(_WHOLE, experiments.c.id, closed)
-    kept = [(*row, codec.dump(metrics[row[0]])) for row in facts]
-    desk.transaction.insert("attempts", _ATTEMPT, kept)
+def _reopen(desk: Desk, keys: Sequence[bytes]) -> None:
+    transaction = desk.transaction
+    closed = rows.read(transaction, desk.layout, "AND e.status <> 'ok'", among=("e.digest", keys))
+    copies = copying.sources(transaction, [row.number for row in closed])
+    rows.remove(desk, closed)
+    kept = [
+        Kept(
+            row.number, transaction.flavour.position(row.record.index), row.record.repeat,
+            codec.dump(row.record.values), row.outcome, row.lease, row.outcome.status,
+        )
+        for row in closed
+        if row.number not in copies
+    ]  # fmt: skip
+    keep_attempts(desk, kept, files=False)
+    _note_edit(desk, [row.number for row in closed])
+    for row in closed:
+        text = f"attempt {row.outcome.attempt} set aside"
+        key = codec.key(row.record.digest)
+        events.note(transaction, desk.version.id, "reopened", text, key)

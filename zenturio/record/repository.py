@@ -31,9 +31,9 @@ from zenturio.record.facts import (
 class Repository(Protocol):
     """What is remembered of studies, experiments and their outcomes.
 
-    An experiment is known by its digest, whichever study brought it: what one study has run, all
-    others recall. Each study keeps a row of its own for it, with the metrics as that study reads
-    them.
+    An experiment is known by its digest, whichever study brought it: what one study has run, no
+    other one runs again. Each study has a row of its own for it, with the metrics as that study
+    reads them. What nobody has tried has no row.
 
     A call that returned is committed. Each call is one transaction, so whoever wants group commit
     hands over groups: a call with fifty outcomes costs little more than a call with one.
@@ -58,7 +58,7 @@ class Repository(Protocol):
         ...
 
     def archive(self, study: Study) -> Study | None:
-        """Takes its name from *study*, which goes on as NAME@1, or the next number that is free.
+        """Takes its name from *study*, which goes on as NAME@NUMBER, the number of its version.
 
         None if the name has gone to another study since; ConflictError while it has a driver.
         """
@@ -87,7 +87,7 @@ class Repository(Protocol):
         While another driver is alive: ConflictError that names its host, process and since when,
         or with *join* a lease beside it. A driver whose process on this host is gone is
         superseded at once, any other one when its lease runs out; what it had claimed is stale
-        then and waits again. The same *driver* asking again gets its own lease.
+        then, and may be claimed again. The same *driver* asking again gets its own lease.
         """
         ...
 
@@ -96,27 +96,28 @@ class Repository(Protocol):
         ...
 
     def leave(self, lease: Lease) -> None:
-        """Gives the lease back; what it still had claimed waits again."""
+        """Gives the lease back; what it still had claimed may be claimed again."""
         ...
 
     def drivers(self, study: str) -> tuple[Lease, ...]:
         """The leases on *study* that have not ended, oldest first."""
         ...
 
-    def add(self, study: str, experiments: Iterable[Experiment]) -> frozenset[str]:
-        """Makes the experiments rows of *study*; the digests of those that have an outcome already.
+    def cached(self, study: str, experiments: Iterable[Experiment]) -> frozenset[str]:
+        """The digests of those that have an outcome already, and are not to be run again.
 
-        One that another study has run brings its outcome along; metrics that are measured
-        in another way there are missing here, and say so.
+        One that another study has run, or another version of this one, has a row here then: a
+        copy with the metrics that are measured in the same way; the others are missing, and say
+        so.
         """
         ...
 
-    def claim(self, study: str, driver: int, digests: Sequence[str]) -> dict[str, int]:
-        """Which of *digests* the driver with this lease number may run, and each one's attempt.
+    def claim(self, study: str, driver: int, experiments: Sequence[Experiment]) -> dict[str, int]:
+        """Which of *experiments* the driver with this lease number may run, and each one's attempt.
 
-        Granted are those that wait, and again those that this driver holds: a claim whose answer
-        was lost is found by asking once more. Never granted is what another live driver holds or
-        what has an outcome.
+        Granted are those that nobody holds, and again those that this driver holds: a claim whose
+        answer was lost is found by asking once more. Never granted is what another live driver
+        holds or what has an outcome, in whichever study.
         """
         ...
 
@@ -127,14 +128,16 @@ class Repository(Protocol):
 
         An outcome is accepted once, from the driver and the attempt that hold the claim. A late
         or second one is kept as a superseded attempt. With ``final=False`` the attempt is kept
-        under its own status and the experiment waits for its next one.
+        under its own status and the experiment may be claimed for its next one.
+
+        Of more metrics than `rules.MOST_METRICS` the rest is counted, and not kept.
         """
         ...
 
     def enter(
         self, study: str, driver: int, results: Iterable[tuple[Experiment, Outcome]]
     ) -> frozenset[str]:
-        """Adds, claims and records in one go what was evaluated already; the digests accepted.
+        """Claims and records in one go what was evaluated already; the digests accepted.
 
         For experiments that cost less than asking for them: the driver may find that another had
         the same outcome first; its own is kept as superseded then.
@@ -146,39 +149,41 @@ class Repository(Protocol):
     ) -> int:
         """Replaces status, cause and metrics of recorded experiments; how many there were.
 
-        For metrics that were added or changed afterwards. Attempt, times, logs and artifacts
-        stay as they are; metrics that an outcome does not name are taken away. In the same
-        transaction the study is brought up to *definition*, so that nobody sees the one without
-        the other. *outcomes* may be too many to be held at once: they are iterated over as they
-        are needed, and once more where the transaction is done again.
+        For metrics that were added or changed afterwards: the study has the new *definition*
+        together with them, or not at all. Attempt, times, logs and artifacts stay as they are;
+        metrics that an outcome does not name are taken away. *outcomes* may be too many to be held
+        at once: they are iterated over as they are needed, and once more where the transaction is
+        done again.
         """
         ...
 
     def reopen(self, study: str, digests: Sequence[str]) -> int:
-        """Lets experiments wait again whose outcome is not ``ok``; how many there were.
+        """Sets outcomes aside that are not ``ok``, so that they may be claimed; how many it were.
 
-        The outcome that they had stays among their attempts.
+        The outcome that they had stays among their attempts. Other studies that have the
+        experiment lose it, too, until it has another one.
         """
         ...
 
     def find(self, digests: Sequence[str], study: str | None = None) -> dict[str, Outcome]:
         """The accepted outcomes of those that have one, without logs and artifacts.
 
-        Metrics are those of *study*, or of the study that added the experiment first.
+        Metrics are those of *study*, or of the study that has run the experiment.
         """
         ...
 
     def counts(self, study: str) -> dict[State, int]:
-        """How many experiments of *study* are in each state; every state is named."""
+        """How many experiments of *study* are in each of STATES."""
         ...
 
     def records(
         self, study: str, *, after: Key | None = None, states: Iterable[State] | None = None
     ) -> Iterator[Record]:
-        """The rows of *study* by index, repeat, and order of their adding.
+        """The rows of *study* by index, repeat, and number of their attempt.
 
-        *after* goes on behind a record's ``key``. Rows are fetched in batches, each as of its
-        own moment, so a long iteration holds no lock and no transaction.
+        Of all STATES, if none are named. *after* goes on behind a record's ``key``. Rows are
+        fetched in batches, each as of its own moment, so a long iteration holds no lock and no
+        transaction.
         """
         ...
 

@@ -1,178 +1,179 @@
-"""Names of studies and fields that a damaged file has lost, from what repeats them."""
+"""Names of studies, versions and fields that a damaged file has lost, from what repeats them."""
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from types import NoneType
+from dataclasses import replace
 from typing import Any
 
-from zenturio.record import naming
-from zenturio.record.codec import Form, escape
+from zenturio.record import naming, studies
+from zenturio.record.codec import SLOTTED, Form, unescape
 from zenturio.record.database import Transaction
-from zenturio.record.layout import OTHER, Layout
-from zenturio.record.pages import Row
-from zenturio.record.recognition import Recognised, Shape
+from zenturio.record.facts import Field
+from zenturio.record.layout import Layout, Place, Role, StoredField
+from zenturio.record.schema import SLOTS
+from zenturio.record.studies import PROJECT
 
-_EMPTY = frozenset([NoneType])
-_FIRST = ("experiment", "position", "repeat", *OTHER.values())
-VALUES = Shape(
-    "values",
-    _FIRST,
-    (
-        _EMPTY,
-        frozenset([int, str]),
-        frozenset([int]),
-        frozenset([str, NoneType]),
-        frozenset([str, NoneType]),
-    ),
-    "experiment",
-    frozenset([int, float, str, NoneType]),
-)
-"""The table of any study."""
-_LETTERS: Mapping[str, tuple[Form, frozenset[type]]] = {
-    "r": (Form.REAL, frozenset([int, float, NoneType])),
-    "i": (Form.INTEGER, frozenset([int, NoneType])),
-    "t": (Form.TEXT, frozenset([str, NoneType])),
-    "b": (Form.TRUTH, frozenset([int, NoneType])),
-}
-_Declared = tuple[str, Mapping[str, Any]]
-_OWNERS = ("experiments", "shares", "fields", "definitions")
+_ROLES: tuple[tuple[Role, str], ...] = (("parameter", "parameters"), ("metric", "metrics"))
+_OWNED = ("results", "attempts", "definitions")
+"""Tables from which a version is known to have been there."""
 
 
-def columns_of(file: Recognised, layout: Layout) -> tuple[str, ...]:
-    """The columns of a study's table in their order: as the schema says, else as they come to be.
-
-    A parameter of known type has its column from the beginning; others come with their values.
-    """
-    said = file.columns_in_schema(layout.table)
-    if said is not None and said[: len(_FIRST)] == _FIRST:
-        own = {column for slot in layout.slots for column in slot.columns.values()}
-        if own.issuperset(said[len(_FIRST) :]):
-            return said
-    first = [c for s in layout.slots if s.role == "parameter" for c in s.columns.values()]
-    every = [c for s in layout.slots for c in s.columns.values()]
-    return (*_FIRST, *dict.fromkeys([*first, *every]))
+def restore_names(transaction: Transaction) -> None:
+    """Every version that something is left of has a study, which has a name and all its fields."""
+    _restore_versions(transaction)
+    for (number,) in transaction.sql("SELECT id FROM studies ORDER BY id"):
+        _restore_fields(transaction, number)
+    for version, study in transaction.sql("SELECT id, study FROM versions ORDER BY id"):
+        _restore_members(transaction, version, study)
+        _restore_definition(transaction, version)
 
 
-def fits(columns: tuple[str, ...], row: Row) -> bool:
-    """Whether what stands in each column is of its type."""
-    values = row.values[len(_FIRST) :]
-    names = columns[len(_FIRST) :]
-    return len(values) <= len(names) and all(
-        type(value) in _LETTERS[name[0]][1] for name, value in zip(names, values, strict=False)
-    )
-
-
-def restore_studies(transaction: Transaction, file: Recognised) -> None:
-    """Every study that something is left of gets a name, its fields and a definition."""
-    known = {number for (number,) in transaction.sql("SELECT id FROM studies")}
-    parts = " UNION ".join(f"SELECT study FROM {table}" for table in _OWNERS)  # noqa: S608
-    every = {number for (number,) in transaction.sql(parts)}
-    for number in sorted(every - known):
-        _restore_study(transaction, file, number)
-    for number in sorted(known | every):
-        _restore_fields(transaction, file, number)
-        _restore_definition(transaction, number)
+def _restore_versions(transaction: Transaction) -> None:
+    parts = " UNION ".join(f"SELECT version FROM {table}" for table in _OWNED)
+    known = {number for (number,) in transaction.sql("SELECT id FROM versions")}
+    for (number,) in transaction.sql(f"{parts} ORDER BY 1"):
+        if number not in known:
+            study = _study_of(transaction, number)
+            transaction.sql(
+                "INSERT INTO versions (id, study, number, created, edits, members) SELECT ?, ?,"
+                " 1 + coalesce(max(number), 0), ?, 0, '{}' FROM versions WHERE study = ?",
+                (number, study, transaction.now, study),
+            )
+    for (number,) in transaction.sql(
+        "SELECT DISTINCT study FROM versions WHERE study NOT IN (SELECT id FROM studies)"
+        " UNION SELECT study FROM fields WHERE study NOT IN (SELECT id FROM studies)"
+    ):
+        _add_study(transaction, number)
     transaction.sql(
-        "INSERT OR IGNORE INTO hosts (id, name) SELECT DISTINCT host, 'lost-' || host FROM"
-        " (SELECT host FROM experiments UNION SELECT host FROM attempts)"
-        " WHERE host IS NOT NULL AND host NOT IN (SELECT id FROM hosts)"
+        "UPDATE studies SET current = (SELECT max(id) FROM versions WHERE study = studies.id)"
+        " WHERE current NOT IN (SELECT id FROM versions WHERE study = studies.id)"
     )
 
 
-def _restore_study(transaction: Transaction, file: Recognised, number: int) -> None:
-    """Its views were named for it, and may be left; else its name is its number."""
-    names = [
-        row[1].removeprefix("study_")
-        for row in file.schema
-        if row[0] == "view" and row[4] and re.search(rf"\bvalues_{number}\b", row[4])
-    ]
-    taken = transaction.sql("SELECT name, view, view_all FROM studies")
-    name = min(names, key=len, default="")
-    if not naming.storable(name) or name in {row[0] for row in taken}:
-        name = f"salvaged-{number}"
-    view, view_all = naming.views(name, [view for row in taken for view in row[1:]])
-    begun = transaction.sql(f"SELECT min(at) FROM definitions WHERE study = {number}")[0][0]  # noqa: S608
-    transaction.insert(
-        "studies",
-        ("id", "name", "view", "view_all", "created", "revision"),
-        [(number, name, view, view_all, begun or transaction.now, 1)],
+def _study_of(transaction: Transaction, version: int) -> int:
+    """The study whose fields are those that the version's definitions name; else a new one."""
+    names = {(role, field.name) for role, field in _declared(transaction, [version])}
+    fields: dict[int, set[tuple[str, str]]] = {}
+    for study, role, name in transaction.sql("SELECT study, role, name FROM fields"):
+        fields.setdefault(study, set()).add((role, unescape(name)))
+    fitting = [study for study, own in fields.items() if names and names <= own]
+    if fitting:
+        return min(fitting, key=lambda study: len(fields[study]))
+    ((last,),) = transaction.sql(
+        "SELECT max(coalesce((SELECT max(id) FROM studies), 0),"
+        " coalesce((SELECT max(study) FROM fields), 0),"
+        " coalesce((SELECT max(study) FROM versions), 0))"
+    )
+    return int(last) + 1
+
+
+def _add_study(transaction: Transaction, number: int) -> None:
+    name = f"salvaged-{number}"
+    taken = [view for (view,) in transaction.sql("SELECT sql_name FROM studies")]
+    transaction.sql(
+        "INSERT INTO studies (id, project, name, sql_name, current, revision, opened, pinned)"
+        " VALUES (?, ?, ?, ?, (SELECT max(id) FROM versions WHERE study = ?), 1, ?, 0)",
+        (number, PROJECT, name, naming.study(name, taken), number, transaction.now),
     )
 
 
-def _restore_fields(transaction: Transaction, file: Recognised, number: int) -> None:
-    """Fields that are missing, as the definitions have them; values without a name get one."""
-    asked = "SELECT position, name FROM fields WHERE study = ?"
-    left: dict[int, str] = dict(transaction.sql(asked, (number,)))
-    forms: dict[int, Form] = {}
-    for column in (file.columns_in_schema(f"values_{number}") or _FIRST)[len(_FIRST) :]:
-        position = int(column[1:])
-        forms[position] = forms.get(position, Form(0)) | _LETTERS[column[0]][0]
-    declared = _declared(transaction, number, 1 + max([*left, *forms], default=-1))
-    if any(left.get(at, field["name"]) != field["name"] for at, (_, field) in enumerate(declared)):
-        declared = []
-    rows = []
-    for position in range(max([len(declared) - 1, *left, *forms], default=-1) + 1):
-        if position in left:
-            continue
-        nameless: _Declared = ("metric", {"name": f"field_{position}"})
-        role, field = declared[position] if position < len(declared) else nameless
-        facts = [field.get(part) or "" for part in ("unit", "kind", "how")]
-        # Values in JSON may be of any form.
-        form = forms.get(position, _own_form(field)) | Form.BIG | Form.SERIES | Form.OTHER
-        rows.append(
-            (number, position, role, escape(field["name"]), field.get("type"), *facts, int(form))
-        )
+def _declared(transaction: Transaction, versions: Iterable[int]) -> Iterator[tuple[Role, Field]]:
+    """The fields that the definitions of *versions* name, in their order."""
+    for version in versions:
+        for (document,) in transaction.sql(
+            "SELECT document FROM definitions WHERE version = ? ORDER BY id", (version,)
+        ):
+            with suppress(ValueError, KeyError, TypeError):  # what is not ours tells nothing
+                read = json.loads(document)
+                fields = [(role, Field(**each)) for role, part in _ROLES for each in read[part]]
+                yield from fields
+
+
+def _restore_fields(transaction: Transaction, study: int) -> None:
+    """Fields that are missing: places are given in the order of their declaration.
+
+    What stands in a slot that no declared field has is a metric without a name.
+    """
+    rows = transaction.sql("SELECT id FROM versions WHERE study = ? ORDER BY id", (study,))
+    versions = [version for (version,) in rows]
+    before = _read_fields(transaction, study)
+    layout = Layout("sqlite", study, 0, 0, before)
+    if not before:
+        for role, field in _declared(transaction, versions):
+            layout = layout.declared(role, [field])
+    taken = {slot for stored in layout.fields for slot in stored.place.slots}
+    fields = list(layout.fields)
+    for slot in _filled(transaction, versions):
+        if slot not in taken:
+            number = 1 + max((stored.number for stored in fields), default=-1)
+            name = f"field_{slot}"
+            fields.append(StoredField(number, "metric", Field(name), name, Place((slot,)), Form(0)))
+    # Of a field that was lost nobody knows which forms its values have.
+    new = [replace(stored, forms=SLOTTED | Form.SERIES) for stored in fields[len(before) :]]
     transaction.insert(
         "fields",
-        ("study", "position", "role", "name", "type", "unit", "kind", "how", "forms"),
-        rows,
+        studies.FIELD_COLUMNS,
+        [studies.field_row(study, stored) for stored in new],
     )
 
 
-def _own_form(field: Mapping[str, Any]) -> Form:
-    letters = {"int": "i", "real": "r", "str": "t", "bool": "b"}
-    letter = letters.get(field.get("type") or "")
-    return _LETTERS[letter][0] if letter else Form(0)
+def _read_fields(transaction: Transaction, study: int) -> tuple[StoredField, ...]:
+    rows = transaction.sql(
+        f"SELECT {', '.join(studies.FIELD_COLUMNS[1:])} FROM fields WHERE study = ?"
+        " ORDER BY number",
+        (study,),
+    )
+    return tuple(studies.field_of(row, {}) for row in rows)
 
 
-def _declared(transaction: Transaction, number: int, places: int) -> list[_Declared]:
-    """The fields at the first places, as far as the study's definitions tell for certain.
-
-    Metrics that a program reported by itself may stand between those of two definitions.
-    """
-    found: dict[tuple[str, str], Mapping[str, Any]] = {}
-    certain = 0
-    asked = "SELECT document FROM definitions WHERE study = ? ORDER BY id"
-    for (document,) in transaction.sql(asked, (number,)):
-        with suppress(ValueError, KeyError, TypeError):  # a document that is not ours tells nothing
-            read = json.loads(document)
-            for role, part in (("parameter", "parameters"), ("metric", "metrics")):
-                for field in read[part]:
-                    found.setdefault((role, str(field["name"])), dict(field))
-        certain = certain or len(found)
-    fields = [(role, field) for (role, _), field in found.items()]
-    return fields if len(fields) >= places else fields[:certain]
-
-
-def _restore_definition(transaction: Transaction, number: int) -> None:
-    """A study whose definitions are all lost has at least its fields."""
-    if transaction.sql("SELECT 1 FROM definitions WHERE study = ? LIMIT 1", (number,)):
-        return
-    names = ("name", "type", "unit", "kind", "how")
-    document: dict[str, Any] = {"goals": [], "provenance": {}, "notes": {}}
-    for role, part in (("parameter", "parameters"), ("metric", "metrics")):
-        rows = transaction.sql(
-            "SELECT name, type, unit, kind, how FROM fields"
-            " WHERE study = ? AND role = ? ORDER BY position",
-            (number, role),
+def _filled(transaction: Transaction, versions: Sequence[int]) -> list[str]:
+    """The slots that any result of *versions* has a value in."""
+    slots = [name for name, _ in SLOTS["sqlite"]]
+    counts = [0] * len(slots)
+    for version in versions:
+        ((*found,),) = transaction.sql(
+            f"SELECT {', '.join(f'count({slot})' for slot in slots)} FROM results"
+            " WHERE version = ?",
+            (version,),
         )
-        document[part] = [dict(zip(names, row, strict=True)) for row in rows]
+        counts = [one + other for one, other in zip(counts, found, strict=True)]
+    return [slot for slot, count in zip(slots, counts, strict=True) if count]
+
+
+def _restore_members(transaction: Transaction, version: int, study: int) -> None:
+    """A version without fields has all of its study, measured as its definitions say."""
+    ((text,),) = transaction.sql("SELECT members FROM versions WHERE id = ?", (version,))
+    with suppress(ValueError):
+        if isinstance(found := json.loads(text), dict) and found:
+            return
+    hows: Mapping[Any, str] = {
+        (role, field.name): field.how for role, field in _declared(transaction, [version])
+    }
+    members = {
+        stored.number: hows.get((stored.role, stored.field.name), "")
+        for stored in _read_fields(transaction, study)
+    }
+    transaction.sql("UPDATE versions SET members = ? WHERE id = ?", (json.dumps(members), version))
+
+
+def _restore_definition(transaction: Transaction, version: int) -> None:
+    """A version whose definitions are all lost has at least its fields."""
+    if transaction.sql("SELECT 1 FROM definitions WHERE version = ? LIMIT 1", (version,)):
+        return
+    found = studies.of_numbers(transaction, [version])[version]
+    document: dict[str, Any] = {"goals": [], "provenance": {}, "notes": {}, "sources": {}}
+    layout = studies.read_layout(transaction, found)
+    for role, part in _ROLES:
+        document[part] = [
+            {"name": f.field.name, "type": f.field.type, "unit": f.field.unit,
+             "kind": f.field.kind, "how": f.field.how}
+            for f in layout.own if f.role == role
+        ]  # fmt: skip
     transaction.insert(
         "definitions",
-        ("study", "at", "document"),
-        [(number, transaction.now, json.dumps(document))],
+        ("version", "at", "document"),
+        [(version, transaction.now, json.dumps(document))],
     )

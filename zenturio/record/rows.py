@@ -1,271 +1,210 @@
-"""Experiments in SQL: their rows, one for all studies and one in each; and who has a claim."""
+"""Rows of ``results`` in SQL: written with all that hangs on them, and read back."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import bindparam, func, null, select, update
-
-from zenturio.experiment.experiment import Experiment, Measure
-from zenturio.record import codec, complaints, leases, rules, studies
+from zenturio.experiment.experiment import Measure, Outcome
+from zenturio.experiment.machine import Machine
+from zenturio.record import attempt_files, codec, events, machines
 from zenturio.record.database import Transaction
-from zenturio.record.facts import RECORDED, State
-from zenturio.record.layout import OTHER, Layout, Role, Spread, spread
-from zenturio.record.schema import experiments, hosts, shares
-from zenturio.record.sharing import shared_metrics
-from zenturio.record.tally import Tally, members
+from zenturio.record.desk import Desk
+from zenturio.record.facts import Key, Record
+from zenturio.record.layout import Layout, Spread
+from zenturio.record.tally import Tally
 
-_ENTRIES = select(
-    experiments.c.id,
-    experiments.c.digest,
-    experiments.c.study,
-    experiments.c.state,
-    experiments.c.attempt,
-    experiments.c.driver,
+_FACTS = (
+    "id", "version", "digest", "position", "repeat", "round", "machine", "newest", "status",
+    "attempt", "lease", "host", "started", "ended", "exit", "cause", "remarks",
+)  # fmt: skip
+_READ = (
+    "e.id, e.position, e.repeat, e.digest, e.status, e.cause, e.attempt, h.name, e.started,"
+    " e.ended, e.exit, e.machine, e.round, e.lease, e.remarks"
 )
-_LAST = select(func.coalesce(func.max(experiments.c.id), 0))
-_SHARED_WITH = select(shares.c.experiment).where(shares.c.study == bindparam("of_study"))
-_HOSTS = select(hosts.c.name, hosts.c.id)
-_CLAIM = (
-    update(experiments)
-    .where(experiments.c.id == bindparam("of_id"))
-    .values(
-        state="running",
-        attempt=bindparam("to_attempt"),
-        driver=bindparam("to_driver"),
-        host=bindparam("to_host"),
-        started=bindparam("to_started"),
-        ended=null(),
-        exit=null(),
-        cause=null(),
-    )
-)
+_FROM = "FROM results e LEFT JOIN hosts h ON h.id = e.host"
+_HEADS = 15
 
 
-class Entry(NamedTuple):
-    """An experiment as all studies know it."""
+class New(NamedTuple):
+    """A result that is to be written."""
 
-    id: int
-    digest: bytes
-    study: int
-    state: State
-    attempt: int
-    driver: int | None
-
-    @property
-    def standing(self) -> rules.Standing:
-        return rules.Standing(self.state, self.attempt, self.driver)
+    number: int
+    position: Any
+    repeat: int
+    round: int
+    values: Mapping[str, Any]
+    outcome: Outcome
+    lease: int
 
 
-@dataclass
-class Desk:
-    """Where one transaction works on one study."""
+def write(desk: Desk, new: Sequence[New], *, files: bool = True) -> None:
+    """Adds results to a version, with logs, artifacts and conditions, and counts them.
 
-    transaction: Transaction
-    layout: Layout
-
-    @property
-    def study(self) -> int:
-        return self.layout.study
-
-    def spread(self, role: Role, rows: Sequence[Mapping[str, Any]]) -> Spread:
-        """The values of *rows* by column; the study's table has these columns then."""
-        exact = self.transaction.flavour.exact_reals
-        found = spread(self.layout, role, rows, exact_reals=exact)
-        self.layout = studies.widen(self.transaction, self.layout, found.layout)
-        return found
-
-    def beside(self, study: int) -> Desk:
-        """The same transaction at another study."""
-        name = studies.name_of(self.transaction, study)
-        return Desk(self.transaction, studies.read_layout(self.transaction, name))
-
-
-def entries(transaction: Transaction, digests: Iterable[str]) -> dict[str, Entry]:
-    """The experiments among *digests* that are known."""
-    by_key = {codec.key(digest): digest for digest in digests}
-    # In order, so that what is looked up together lies together.
-    rows = transaction.among(_ENTRIES, experiments.c.digest, sorted(by_key))
-    return {by_key[row[1]]: Entry(*row) for row in rows}
-
-
-def required(desk: Desk, digests: Collection[str]) -> dict[str, Entry]:
-    """The experiments of those *digests*; NotFoundError unless this study has them all."""
-    found = entries(desk.transaction, digests)
-    foreign = [entry.id for entry in found.values() if entry.study != desk.study]
-    shared = _shared(desk, foreign)
-    missing = [
-        digest
-        for digest in digests
-        if (entry := found.get(digest)) is None
-        or (entry.study != desk.study and entry.id not in shared)
-    ]
-    if missing:
-        raise complaints.no_experiment(missing, desk.layout.name)
-    return found
-
-
-def _shared(desk: Desk, numbers: Collection[int]) -> set[int]:
-    """Those of the experiments of other studies that this one has, too."""
-    rows = desk.transaction.among(_SHARED_WITH, shares.c.experiment, numbers, of_study=desk.study)
-    return {number for (number,) in rows}
-
-
-def host_numbers(transaction: Transaction, names: Iterable[str]) -> dict[str, int]:
-    """The number of each host; new ones get one."""
-    wanted = dict.fromkeys(names)
-    found: dict[str, int] = dict(transaction.among(_HOSTS, hosts.c.name, wanted))
-    new = [(name,) for name in wanted if name not in found]
-    if new:
-        transaction.insert("hosts", ("name",), new)
-        found |= dict(transaction.among(_HOSTS, hosts.c.name, [name for (name,) in new]))
-    return found
-
-
-def first_free(transaction: Transaction) -> int:
-    """The number of the next experiment; nobody else writes meanwhile."""
-    ((last,),) = transaction.rows(_LAST)
-    return int(last) + 1
-
-
-def add(desk: Desk, given: Iterable[Experiment]) -> frozenset[str]:
-    """Makes the experiments rows of the study; the digests of those that have an outcome."""
-    wanted = {experiment.digest: experiment for experiment in given}
-    found = entries(desk.transaction, wanted)
-    _create(desk, [e for digest, e in wanted.items() if digest not in found])
-    join(desk, wanted, found)
-    return frozenset(digest for digest, entry in found.items() if entry.state in RECORDED)
-
-
-def _create(desk: Desk, new: Sequence[Experiment]) -> None:
-    """Experiments that nobody knew."""
-    start = first_free(desk.transaction)
-    numbers = range(start, start + len(new))
-    rows = [
-        (number, codec.key(experiment.digest), desk.study, "waiting", 0)
-        for number, experiment in zip(numbers, new, strict=True)
-    ]
-    desk.transaction.insert("experiments", ("id", "digest", "study", "state", "attempt"), rows)
-    write_values(desk, numbers, new)
-    tally = Tally(desk.transaction)
-    tally.add(desk.study, "waiting", len(new))
-    tally.write()
-
-
-def join(desk: Desk, wanted: Mapping[str, Experiment], found: Mapping[str, Entry]) -> None:
-    """Gives the study a row for what others have; outcomes come along."""
-    foreign = {d: entry for d, entry in found.items() if entry.study != desk.study}
-    shared = _shared(desk, [entry.id for entry in foreign.values()])
-    new = {d: entry for d, entry in foreign.items() if entry.id not in shared}
-    if not new:
-        return
-    numbers = [entry.id for entry in new.values()]
-    write_values(desk, numbers, [wanted[digest] for digest in new])
-    desk.transaction.insert("shares", ("experiment", "study"), [(n, desk.study) for n in numbers])
-    tally = Tally(desk.transaction)
-    homes: dict[int, list[int]] = {}
-    for entry in new.values():
-        tally.add(desk.study, entry.state)
-        if entry.state in RECORDED:
-            homes.setdefault(entry.study, []).append(entry.id)
-    tally.write()
-    for home, recorded in homes.items():
-        take_over(desk, desk.beside(home), recorded)
-
-
-def write_values(
-    desk: Desk,
-    numbers: Sequence[int],
-    given: Sequence[Experiment],
-    metrics: Sequence[Mapping[str, Measure]] = (),
-) -> None:
-    """Rows of the study: the points and, where they are known already, the metrics."""
-    if not given:
-        return
-    values = dict(desk.spread("parameter", [experiment.values for experiment in given]).columns)
-    if metrics:
-        values |= desk.spread("metric", metrics).columns
-    position = desk.transaction.flavour.position
-    desk.transaction.insert(
-        desk.layout.table,
-        ("experiment", "position", "repeat", *values),
-        list(
-            zip(
-                numbers,
-                [position(experiment.index) for experiment in given],
-                [experiment.repeat for experiment in given],
-                *values.values(),
-                strict=True,
-            )
-        ),
-    )
-
-
-def write_metrics(
-    desk: Desk, numbers: Sequence[int], metrics: Sequence[Mapping[str, Measure]]
-) -> None:
-    """Metrics of rows that have none yet."""
-    columns = desk.spread("metric", metrics).columns
-    if columns:
-        mark = desk.transaction.flavour.mark
-        changes = ", ".join(f"{name} = {mark}" for name in columns)
-        desk.transaction.sql_many(
-            f"UPDATE {desk.layout.table} SET {changes} WHERE experiment = {mark}",  # noqa: S608
-            list(zip(*columns.values(), numbers, strict=True)),
+    Without *files* these are another attempt's: the rows are copies.
+    """
+    transaction, version = desk.transaction, desk.version.id
+    outcomes = [row.outcome for row in new]
+    hosts = machines.host_numbers(desk, outcomes)
+    spread = desk.spread([row.values for row in new], [o.metrics for o in outcomes])
+    facts = [
+        (
+            row.number, version, codec.key(o.digest), row.position, row.repeat, row.round, machine,
+            1, o.status, o.attempt, row.lease, host, o.started, o.ended, o.exit,
+            codec.escape(o.cause) if o.cause else None, remark,
         )
-
-
-def clear_metrics(desk: Desk, numbers: Iterable[int]) -> None:
-    """Takes the metrics of rows away."""
-    slots = desk.layout.by_role["metric"].values()
-    names = [OTHER["metric"], *(name for slot in slots for name in slot.columns.values())]
-    changes = ", ".join(f"{name} = NULL" for name in names)
-    mark = desk.transaction.flavour.mark
-    desk.transaction.sql_many(
-        f"UPDATE {desk.layout.table} SET {changes} WHERE experiment = {mark}",  # noqa: S608
-        [(number,) for number in numbers],
-    )
-
-
-def read_metrics(desk: Desk, numbers: Iterable[int]) -> dict[int, dict[str, Measure]]:
-    """The metrics of rows of the study."""
-    reader = desk.layout.reader
-    rows = desk.transaction.among(reader.statement, reader.experiment, numbers)
-    return {number: reader.metrics(row) for number, *row in rows}
-
-
-def take_over(desk: Desk, source: Desk, numbers: Iterable[int]) -> None:
-    """Gives the study the metrics that *source* has of experiments."""
-    found = read_metrics(source, numbers)
-    theirs, ours = source.layout, desk.layout.ways
-    shared = [shared_metrics(m, theirs.name, theirs.ways, ours) for m in found.values()]
-    write_metrics(desk, list(found), shared)
-
-
-def claim(desk: Desk, driver: int, digests: Sequence[str]) -> dict[str, int]:
-    """Which of *digests* the driver may run, and each one's attempt."""
-    transaction = desk.transaction
-    lease = leases.held(transaction, desk.layout.name, driver)
-    found = required(desk, digests)
-    held = {entry.driver for entry in found.values() if entry.state == "running"}
-    if leases.relieve(transaction, [n for n in held if n is not None and n != driver]):
-        found = entries(transaction, digests)
-    granted = {
-        digest: number
-        for digest in dict.fromkeys(digests)
-        if (number := rules.grant(found[digest].standing, driver)) is not None
-    }
-    new = [found[digest] for digest in granted if found[digest].state == "waiting"]
-    host = host_numbers(transaction, [lease.host])[lease.host]
-    transaction.many(
-        _CLAIM,
-        ("of_id", "to_attempt", "to_driver", "to_host", "to_started"),
-        [(e.id, e.attempt + 1, driver, host, transaction.now) for e in new],
-    )
+        for row, o, (machine, host), remark in zip(
+            new, outcomes, hosts, spread.remarks, strict=True
+        )
+    ]  # fmt: skip
+    slots = list(spread.columns)
+    rows = facts
+    if slots:
+        cells = zip(*spread.columns.values(), strict=True)
+        rows = [(*fact, *row) for fact, row in zip(facts, cells, strict=True)]
+    transaction.insert("results", (*_FACTS, *slots), rows)
+    numbers = [row.number for row in new]
+    _write_chunks(transaction, numbers, spread)
+    _tell_dropped(desk, outcomes, spread)
+    if files:
+        attempt_files.keep(transaction, zip(numbers, outcomes, strict=True))
+        conditions = ((n, o.conditions) for n, o in zip(numbers, outcomes, strict=True))
+        machines.keep_conditions(transaction, conditions)
     tally = Tally(transaction)
-    for having in members(transaction, {entry.id: entry.study for entry in new}).values():
-        tally.move(having, "waiting", "running")
+    for row, (machine, _) in zip(new, hosts, strict=True):
+        tally.add(version, machine, row.round, row.outcome.status)
     tally.write()
-    return granted
+
+
+def _write_chunks(transaction: Transaction, numbers: Sequence[int], spread: Spread) -> None:
+    chunks = [(numbers[row], chunk, doc) for row, chunk, doc in spread.chunks]
+    transaction.insert("chunks", ("result", "chunk", "doc"), chunks)
+
+
+def _tell_dropped(desk: Desk, outcomes: Sequence[Outcome], spread: Spread) -> None:
+    """Warns of values that belong to no field that the study can have."""
+    for row, count in spread.dropped.items():
+        text = f"{count:,} metrics or parameters were not kept: the study has too many names"
+        key = codec.key(outcomes[row].digest)
+        events.note(desk.transaction, desk.version.id, "warning", text, key)
+
+
+def rewrite(
+    desk: Desk, numbers: Sequence[int], points: Sequence[Mapping[str, Any]],
+    outcomes: Sequence[Outcome],
+) -> None:  # fmt: skip
+    """Replaces status, cause and values of results, by their numbers."""
+    transaction = desk.transaction
+    spread = desk.spread(points, [outcome.metrics for outcome in outcomes])
+    slots = [slot for stored in desk.layout.own for slot in stored.place.slots]
+    mark = transaction.flavour.mark
+    changes = ", ".join(f"{name} = {mark}" for name in ("status", "cause", "remarks", *slots))
+    empty = [None] * len(numbers)
+    columns = [spread.columns.get(slot, empty) for slot in slots]
+    facts = [(o.status, codec.escape(o.cause) if o.cause else None) for o in outcomes]
+    transaction.sql_many(
+        f"UPDATE results SET {changes} WHERE id = {mark}",
+        [
+            (*facts[i], spread.remarks[i], *(column[i] for column in columns), number)
+            for i, number in enumerate(numbers)
+        ],
+    )
+    transaction.among_sql("DELETE FROM chunks WHERE {among}", "result", numbers)
+    _write_chunks(transaction, numbers, spread)
+    _tell_dropped(desk, outcomes, spread)
+
+
+class Read(NamedTuple):
+    """A result that was read."""
+
+    record: Record
+    machine: int
+    """The number of its kind."""
+    round: int
+    lease: int
+
+    @property
+    def number(self) -> int:
+        return self.record.key.row
+
+    @property
+    def outcome(self) -> Outcome:
+        assert self.record.outcome is not None, "it is a result"
+        return self.record.outcome
+
+
+def read(
+    transaction: Transaction,
+    layout: Layout,
+    condition: str,
+    parameters: Sequence[Any] = (),
+    *,
+    among: tuple[str, Sequence[Any]] | None = None,
+) -> list[Read]:
+    """Results of a version that meet a condition on ``e``, and have one of some keys.
+
+    *among*: the column and the keys. ``ORDER BY`` and ``LIMIT`` may stand behind the condition.
+    """
+    reader = layout.reader
+    slots = "".join(f", e.{slot}" for slot in reader.slots)
+    head = f"SELECT {_READ}{slots} {_FROM} WHERE e.version = {transaction.flavour.mark}"
+    given = (layout.version, *parameters)
+    if among is None:
+        rows = transaction.sql(f"{head} {condition}", given)
+    else:
+        text = f"{head} {condition} AND {{among}}"
+        rows = transaction.among_sql(text, among[0], among[1], given)
+    chunks = _chunks(transaction, layout, [row[0] for row in rows])
+    kinds = machines.machines_of(transaction, {row[11] for row in rows})
+    return [_read(transaction, layout, row, chunks.get(row[0], {}), kinds) for row in rows]
+
+
+def _chunks(
+    transaction: Transaction, layout: Layout, numbers: Sequence[int]
+) -> dict[int, dict[int, Any]]:
+    """The chunks of results, by their numbers."""
+    found: dict[int, dict[int, Any]] = {}
+    if layout.reader.chunks:
+        rows = transaction.among_sql(
+            "SELECT result, chunk, doc FROM chunks WHERE {among}", "result", numbers
+        )
+        for number, chunk, doc in rows:
+            array = json.loads(doc) if isinstance(doc, str) else doc
+            found.setdefault(number, {})[chunk] = array
+    return found
+
+
+def _read(
+    transaction: Transaction,
+    layout: Layout,
+    row: Sequence[Any],
+    chunks: Mapping[int, Any],
+    kinds: Mapping[int, Machine],
+) -> Read:
+    (
+        number, position, repeat, digest, status, cause, attempt, host, started, ended, exit_code,
+        machine, round_, lease, remarks,
+    ) = row[:_HEADS]  # fmt: skip
+    slots, reader = row[_HEADS:], layout.reader
+    metrics: dict[str, Measure] = reader.metrics(remarks, slots, chunks)
+    whole = bytes(digest).hex()
+    outcome = Outcome(
+        whole, status, codec.unescape(cause), metrics, attempt, codec.unescape(host), started,
+        ended, exit_code, machine=kinds.get(machine),
+    )  # fmt: skip
+    key = Key(transaction.flavour.index(position), repeat, number)
+    record = Record(key, whole, status, reader.values(remarks, slots, chunks), outcome)
+    return Read(record, machine, round_, lease)
+
+
+def remove(desk: Desk, rows: Iterable[Read]) -> None:
+    """Takes results of a version away, and what they are counted; attempts keep all they have."""
+    rows = list(rows)
+    numbers = [row.number for row in rows]
+    for table, column in (("chunks", "result"), ("copies", "result"), ("results", "id")):
+        desk.transaction.among_sql(f"DELETE FROM {table} WHERE {{among}}", column, numbers)
+    tally = Tally(desk.transaction)
+    for row in rows:
+        tally.add(desk.version.id, row.machine, row.round, row.outcome.status, -1)
+    tally.write()

@@ -1,47 +1,17 @@
-"""Who gets a claim and which outcome is accepted: the rules that every repository shares."""
+"""Which outcome is accepted, and how much of it: the rules that every repository shares."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import replace
+from itertools import islice
 
-from zenturio.record.facts import RECORDED, AttemptState, State
+from zenturio.experiment.experiment import Missing, Outcome
+from zenturio.record.facts import AttemptState
 
-Verdict = Literal["accept", "again", "supersede"]
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """How an experiment stands: its newest attempt, and whose that is."""
-
-    state: State
-    attempt: int
-    """The number of the newest attempt; 0 before the first."""
-    driver: int | None
-    """Who holds the claim, or whose outcome was accepted."""
-
-    @property
-    def recorded(self) -> bool:
-        return self.state in RECORDED
-
-
-def grant(standing: Standing, driver: int) -> int | None:
-    """The attempt that *driver* may make, the one that it holds already, or none.
-
-    Claims of drivers that are gone were taken back before this is asked.
-    """
-    if standing.state == "waiting":
-        return standing.attempt + 1
-    if standing.state == "running" and standing.driver == driver:
-        return standing.attempt
-    return None
-
-
-def judge(standing: Standing, driver: int, attempt: int) -> Verdict:
-    """What becomes of an outcome: only the attempt that holds the claim is accepted, and once."""
-    if standing.state == "waiting" or (standing.driver, standing.attempt) != (driver, attempt):
-        return "supersede"
-    return "accept" if standing.state == "running" else "again"
+MOST_METRICS = 10_000
+"""Metrics of a run that are kept at the most; the rest is counted."""
+NOT_KEPT = "metrics_not_kept"
+"""The metric that says how many were too many."""
 
 
 def supersedes(past: AttemptState | None) -> bool:
@@ -51,3 +21,13 @@ def supersedes(past: AttemptState | None) -> bool:
     recorded, and this is the same call once more.
     """
     return past is None or past == "stale"
+
+
+def capped(outcome: Outcome) -> Outcome:
+    """*outcome* with as many metrics as are kept; one of them says how many were not."""
+    dropped = len(outcome.metrics) - MOST_METRICS
+    if dropped <= 0:
+        return outcome
+    metrics = dict(islice(outcome.metrics.items(), MOST_METRICS - 1))
+    why = f"{dropped + 1:,} metrics were not kept: {MOST_METRICS:,} of a run are, at the most"
+    return replace(outcome, metrics={NOT_KEPT: Missing(why), **metrics})

@@ -1,17 +1,21 @@
-"""The tables that every repository in SQL has, whatever its studies are.
+"""The tables of a repository in SQL: 26, for any number of studies.
 
-Each study has one more, ``values_N`` (see ``layout``), with a column for each parameter and metric,
-and two views of it. Those come and go with studies; migrations concern what stands here.
+An experiment that somebody runs is a row of ``claims``, which is small; the commit that records it
+deletes that row and adds one to ``results``, which is only ever added to. The number that the claim
+drew is the attempt's: logs, artifacts and conditions hang on it and never move.
 
-The accepted or running attempt of an experiment is part of its row, so that an experiment
-which succeeds at once costs one row here and one in its study; ``attempts`` holds all others.
+Values stand in slots, columns that all studies share; ``fields`` says which slot a parameter or a
+metric of a study has, and what is beyond the slots stands in ``chunks``. There are no foreign keys:
+they cost on every commit, and ``zen db check`` looks at all references at once.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import (
+    JSON,
+    REAL,
     BigInteger,
     Column,
     Double,
@@ -19,16 +23,30 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
+    Numeric,
     SmallInteger,
     Table,
     Text,
+    UniqueConstraint,
 )
-from sqlalchemy.types import TypeEngine
+from sqlalchemy.types import TypeEngine, UserDefinedType
 
-REVISIONS = ("0001", "0002", "0003")
+REVISIONS = ("0001", "0002", "0003", "0004")
 """Every revision of the schema, oldest first; the last one is what stands here."""
 
+DialectName = Literal["sqlite", "postgresql"]
+
 metadata = MetaData()
+"""All tables, ``results`` without its slots: ``tables_of`` adds these."""
+
+
+class _Untyped(UserDefinedType[Any]):
+    """A column of SQLite without a type: it holds what it is given, as it was given."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: Any) -> str:
+        return ""
 
 
 def _number() -> TypeEngine[int]:
@@ -36,36 +54,80 @@ def _number() -> TypeEngine[int]:
     return BigInteger().with_variant(Integer(), "sqlite")
 
 
+def _position() -> TypeEngine[Any]:
+    """An index of any size; in SQLite without affinity, for one beyond 63 bits is a text."""
+    return Numeric().with_variant(LargeBinary(), "sqlite")
+
+
 def _key(name: str = "id") -> Column[int]:
     return Column(name, _number(), primary_key=True, autoincrement=True)
 
 
 def _part(name: str, kind: TypeEngine[Any] | None = None) -> Column[Any]:
-    """A part of a primary key of several columns."""
+    """A primary key that is not drawn, or a part of one."""
     return Column(name, kind or _number(), primary_key=True, autoincrement=False)
 
+
+def _needed(name: str, kind: TypeEngine[Any] | None = None) -> Column[Any]:
+    return Column(name, kind or _number(), nullable=False)
+
+
+projects = Table(
+    "projects",
+    metadata,
+    _key(),
+    Column("uuid", Text, nullable=False, unique=True),
+    _needed("owner", Text()),
+    _needed("name", Text()),
+    _needed("created", Double()),
+    UniqueConstraint("owner", "name"),
+)
 
 studies = Table(
     "studies",
     metadata,
     _key(),
-    Column("name", Text, nullable=False, unique=True),
-    Column("view", Text, nullable=False, unique=True),
-    Column("view_all", Text, nullable=False, unique=True),
-    Column("created", Double, nullable=False),
+    _needed("project"),
+    _needed("name", Text()),
+    # What its view is called; stored, so that it is never computed twice.
+    Column("sql_name", Text, nullable=False, unique=True),
+    # The version that NAME means; none while every version is archived.
+    Column("current", _number()),
     # Grows with every change of the fields, so that others see theirs are out of date.
-    Column("revision", Integer, nullable=False),
-    # Of a study that went, no other gets the number: whoever remembers it would be misled.
-    sqlite_autoincrement=True,
+    _needed("revision", Integer()),
+    # The revision that the view in the database shows; NULL where there is none.
+    Column("view_revision", Integer),
+    _needed("opened", Double()),
+    _needed("pinned", SmallInteger()),
+    UniqueConstraint("project", "name"),
+    sqlite_autoincrement=True,  # a number that went is not drawn again
 )
+
+versions = Table(
+    "versions",
+    metadata,
+    _key(),
+    _needed("study"),
+    _needed("number", Integer()),
+    _needed("created", Double()),
+    # Changes of rows in place so far: see `edits`.
+    _needed("edits"),
+    # JSON: which of the study's fields this version has, by number, and what measures each.
+    _needed("members", Text()),
+    UniqueConstraint("study", "number"),
+    sqlite_autoincrement=True,  # a number that went is not drawn again
+)
+"""What ``NAME@number`` means."""
 
 definitions = Table(
     "definitions",
     metadata,
     _key(),
-    Column("study", _number(), nullable=False, index=True),
-    Column("at", Double, nullable=False),
-    Column("document", Text, nullable=False),
+    _needed("version"),
+    _needed("at", Double()),
+    # Repeats the fields, for salvage.
+    _needed("document", Text()),
+    Index("definitions_version", "version", "id"),
 )
 
 sources = Table(
@@ -73,102 +135,207 @@ sources = Table(
     metadata,
     _part("definition"),
     _part("path", Text()),
-    Column("sha256", LargeBinary, nullable=False),
+    _needed("mode", Integer()),
+    _needed("content", LargeBinary()),
 )
 
 contents = Table(
     "contents",
     metadata,
-    _part("sha256", LargeBinary()),
-    Column("content", LargeBinary, nullable=False),
+    _part("digest", LargeBinary()),
+    _needed("size"),
+    # NULL: an object of the store, or the file at `foreign_path`, which is read and never removed.
+    Column("body", LargeBinary),
+    Column("foreign_path", Text),
 )
+"""By SHA-256: files of definitions, and what attempts left."""
+
+recipes = Table(
+    "recipes",
+    metadata,
+    _key(),
+    _needed("version"),
+    _needed("format", Integer()),
+    _needed("document", Text()),
+    Index("recipes_version", "version"),
+)
+"""The parts of the digests of a version."""
 
 fields = Table(
     "fields",
     metadata,
     _part("study"),
-    _part("position", Integer()),
-    Column("role", Text, nullable=False),
-    Column("name", Text, nullable=False),
+    _part("number", Integer()),
+    _needed("role", Text()),
+    _needed("name", Text()),
+    _needed("sql_name", Text()),
+    # Where its values stand: see `layout.Place`.
+    _needed("place", Text()),
+    # Which forms of values there are so far: bits of `codec.Form`.
+    _needed("forms", SmallInteger()),
     Column("type", Text),
-    Column("unit", Text, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("how", Text, nullable=False),
-    # Which forms of values there are so far: bits of layout.Form.
-    Column("forms", SmallInteger, nullable=False),
+    _needed("unit", Text()),
+    _needed("kind", Text()),
+    _needed("exact", SmallInteger()),
+    UniqueConstraint("study", "role", "name"),
+)
+"""Of a study's name: all its versions share places and names."""
+
+machines = Table(
+    "machines",
+    metadata,
+    _key(),
+    Column("digest", LargeBinary, nullable=False, unique=True),
+    # All of it in words, as views show it.
+    _needed("label", Text()),
+    _needed("cpu", Text()),
+    _needed("cores", Integer()),
+    # JSON: a list of texts.
+    _needed("accelerators", Text()),
+    _needed("setup", Text()),
+    # Whether it is only supposed: rows of before are their driver's kind.
+    _needed("assumed", SmallInteger()),
+)
+"""Kinds of machine; 0 stands for one that nobody told."""
+
+hosts = Table(
+    "hosts",
+    metadata,
+    _key(),
+    _needed("name", Text()),
+    _needed("machine"),
+    _needed("kernel", Text()),
+    # Bytes; 0 where nobody told.
+    _needed("memory"),
+    UniqueConstraint("name", "machine", "kernel", "memory"),
 )
 
 leases = Table(
     "leases",
     metadata,
     _key(),
-    Column("study", _number(), nullable=False, index=True),
-    Column("token", Text, nullable=False),
-    Column("host", Text, nullable=False),
-    Column("pid", _number(), nullable=False),
-    Column("born", Text, nullable=False),
-    Column("since", Double, nullable=False),
-    Column("until", Double, nullable=False),
-    Column("seconds", Double, nullable=False),
+    _needed("version"),
+    _needed("token", Text()),
+    _needed("host", Text()),
+    _needed("pid"),
+    _needed("born", Text()),
+    _needed("person", Text()),
+    _needed("since", Double()),
+    _needed("until", Double()),
+    _needed("seconds", Double()),
     Column("ended", Double),
-    sqlite_autoincrement=True,
+    Index("leases_version", "version"),
+    sqlite_autoincrement=True,  # a number that went is not drawn again
 )
 
-hosts = Table("hosts", metadata, _key(), Column("name", Text, nullable=False, unique=True))
-
-experiments = Table(
-    "experiments",
+claims = Table(
+    "claims",
     metadata,
     _key(),
-    Column("digest", LargeBinary, nullable=False, unique=True),
-    # The study that added it first, or that has it since that one went.
-    Column("study", _number(), nullable=False),
-    Column("state", Text, nullable=False),
-    Column("attempt", Integer, nullable=False),
-    Column("driver", _number()),
-    Column("host", _number()),
-    Column("started", Double),
-    Column("ended", Double),
+    _needed("digest", LargeBinary()),
+    _needed("round", Integer()),
+    # 0, or the kind of machine that it is to be run on, too.
+    _needed("target"),
+    _needed("version"),
+    _needed("lease"),
+    _needed("attempt", Integer()),
+    _needed("host", Text()),
+    _needed("started", Double()),
+    _needed("position", _position()),
+    _needed("repeat", Integer()),
+    # JSON: the values of the parameters, as the codec writes them.
+    Column("point", Text),
+    UniqueConstraint("digest", "round", "target"),
+    Index("claims_lease", "lease"),
+    sqlite_autoincrement=True,  # a number that went is not drawn again
+)
+"""Who is at which experiment. A number that was drawn here is that of the attempt for ever."""
+
+results = Table(
+    "results",
+    metadata,
+    _part("id"),
+    _needed("version"),
+    Column("recipe", _number()),
+    _needed("digest", LargeBinary()),
+    _needed("position", _position()),
+    _needed("repeat", Integer()),
+    _needed("round", Integer()),
+    _needed("machine"),
+    _needed("newest", SmallInteger()),
+    _needed("status", Text()),
+    _needed("attempt", Integer()),
+    _needed("lease"),
+    _needed("host"),
+    _needed("started", Double()),
+    _needed("ended", Double()),
     Column("exit", Integer),
     Column("cause", Text),
+    # JSON by field: what no slot holds, and why a metric is missing.
+    Column("remarks", Text),
+    UniqueConstraint("digest", "version", "round", "machine"),
+    Index("results_order", "version", "position", "repeat", "id"),
+    Index("results_version", "version"),
 )
+"""One row for each accepted attempt; behind these columns come the slots."""
 
-running = Index(
-    "experiments_running",
-    experiments.c.driver,
-    sqlite_where=experiments.c.state == "running",
-)
-"""For PostgreSQL the same is said beside it: here it would load that dialect for SQLite too."""
-
-shares = Table(
-    "shares",
+chunks = Table(
+    "chunks",
     metadata,
-    _part("experiment"),
-    _part("study"),
+    _part("result"),
+    _part("chunk", Integer()),
+    # As it was written: JSONB would drop the sign of zero and the point of 1e22.
+    _needed("doc", Text().with_variant(JSON(), "postgresql")),
 )
+"""Values of fields beyond the slots: JSON arrays of `layout.CHUNK`."""
 
 attempts = Table(
     "attempts",
     metadata,
-    _part("experiment"),
-    _part("number", Integer()),
-    _part("driver"),
-    Column("state", Text, nullable=False),
-    Column("host", _number()),
+    _part("id"),
+    _needed("digest", LargeBinary()),
+    _needed("version"),
+    _needed("round", Integer()),
+    _needed("machine"),
+    _needed("number", Integer()),
+    _needed("lease"),
+    _needed("state", Text()),
+    _needed("host"),
     Column("started", Double),
     Column("ended", Double),
     Column("exit", Integer),
     Column("cause", Text),
+    _needed("position", _position()),
+    _needed("repeat", Integer()),
+    Column("point", Text),
     Column("metrics", Text),
+    Index("attempts_digest", "digest"),
+    Index("attempts_version", "version"),
 )
+"""All that were not accepted: stale, superseded, tried again, set aside."""
+
+conditions = Table(
+    "conditions",
+    metadata,
+    _part("attempt"),
+    *(
+        Column(name, REAL)
+        for name in (
+            "load_start", "load_end", "mhz_start", "mhz_end", "celsius_start", "celsius_end",
+            "steal", "pressure",
+        )
+    ),
+    Column("slots", Integer),
+    Column("cpus", Integer),
+    Column("governor", Text),
+    # JSON: what else is known.
+    Column("other", Text),
+)  # fmt: skip
 
 logs = Table(
     "logs",
     metadata,
-    _key(),
-    Column("experiment", _number(), nullable=False, index=True),
-    Column("attempt", Integer, nullable=False),
-    Column("driver", _number(), nullable=False),
+    _part("attempt"),
     *(
         Column(f"{stream}_{part}", kind, nullable=False)
         for stream in ("stdout", "stderr")
@@ -179,25 +346,81 @@ logs = Table(
 artifacts = Table(
     "artifacts",
     metadata,
-    _key(),
-    Column("experiment", _number(), nullable=False, index=True),
-    Column("attempt", Integer, nullable=False),
-    Column("driver", _number(), nullable=False),
-    Column("path", Text, nullable=False),
-    Column("size", _number(), nullable=False),
-    Column("sha256", Text, nullable=False),
-    Column("kept", Text, nullable=False),
+    _part("attempt"),
+    _part("path", Text()),
+    # Its place in the list that the attempt gave.
+    _needed("number", Integer()),
+    _needed("mode", Integer()),
+    _needed("size"),
+    _needed("content", LargeBinary()),
+    Index("artifacts_content", "content"),
 )
+
+copies = Table(
+    "copies",
+    metadata,
+    _part("result"),
+    _needed("source"),
+    _needed("kind", Text()),
+    _needed("person", Text()),
+    _needed("at", Double()),
+    _needed("note", Text()),
+    Index("copies_source", "source"),
+)
+"""Results that were measured elsewhere: by another study, or another version of this one."""
+
+aliases = Table(
+    "aliases",
+    metadata,
+    _part("digest", LargeBinary()),
+    _part("result"),
+    _needed("kind", Text()),
+)
+"""Digests by which results were known before."""
+
+rounds = Table(
+    "rounds",
+    metadata,
+    _part("version"),
+    _part("number", Integer()),
+    _needed("began", Double()),
+    _needed("person", Text()),
+    _needed("reason", Text()),
+    Column("seed", Text),
+)
+
+counters = Table(
+    "counters",
+    metadata,
+    _part("version"),
+    _part("machine"),
+    _part("round", Integer()),
+    _part("status", Text()),
+    _needed("count"),
+)
+"""How many results there are: counting a million rows takes too long."""
+
+edits = Table(
+    "edits",
+    metadata,
+    _part("version"),
+    _part("number"),
+    _needed("first"),
+    _needed("last"),
+)
+"""Which results were changed in place, by ranges of their numbers: caches read these again."""
 
 events = Table(
     "events",
     metadata,
     _key(),
-    Column("study", _number(), nullable=False, index=True),
-    Column("experiment", _number(), index=True),
-    Column("at", Double, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("text", Text, nullable=False),
+    _needed("version"),
+    Column("digest", LargeBinary),
+    _needed("at", Double()),
+    _needed("kind", Text()),
+    _needed("text", Text()),
+    Index("events_version", "version"),
+    Index("events_digest", "digest"),
 )
 
 submissions = Table(
@@ -205,23 +428,45 @@ submissions = Table(
     metadata,
     _key(),
     Column("token", Text, nullable=False, unique=True),
-    Column("person", Text, nullable=False),
-    Column("study", Text, nullable=False),
-    Column("request", Text, nullable=False),
-    Column("submitted", Double, nullable=False),
-    Column("turn", Text, nullable=False),
+    _needed("person", Text()),
+    _needed("verified", SmallInteger()),
+    _needed("study", Text()),
+    _needed("request", Text()),
+    _needed("submitted", Double()),
+    _needed("turn", Text()),
     Column("begun", Double),
     Column("ended", Double),
-    Column("cause", Text, nullable=False),
-    Column("progress", Text, nullable=False),
-    sqlite_autoincrement=True,
+    _needed("cause", Text()),
+    _needed("progress", Text()),
+    sqlite_autoincrement=True,  # a number that went is not drawn again
 )
 """What a service is to run. A study is named, not numbered: it need not be there yet."""
 
-counters = Table(
-    "counters",
+upgrade_steps = Table(
+    "upgrade",
     metadata,
-    _part("study"),
-    _part("state", Text()),
-    Column("count", _number(), nullable=False),
+    _part("step", Text()),
+    _needed("done"),
+    _needed("at", Double()),
 )
+"""How far an upgrade into this database came."""
+
+SLOTS: dict[DialectName, tuple[tuple[str, TypeEngine[Any]], ...]] = {
+    "sqlite": tuple((f"v{i}", _Untyped()) for i in range(32)),
+    "postgresql": (
+        *((f"i{i}", BigInteger()) for i in range(16)),
+        *((f"r{i}", Double()) for i in range(24)),
+        *((f"t{i}", Text()) for i in range(12)),
+    ),
+}
+"""The columns of ``results`` that all studies share, and their types."""
+
+
+def tables_of(dialect: DialectName) -> list[Table]:
+    """Every table as a database of that kind has it, ``results`` with its slots."""
+    copy = MetaData()
+    for table in metadata.sorted_tables:
+        table.to_metadata(copy)
+    for name, kind in SLOTS[dialect]:
+        copy.tables["results"].append_column(Column(name, kind))
+    return list(copy.sorted_tables)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, TypeVar
@@ -13,18 +13,22 @@ from zenturio.errors import Complaint
 from zenturio.experiment.experiment import Artifact, Experiment, Outcome
 from zenturio.record import (
     answers,
+    claims,
+    codec,
+    copying,
     events,
     leases,
     naming,
     queue,
     recording,
     removal,
-    rows,
+    stored_views,
     studies,
     views,
 )
 from zenturio.record.artifact_store import ArtifactStore
 from zenturio.record.database import Database, Transaction
+from zenturio.record.desk import Desk, Memory
 from zenturio.record.driver import Driver
 from zenturio.record.facts import (
     STATES,
@@ -42,12 +46,13 @@ from zenturio.record.facts import (
     Turn,
 )
 from zenturio.record.layout import Layout
+from zenturio.record.leases import Row as LeaseRow
 from zenturio.record.portable import local, portable
-from zenturio.record.rows import Desk
+from zenturio.record.studies import Version
 
 Result = TypeVar("Result")
 _BATCH = 500
-"""Outcomes that are measured again are written so many at a time, in one transaction."""
+"""Outcomes that are measured anew at a time."""
 
 
 class Sql:
@@ -56,7 +61,7 @@ class Sql:
     def __init__(self, database: Database, store: ArtifactStore) -> None:
         self._database = database
         self.store = store
-        self._layouts: dict[str, Layout] = {}
+        self._memory = Memory()
 
     @property
     def place(self) -> str:
@@ -68,23 +73,47 @@ class Sql:
 
     @property
     def engine(self) -> Engine:
-        """Connections for those who read the views; begin transactions yourself."""
+        """Connections for those who read; begin transactions yourself."""
         return self._database.engine
 
-    def keyed(self, study: str, keys: tuple[str, str, str], *, facts: bool) -> str:
-        """What the larger view of *study* selects, with what orders it: see ``views.keyed``."""
+    def keyed(
+        self,
+        study: str,
+        keys: tuple[str, str, str],
+        *,
+        facts: bool,
+        names: Collection[str] | None = None,
+    ) -> str:
+        """What selects the rows of *study*, with what orders it: see ``views.rows_sql``."""
         flavour = self._database.flavour
-        return self._read(study, lambda d: views.keyed(flavour, d.layout, keys, facts=facts))
+        return self._read(
+            study,
+            lambda d: views.rows_sql(flavour, d.layout, keys=keys, facts=facts, names=names),
+        )
+
+    def described(self, study: str) -> tuple[Version, Layout]:
+        """What the name of a study means, and the fields that this has."""
+        return self._read(study, lambda desk: (desk.version, desk.layout))
+
+    def rows_sql(self, study: str, *, whole: bool, names: Collection[str] | None = None) -> str:
+        """What a view of *study* selects: see ``views.rows_sql``."""
+        flavour = self._database.flavour
+        return self._read(
+            study, lambda d: views.rows_sql(flavour, d.layout, whole=whole, names=names)
+        )
+
+    def expanded(self, text: str) -> str:
+        """Somebody's own query with what the views are that it names: see ``views.expanded``."""
+        return self._database.read(lambda t: views.expanded(t, self._memory, text))
+
+    def refresh_views(self, study: str) -> bool:
+        """Brings the views of *study* that the database keeps up to date; false if a reader is
+        in the way.
+        """
+        return stored_views.refresh(self._database, self._memory, study)
 
     def close(self) -> None:
         self._database.close()
-
-    def _write(self, study: str, work: Callable[[Desk], Result]) -> Result:
-        """One transaction at the desk of a study; what it learnt of the table is remembered."""
-        return self._at_desk(self._database.write, study, work)
-
-    def _write_briefly(self, study: str, work: Callable[[Desk], Result]) -> Result:
-        return self._at_desk(self._database.write_briefly, study, work)
 
     def _read(self, study: str, work: Callable[[Desk], Result]) -> Result:
         return self._at_desk(self._database.read, study, work)
@@ -95,17 +124,47 @@ class Sql:
         study: str,
         work: Callable[[Desk], Result],
     ) -> Result:
-        seen: list[Layout] = []
+        """One transaction at the desk of a study; what it learnt is remembered once it is over."""
+
+        def opened(transaction: Transaction) -> Desk:
+            return Desk.at(transaction, studies.one(transaction, study), self._memory)
+
+        return self._remembering(within, opened, work)
+
+    def _driving(
+        self,
+        within: Callable[[Callable[[Transaction], Result]], Result],
+        study: str,
+        driver: int,
+        work: Callable[[Desk, LeaseRow], Result],
+        *,
+        ended: bool = False,
+    ) -> Result:
+        """The same for the driver with that lease, which nobody ends meanwhile."""
+        rows: list[LeaseRow] = []
+
+        def opened(transaction: Transaction) -> Desk:
+            row, version = leases.held(transaction, study, driver, ended=ended)
+            rows.append(row)
+            return Desk.at(transaction, version, self._memory)
+
+        return self._remembering(within, opened, lambda desk: work(desk, rows[-1]))
+
+    def _remembering(
+        self,
+        within: Callable[[Callable[[Transaction], Result]], Result],
+        opened: Callable[[Transaction], Desk],
+        work: Callable[[Desk], Result],
+    ) -> Result:
+        desks: list[Desk] = []
 
         def whole(transaction: Transaction) -> Result:
-            known = self._layouts.get(study)
-            desk = Desk(transaction, studies.read_layout(transaction, study, known))
-            result = work(desk)
-            seen.append(desk.layout)
-            return result
+            desk = opened(transaction)
+            desks.append(desk)
+            return work(desk)
 
         result = within(whole)
-        self._layouts[study] = seen[-1]
+        desks[-1].committed()
         return result
 
     # Studies
@@ -113,15 +172,15 @@ class Sql:
     def open(self, name: str, definition: Definition) -> Study:
         naming.check(name, definition)
         stored = self._portable(definition)
-        return self._database.write(lambda t: studies.open_study(t, name, stored))
+        version = self._database.write(lambda t: studies.open_study(t, name, stored))
+        self.refresh_views(name)
+        return version.study_facts
 
     def archive(self, study: Study) -> Study | None:
-        archived = self._database.write(lambda t: leases.archive(t, study))
-        self._layouts.pop(study.name, None)
-        return archived
+        return self._database.write(lambda t: leases.archive(t, study))
 
     def study(self, name: str) -> Study:
-        return self._database.read(lambda t: studies.one(t, name)[0])
+        return self._database.read(lambda t: studies.one(t, name).study_facts)
 
     def studies(self) -> tuple[Study, ...]:
         return self._database.read(studies.all_studies)
@@ -144,8 +203,10 @@ class Sql:
         return self._database.read(lambda t: removal.burden(t, study, self.store.located))
 
     def delete(self, study: str) -> Removal:
-        locate = self.store.located
-        return self._database.write(lambda t: removal.delete_study(t, study, locate))
+        name = self._database.read(lambda t: studies.one(t, study).sql_name)
+        found = self._database.write(lambda t: removal.delete_study(t, study, self.store.located))
+        stored_views.forget(self._database, name)
+        return found
 
     # Drivers
 
@@ -159,6 +220,7 @@ class Sql:
 
     def leave(self, lease: Lease) -> None:
         self._database.write(lambda t: leases.give_back(t, lease))
+        self.refresh_views(lease.study)
 
     def drivers(self, study: str) -> tuple[Lease, ...]:
         return self._database.read(lambda t: leases.unended(t, study))
@@ -180,18 +242,32 @@ class Sql:
 
     # Experiments and outcomes
 
-    def add(self, study: str, experiments: Iterable[Experiment]) -> frozenset[str]:
-        given = list(experiments)
-        return self._write_briefly(study, lambda desk: rows.add(desk, given))
+    def cached(self, study: str, experiments: Iterable[Experiment]) -> frozenset[str]:
+        wanted = list(experiments)
+        if not wanted:
+            self.study(study)  # which has to be there
+            return frozenset()
+        return self._at_desk(self._database.write, study, lambda d: copying.cached(d, wanted))
 
-    def claim(self, study: str, driver: int, digests: Sequence[str]) -> dict[str, int]:
-        return self._write_briefly(study, lambda desk: rows.claim(desk, driver, digests))
+    def claim(self, study: str, driver: int, experiments: Sequence[Experiment]) -> dict[str, int]:
+        return self._driving(
+            self._database.write_briefly,
+            study,
+            driver,
+            lambda desk, lease: claims.claim(desk, lease, experiments),
+        )
 
     def record(
         self, study: str, driver: int, outcomes: Iterable[Outcome], *, final: bool = True
     ) -> frozenset[str]:
         with self.store.publishing(list(outcomes)) as given:
-            return self._write(study, lambda desk: recording.record(desk, driver, given, final))
+            return self._driving(
+                self._database.write,
+                study,
+                driver,
+                lambda desk, lease: recording.record(desk, lease, given, final=final),
+                ended=True,
+            )
 
     def enter(
         self, study: str, driver: int, results: Iterable[tuple[Experiment, Outcome]]
@@ -199,37 +275,58 @@ class Sql:
         pairs = list(results)
         with self.store.publishing([outcome for _, outcome in pairs]) as published:
             given = [(e, outcome) for (e, _), outcome in zip(pairs, published, strict=True)]
-            return self._write(study, lambda desk: recording.enter(desk, driver, given))
+            return self._driving(
+                self._database.write,
+                study,
+                driver,
+                lambda desk, lease: recording.enter(desk, lease, given),
+            )
 
     def remeasure(
         self, study: str, outcomes: Iterable[Outcome], definition: Definition | None = None
     ) -> int:
-        stored = self._portable(definition) if definition is not None else None
+        if definition is not None:
+            naming.check(study, definition)
+        stored = None if definition is None else self._portable(definition)
         again = list(outcomes) if isinstance(outcomes, Iterator) else outcomes
 
-        def work(desk: Desk) -> int:
+        def work(transaction: Transaction) -> int:
+            batches = iter(again)
             if stored is not None:
-                studies.open_study(desk.transaction, study, stored)
-                desk.layout = studies.read_layout(desk.transaction, study)
-            given = iter(again)
-            batches = iter(lambda: list(islice(given, _BATCH)), [])
-            return sum(recording.remeasure(desk, batch) for batch in batches)
+                studies.open_study(transaction, study, stored)
+            studies.one(transaction, study)  # which has to be there, if there is nothing to do, too
+            done = 0
+            while batch := list(islice(batches, _BATCH)):
+                # Not remembered before all is committed: each batch may add fields.
+                desk = Desk.at(transaction, studies.one(transaction, study), Memory())
+                done += recording.remeasure(desk, batch)
+            return done
 
-        return self._write(study, work)
+        return self._database.write(work)
 
     def reopen(self, study: str, digests: Sequence[str]) -> int:
-        return self._write(study, lambda desk: recording.reopen(desk, digests))
+        return self._at_desk(
+            self._database.write, study, lambda desk: recording.reopen(desk, digests)
+        )
 
     # Answers
 
     def find(self, digests: Sequence[str], study: str | None = None) -> dict[str, Outcome]:
-        return self._database.read(lambda t: answers.find(t, digests, study))
+        if study is None:
+            return self._database.read(lambda t: answers.find_anywhere(t, self._memory, digests))
+        return self._read(study, lambda desk: answers.find(desk, digests))
 
     def records(
         self, study: str, *, after: Key | None = None, states: Iterable[State] | None = None
     ) -> Iterator[Record]:
         wanted = list(STATES if states is None else states)
-        while batch := self._read(study, lambda desk: answers.records(desk, after, wanted)):  # noqa: B023
+        others = self._read(study, lambda desk: answers.unfinished(desk, wanted))
+        if after is not None:
+            others = [record for record in others if record.key > after]
+        return answers.merged(self._results(study, after, wanted), others)
+
+    def _results(self, study: str, after: Key | None, states: list[State]) -> Iterator[Record]:
+        while batch := self._read(study, lambda d: answers.results(d, after, states)):  # noqa: B023
             yield from batch
             after = batch[-1].key
 
@@ -243,7 +340,8 @@ class Sql:
         return self._database.read(lambda t: answers.all_attempts(t, digest))
 
     def note(self, study: str, kind: str, text: str, digest: str | None = None) -> None:
-        self._write(study, lambda desk: answers.note(desk, kind, text, digest))
+        key = None if digest is None else codec.key(digest)
+        self._database.write(lambda t: events.note(t, studies.one(t, study).id, kind, text, key))
 
     def events(self, study: str, digest: str | None = None) -> tuple[Event, ...]:
         return self._database.read(lambda t: events.of_study(t, study, digest))
@@ -256,5 +354,5 @@ class Sql:
         return tuple(self.store.located(artifact, digest) for artifact in rows)
 
     def contents(self, sha256: Iterable[str]) -> frozenset[str]:
-        wanted = list(sha256)
+        wanted = sorted(set(sha256))
         return self._database.read(lambda t: removal.contents_in_use(t, wanted))

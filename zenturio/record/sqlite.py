@@ -25,7 +25,7 @@ CACHE_KIB = 64 * 1024
 CHECKPOINT_PAGES = 32_000
 """A log of up to 128 MB: new digests fall on pages everywhere, which are so written back once for
 many commits (an eighth of the time of bulk writing)."""
-_LONGEST_LIST = 512
+_LONGEST_LIST = 2048
 _KEYS = [f"key_{i}" for i in range(_LONGEST_LIST)]
 
 
@@ -63,16 +63,7 @@ class SQLite:
 
     name: Literal["sqlite", "postgresql"] = "sqlite"
     mark = "?"
-    exact_reals = False
-    types: Mapping[Form | Literal["position", "key"], str] = {
-        # No affinity: an index beyond 63 bits is text, and sorts behind all integers.
-        "position": "BLOB",
-        "key": "INTEGER PRIMARY KEY",
-        Form.REAL: "REAL",
-        Form.INTEGER: "INTEGER",
-        Form.TEXT: "TEXT",
-        Form.TRUTH: "BOOLEAN",
-    }
+    row_lock = lease_lock = creation_lock = ""  # who writes is alone
     begin_read: Sequence[str] = ("BEGIN",)
     tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
     views = "SELECT name FROM sqlite_master WHERE type = 'view'"
@@ -186,7 +177,26 @@ class SQLite:
         self, cursor: Cursor, table: str, names: Sequence[str], rows: Sequence[Sequence[Any]]
     ) -> None:
         marks = ", ".join("?" * len(names))
-        cursor.executemany(f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks})", rows)  # noqa: S608 - names are ours
+        cursor.executemany(f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks})", rows)
+
+    def insert_new(
+        self, cursor: Cursor, table: str, names: Sequence[str], rows: Sequence[Sequence[Any]]
+    ) -> None:
+        marks = ", ".join("?" * len(names))
+        cursor.executemany(
+            f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks}) ON CONFLICT DO NOTHING",
+            rows,
+        )
+
+    def draw(self, cursor: Cursor, count: int) -> list[int]:
+        # The table is SQLite's own: it has a row for each AUTOINCREMENT that was used.
+        drawn = "UPDATE sqlite_sequence SET seq = seq + ? WHERE name = 'claims' RETURNING seq"
+        found = cursor.execute(drawn, (count,)).fetchall()
+        if not found:
+            cursor.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('claims', ?)", (count,))
+            found = [(count,)]
+        ((last,),) = found
+        return list(range(last - count + 1, last + 1))
 
     def parts(self, keys: Sequence[Any]) -> Iterator[tuple[int, dict[str, Any]]]:
         for start in range(0, len(keys), _LONGEST_LIST):
@@ -198,6 +208,9 @@ class SQLite:
 
     def among(self, column: ColumnElement[Any], shape: int) -> ColumnElement[bool]:
         return column.in_([bindparam(name, type_=column.type) for name in _KEYS[:shape]])
+
+    def among_sql(self, column: str, shape: int) -> str:
+        return f"{column} IN ({', '.join('?' * shape)})"
 
     def position(self, index: int) -> int | str:
         if -(2**63) <= index < 2**63:
@@ -213,13 +226,21 @@ class SQLite:
     def hex_sql(self, column: str) -> str:
         return f"lower(hex({column}))"
 
-    def json_sql(self, column: str, name: str, part: str | None) -> str:
-        value = "value" if part is None else f"json_extract(value, '$.{part}')"
-        return f"(SELECT {value} FROM json_each({column}) WHERE key = {name})"  # noqa: S608
+    def remark_sql(self, remarks: str, key: str, part: str) -> str:
+        found = f"json_extract(value, '$.{part}')"
+        return f"(SELECT {found} FROM json_each({remarks}) WHERE key = {key})"
 
-    def either_sql(self, forms: Form, columns: Mapping[Form, str]) -> str:
-        found = [sql for form, sql in columns.items() if form & forms]
-        return f"coalesce({', '.join(found)})" if len(found) > 1 else (found or ["NULL"])[0]
+    def chunk_sql(self, result: str, chunk: int, at: int) -> str:
+        rows = f"FROM chunks c WHERE c.result = {result} AND c.chunk = {chunk}"
+        return f"(SELECT json_extract(c.doc, '$[{at}]') {rows})"
+
+    def value_sql(self, forms: Form, sql: Mapping[str, str]) -> tuple[str, str]:
+        found = [sql[part] for part in ("v", "chunk", "series") if part in sql]
+        value = f"coalesce({', '.join(found)})" if len(found) > 1 else (found or ["NULL"])[0]
+        return value, "" if forms else "none"
+
+    def conflicts(self, error: Exception) -> bool:
+        return isinstance(error, self._driver.IntegrityError)
 
     def lost(self, error: Exception) -> bool:  # noqa: ARG002 - a file has no line to lose
         return False

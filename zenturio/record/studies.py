@@ -1,196 +1,293 @@
-"""Studies in SQL: their definitions, their tables, and how they go."""
+"""Studies in SQL: their names, versions, definitions and fields."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from typing import Any
 
-from sqlalchemy import bindparam, delete, select, update
+from sqlalchemy import select
 
 from zenturio.failpoints import Failpoint
-from zenturio.record import codec, complaints, naming, views
+from zenturio.record import codec, complaints, naming
 from zenturio.record.codec import Form, unescape
 from zenturio.record.database import Transaction
 from zenturio.record.facts import STATES, Definition, Field, State, Study
-from zenturio.record.layout import OTHER, Layout, Slot
-from zenturio.record.schema import contents, counters, definitions, fields, sources, studies
+from zenturio.record.layout import Layout, Place, StoredField
+from zenturio.record.schema import contents
 
 WIDENED = Failpoint("record.widened")
 
-_FACTS = (studies.c.name, studies.c.view, studies.c.view_all, studies.c.created)
-_ALL = select(*_FACTS).order_by(studies.c.id)
-_NAMES = select(studies.c.name)
-_BY_NAME = select(studies.c.id, studies.c.revision, *_FACTS).where(
-    studies.c.name == bindparam("wanted")
-)
-_NAME = select(studies.c.name).where(studies.c.id == bindparam("study"))
-_REVISE = (
-    update(studies)
-    .where(studies.c.id == bindparam("study"))
-    .values(revision=bindparam("to_revision"))
-)
-_RENAME = (
-    update(studies)
-    .where(studies.c.id == bindparam("study"))
-    .values(
-        name=bindparam("to_name"), view=bindparam("to_view"), view_all=bindparam("to_view_all"),
-        revision=bindparam("to_revision"),
-    )
-)  # fmt: skip
-_FIELD_FACTS = ("name", "type", "unit", "kind", "how")
-_FIELDS = (
-    select(
-        fields.c.position, fields.c.role, fields.c.forms, *(fields.c[name] for name in _FIELD_FACTS)
-    )
-    .where(fields.c.study == bindparam("study"))
-    .order_by(fields.c.position)
-)
-_FORGET_FIELDS = delete(fields).where(fields.c.study == bindparam("study"))
-_FIELD_COLUMNS = ("study", "position", "role", *_FIELD_FACTS, "forms")
+PROJECT = 1
+"""The number of the project that a database is of."""
+OPENED_SECONDS = 60.0
+"""When a study was opened last is written down as often, at the most."""
 
-_NEWEST = (
-    select(definitions.c.id, definitions.c.document)
-    .where(definitions.c.study == bindparam("study"))
-    .order_by(definitions.c.id.desc())
-    .limit(1)
+_ENTRY = (
+    "SELECT v.id, s.id, s.name, s.sql_name, v.number, v.created, s.current, s.revision"
+    " FROM studies s JOIN versions v ON v.study = s.id"
 )
-_AT = _NEWEST.where(definitions.c.at <= bindparam("at"))
-_OLDEST = _NEWEST.order_by(None).order_by(definitions.c.id)
-_SOURCES = (
-    select(sources.c.path, contents.c.content)
-    .join(contents, contents.c.sha256 == sources.c.sha256)
-    .where(sources.c.definition == bindparam("definition"))
-)
-_CONTENT = select(contents.c.sha256)
-_COUNTERS = select(counters.c.state, counters.c["count"]).where(
-    counters.c.study == bindparam("study")
-)
+_CONTENT = select(contents.c.digest)
+_BODIES = select(contents.c.digest, contents.c.body)
+FIELD_COLUMNS = (
+    "study", "number", "role", "name", "sql_name", "place", "forms", "type", "unit", "kind",
+    "exact",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version of a study: what a name means."""
+
+    id: int
+    study: int
+    base: str
+    """The study's name."""
+    sql_name: str
+    number: int
+    created: float
+    current: int | None
+    """The version that the study's name means."""
+    revision: int
+    """Of the study's fields."""
+
+    @property
+    def name(self) -> str:
+        """NAME, or NAME@NUMBER if another version has the name now, or none."""
+        return self.base if self.current == self.id else f"{self.base}@{self.number}"
+
+    @property
+    def view(self) -> str:
+        if self.current == self.id:
+            return self.sql_name
+        return naming.version_view(self.sql_name, self.number)
+
+    @property
+    def study_facts(self) -> Study:
+        return Study(self.name, self.view, naming.whole(self.view), self.created, self.number)
+
+
+def all_versions(transaction: Transaction) -> list[Version]:
+    """All versions of all studies, in the order of their creation."""
+    return [Version(*row) for row in transaction.sql(f"{_ENTRY} ORDER BY v.id")]
 
 
 def all_studies(transaction: Transaction) -> tuple[Study, ...]:
-    return tuple(Study(*row) for row in transaction.rows(_ALL))
+    return tuple(version.study_facts for version in all_versions(transaction))
 
 
-def one(transaction: Transaction, name: str) -> tuple[Study, int, int]:
-    """The study, its number and the revision of its fields; NotFoundError if it is not there."""
-    row = transaction.row(_BY_NAME, wanted=name) if naming.storable(name) else None
-    if row is None:
-        raise complaints.no_study(name, (known for (known,) in transaction.rows(_NAMES)))
-    number, revision, *facts = row
-    return Study(*facts), number, revision
+def find(transaction: Transaction, name: str, *, locked: bool = False) -> Version | None:
+    """The version that *name* means: of a study the current one, of NAME@NUMBER that one.
+
+    *locked*: nobody else changes it, or the study's fields, before the transaction ends.
+    """
+    if not naming.storable(name):
+        return None
+    mark, lock = transaction.flavour.mark, ""
+    if locked and transaction.flavour.row_lock:
+        lock = f"{transaction.flavour.row_lock} OF s"
+    rows = transaction.sql(f"{_ENTRY} WHERE s.name = {mark} AND s.current = v.id{lock}", (name,))
+    parts = naming.versioned(name)
+    if not rows and parts:
+        condition = f"WHERE s.name = {mark} AND v.number = {mark}{lock}"
+        rows = transaction.sql(f"{_ENTRY} {condition}", parts)
+    return Version(*rows[0]) if rows else None
 
 
-def name_of(transaction: Transaction, study: int) -> str:
-    row = transaction.row(_NAME, study=study)
-    return str(row[0]) if row else ""
+def one(transaction: Transaction, name: str, *, locked: bool = False) -> Version:
+    """The same; NotFoundError with the nearest names if there is none."""
+    found = find(transaction, name, locked=locked)
+    if found is None:
+        raise complaints.no_study(name, (each.name for each in all_versions(transaction)))
+    return found
 
 
-def open_study(transaction: Transaction, name: str, definition: Definition) -> Study:
-    """Creates the study, or brings it up to *definition*."""
-    if transaction.row(_BY_NAME, wanted=name) is None:
-        _create(transaction, name)
-    study, number, _ = one(transaction, name)
-    layout = read_layout(transaction, name)
-    wanted = layout.declared("parameter", definition.parameters)
-    widen(transaction, layout, wanted.declared("metric", definition.metrics))
-    _define(transaction, number, definition)
-    return study
+def of_numbers(transaction: Transaction, numbers: Iterable[int]) -> dict[int, Version]:
+    """Versions by their numbers, in the order of their creation."""
+    rows = transaction.among_sql(f"{_ENTRY} WHERE {{among}}", "v.id", sorted(set(numbers)))
+    return {row[0]: Version(*row) for row in sorted(rows)}
 
 
-def _create(transaction: Transaction, name: str) -> None:
-    """A study without fields: its row, its table, its counters and its views."""
-    taken = [view for study in all_studies(transaction) for view in (study.view, study.view_all)]
-    view, view_all = naming.views(name, taken)
-    transaction.insert(
-        "studies",
-        ("name", "view", "view_all", "created", "revision"),
-        [(name, view, view_all, transaction.now, 0)],
+# Opening
+
+
+def open_study(transaction: Transaction, name: str, definition: Definition) -> Version:
+    """Creates the study, or a new version of it, or brings it up to *definition*."""
+    version = find(transaction, name, locked=True)
+    if version is None:
+        version = _create(transaction, name)
+    elif _is_stale(transaction, version):
+        mark = transaction.flavour.mark
+        transaction.sql(
+            f"UPDATE studies SET opened = {mark} WHERE id = {mark}",
+            (transaction.now, version.study),
+        )
+    _define(transaction, version, definition)
+    return one(transaction, version.name)
+
+
+def _is_stale(transaction: Transaction, version: Version) -> bool:
+    """Whether it was written down long ago that the study is being opened."""
+    mark = transaction.flavour.mark
+    ((opened,),) = transaction.sql(
+        f"SELECT opened FROM studies WHERE id = {mark}", (version.study,)
     )
-    study, number, revision = one(transaction, name)
-    layout = Layout(number, name, revision, ())
-    create_table(transaction, layout)
-    transaction.insert(
-        "counters", ("study", "state", "count"), [(number, state, 0) for state in STATES]
-    )
-    views.create(transaction, study, layout)
+    return bool(transaction.now - opened > OPENED_SECONDS)
 
 
-def rename(transaction: Transaction, study: Study, name: str) -> Study:
-    """The study under another name, its views too."""
-    taken = [view for each in all_studies(transaction) for view in (each.view, each.view_all)]
-    view, view_all = naming.views(name, taken)
-    _, number, revision = one(transaction, study.name)
-    views.drop(transaction, study)
-    transaction.run(
-        _RENAME, study=number, to_name=name, to_view=view, to_view_all=view_all,
-        to_revision=revision + 1,
-    )  # fmt: skip
-    renamed, _, _ = one(transaction, name)
-    views.create(transaction, renamed, read_layout(transaction, name))
-    return renamed
-
-
-def create_table(transaction: Transaction, layout: Layout) -> None:
-    """The table of a study, as yet without its fields."""
-    types = transaction.flavour.types
+def _create(transaction: Transaction, name: str) -> Version:
+    """A study without fields, or a version of one that had none that was current."""
+    mark, now = transaction.flavour.mark, transaction.now
+    # Two that create at a time wait for each other here, so that names in SQL stay apart.
     transaction.sql(
-        f"CREATE TABLE {layout.table} (experiment {types['key']},"
-        f" position {types['position']} NOT NULL, repeat INTEGER NOT NULL,"
-        + ", ".join(f" {column} TEXT" for column in OTHER.values())
-        + ")"
+        "INSERT INTO projects (id, uuid, owner, name, created)"
+        f" VALUES ({', '.join([mark] * 5)}) ON CONFLICT DO NOTHING",
+        (PROJECT, secrets.token_hex(16), "", "", now),
     )
-    transaction.sql(
-        f"CREATE INDEX {layout.table}_order ON {layout.table} (position, repeat, experiment)"
-    )
-
-
-def read_layout(transaction: Transaction, name: str, known: Layout | None = None) -> Layout:
-    """The fields of a study; *known* itself while nothing has changed."""
-    _, number, revision = one(transaction, name)
-    if known is not None and (known.study, known.revision) == (number, revision):
+    transaction.sql(f"SELECT id FROM projects{transaction.flavour.row_lock}")
+    known = find(transaction, name)
+    if known is not None:  # another one was faster
         return known
-    slots = tuple(
-        Slot(position, role, Field(unescape(name), kind, *map(unescape, words)), Form(forms))
-        for position, role, forms, name, kind, *words in transaction.rows(_FIELDS, study=number)
+    row = transaction.sql(
+        f"SELECT id FROM studies WHERE name = {mark}{transaction.flavour.row_lock}", (name,)
     )
-    return Layout(number, name, revision, slots)
+    if not row:
+        taken = [view for (view,) in transaction.sql("SELECT sql_name FROM studies")]
+        transaction.insert(
+            "studies",
+            ("project", "name", "sql_name", "revision", "opened", "pinned"),
+            [(PROJECT, name, naming.study(name, taken), 0, now, 0)],
+        )
+        row = transaction.sql(f"SELECT id FROM studies WHERE name = {mark}", (name,))
+    ((study,),) = row
+    ((last,),) = transaction.sql(
+        f"SELECT coalesce(max(number), 0) FROM versions WHERE study = {mark}", (study,)
+    )
+    transaction.insert(
+        "versions",
+        ("study", "number", "created", "edits", "members"),
+        [(study, last + 1, now, 0, "{}")],
+    )
+    transaction.sql(
+        "UPDATE studies SET current = (SELECT max(id) FROM versions"
+        f" WHERE study = studies.id), opened = {mark} WHERE id = {mark}",
+        (now, study),
+    )
+    return one(transaction, name)
 
 
-def widen(transaction: Transaction, old: Layout, new: Layout) -> Layout:
-    """Makes the table what *new* says; its columns, its views and what is known of its fields."""
-    if old.slots == new.slots:
-        return old
-    before = {column for slot in old.slots for column in slot.columns.values()}
-    for slot in new.slots:
-        for form, column in slot.columns.items():
-            if column not in before:
-                kind = transaction.flavour.types[form]
-                transaction.sql(f"ALTER TABLE {new.table} ADD COLUMN {column} {kind}")
-    transaction.run(_FORGET_FIELDS, study=new.study)
-    transaction.insert("fields", _FIELD_COLUMNS, [_row(new.study, slot) for slot in new.slots])
+def archive(transaction: Transaction, version: Version) -> Version:
+    """Takes the study's name from *version*, which goes on as NAME@NUMBER."""
+    mark = transaction.flavour.mark
+    transaction.sql(
+        f"UPDATE studies SET current = NULL WHERE id = {mark} AND current = {mark}",
+        (version.study, version.id),
+    )
+    return replace(version, current=None)
+
+
+def next_archived(transaction: Transaction, name: str) -> str:
+    """What the current version of a study would be called, once it is archived."""
+    found = find(transaction, name)
+    return f"{name}@{found.number if found else 1}"
+
+
+# Fields
+
+
+def read_layout(transaction: Transaction, version: Version, known: Layout | None = None) -> Layout:
+    """The fields of a version; *known* itself while nothing has changed."""
+    if known is not None and (known.version, known.revision) == (version.id, version.revision):
+        return known
+    mark = transaction.flavour.mark
+    ((members,),) = transaction.sql(
+        f"SELECT members FROM versions WHERE id = {mark}", (version.id,)
+    )
+    hows = {int(number): unescape(how) for number, how in json.loads(members).items()}
+    rows = transaction.sql(
+        f"SELECT {', '.join(FIELD_COLUMNS[1:])} FROM fields WHERE study = {mark} ORDER BY number",
+        (version.study,),
+    )
+    fields = tuple(field_of(row, hows) for row in rows)
+    dialect = transaction.flavour.name
+    return Layout(dialect, version.study, version.id, version.revision, fields, hows)
+
+
+def field_of(row: Sequence[Any], hows: Mapping[int, str]) -> StoredField:
+    """What a row of ``fields``, without the study, says; *hows*: what measures each."""
+    number, role, name, sql_name, place, forms, type_, unit, kind, exact = row
+    how = hows.get(number, "")
+    field = Field(unescape(name), type_, unescape(unit), unescape(kind), how, exact=bool(exact))
+    return StoredField(number, role, field, sql_name, Place.parse(place), Form(forms))
+
+
+def widen(transaction: Transaction, old: Layout, new: Layout) -> Layout | None:
+    """Writes down what *new* says of the fields; None if somebody else has changed them since."""
+    mark = transaction.flavour.mark
+    changed = transaction.changed(
+        f"UPDATE studies SET revision = revision + 1 WHERE id = {mark} AND revision = {mark}",
+        (old.study, old.revision),
+    )
+    if not changed:
+        return None
+    before = {stored.number: stored for stored in old.fields}
+    rows = [field_row(new.study, s) for s in new.fields if before.get(s.number) != s]
+    updates = ", ".join(f"{name} = excluded.{name}" for name in FIELD_COLUMNS[5:])
+    marks = ", ".join([mark] * len(FIELD_COLUMNS))
+    transaction.sql_many(
+        f"INSERT INTO fields ({', '.join(FIELD_COLUMNS)}) VALUES ({marks})"
+        f" ON CONFLICT (study, number) DO UPDATE SET {updates}",
+        rows,
+    )
+    if old.members != new.members:
+        members = json.dumps({n: codec.escape(how) for n, how in new.members.items()})
+        transaction.sql(
+            f"UPDATE versions SET members = {mark} WHERE id = {mark}", (members, new.version)
+        )
     WIDENED()
-    revised = Layout(new.study, new.name, old.revision + 1, new.slots)
-    transaction.run(_REVISE, study=new.study, to_revision=revised.revision)
-    study, _, _ = one(transaction, new.name)
-    views.create(transaction, study, revised)
-    return revised
+    return replace(new, revision=old.revision + 1)
 
 
-def _row(study: int, slot: Slot) -> tuple[Any, ...]:
-    field = slot.field
-    facts = (
-        codec.escape(field.name),
-        field.type,
-        *map(codec.escape, (field.unit, field.kind, field.how)),
-    )
-    return (study, slot.position, slot.role, *facts, int(slot.forms))
+def field_row(study: int, stored: StoredField) -> tuple[Any, ...]:
+    """A row of ``fields``."""
+    field = stored.field
+    return (
+        study, stored.number, stored.role, codec.escape(field.name), stored.sql_name,
+        str(stored.place), int(stored.forms), field.type, codec.escape(field.unit),
+        codec.escape(field.kind), int(field.exact),
+    )  # fmt: skip
 
 
-def _define(transaction: Transaction, study: int, definition: Definition) -> None:
-    """Keeps *definition*, and each content of a file once."""
+def renamed(old: Layout, new: Layout) -> list[tuple[str, str]]:
+    """New fields that SQL calls otherwise, and why."""
+    found = []
+    for stored in new.fields[len(old.fields) :]:
+        name = stored.field.name
+        if stored.sql_name != name:
+            why = (
+                "too long"
+                if len(name.encode()) > naming.LONGEST
+                else "taken, or differs too little"
+            )
+            found.append((name, f"{name!r} is {stored.sql_name!r} in SQL: its name is {why}"))
+    return found
+
+
+# Definitions
+
+
+def _define(transaction: Transaction, version: Version, definition: Definition) -> None:
+    """Keeps *definition*, if it is not the one that holds, and each content of a file once."""
+    layout = read_layout(transaction, version)
+    wanted = layout.declared("parameter", definition.parameters)
+    wanted = wanted.declared("metric", definition.metrics)
+    if wanted is not layout:
+        widened = widen(transaction, layout, wanted)
+        assert widened is not None, "the study is locked"
+        note_renamed(transaction, version.id, layout, wanted)
     hashes = {path: sha256(content).digest() for path, content in definition.sources.items()}
     document = json.dumps(
         {
@@ -199,44 +296,104 @@ def _define(transaction: Transaction, study: int, definition: Definition) -> Non
             "goals": definition.goals,
             "provenance": dict(definition.provenance),
             "notes": dict(definition.notes),
+            "sources": {path: digest.hex() for path, digest in hashes.items()},
         }
     )
-    transaction.insert(
-        "definitions", ("study", "at", "document"), [(study, transaction.now, document)]
+    if document != (_newest(transaction, version.id) or (0, ""))[1]:
+        _keep(transaction, version.id, document, definition.sources, hashes)
+
+
+def note_renamed(transaction: Transaction, version: int, old: Layout, new: Layout) -> None:
+    """Tells of new fields that SQL calls otherwise."""
+    rows = [
+        (version, None, transaction.now, "name", codec.escape(text))
+        for _, text in renamed(old, new)
+    ]
+    transaction.insert("events", ("version", "digest", "at", "kind", "text"), rows)
+
+
+def _newest(transaction: Transaction, version: int) -> tuple[int, str] | None:
+    mark = transaction.flavour.mark
+    rows = transaction.sql(
+        f"SELECT id, document FROM definitions WHERE version = {mark} ORDER BY id DESC LIMIT 1",
+        (version,),
     )
-    row = transaction.row(_NEWEST, study=study)
-    known = {sha for (sha,) in transaction.among(_CONTENT, contents.c.sha256, hashes.values())}
-    new = {hashes[path]: content for path, content in definition.sources.items()}
+    return rows[0] if rows else None
+
+
+def _keep(
+    transaction: Transaction,
+    version: int,
+    document: str,
+    sources: Mapping[str, bytes],
+    hashes: Mapping[str, bytes],
+) -> None:
     transaction.insert(
-        "contents", ("sha256", "content"), [(k, v) for k, v in new.items() if k not in known]
+        "definitions", ("version", "at", "document"), [(version, transaction.now, document)]
+    )
+    number, _ = _newest(transaction, version) or (0, "")
+    new = {hashes[path]: content for path, content in sources.items()}
+    with_body = {
+        digest
+        for digest, body in transaction.among(_BODIES, contents.c.digest, sorted(new))
+        if body is not None
+    }
+    mark = transaction.flavour.mark
+    # An output of an attempt may have the same content; that one lies in the store.
+    transaction.sql_many(
+        f"INSERT INTO contents (digest, size, body) VALUES ({mark}, {mark}, {mark})"
+        " ON CONFLICT (digest) DO UPDATE SET body = excluded.body",
+        [(k, len(v), v) for k, v in sorted(new.items()) if k not in with_body],
     )
     transaction.insert(
         "sources",
-        ("definition", "path", "sha256"),
-        [(row and row[0], path, sha) for path, sha in hashes.items()],
+        ("definition", "path", "mode", "content"),
+        [(number, path, 0o644, digest) for path, digest in hashes.items()],
     )
 
 
 def definition(transaction: Transaction, name: str, at: float | None) -> Definition:
     """The newest one, or that which held at the time *at*; the oldest if that was before all."""
-    _, study, _ = one(transaction, name)
+    version = one(transaction, name).id
+    mark = transaction.flavour.mark
+    asked = f"SELECT id, document FROM definitions WHERE version = {mark}"
     if at is None:
-        held = transaction.rows(_NEWEST, study=study)
+        held = transaction.sql(f"{asked} ORDER BY id DESC LIMIT 1", (version,))
     else:
-        held = transaction.rows(_AT, study=study, at=at) or transaction.rows(_OLDEST, study=study)
+        held = transaction.sql(
+            f"{asked} AND at <= {mark} ORDER BY id DESC LIMIT 1", (version, at)
+        ) or transaction.sql(f"{asked} ORDER BY id LIMIT 1", (version,))
     ((number, document),) = held
     found: Mapping[str, Any] = json.loads(document)
+    sources = transaction.sql(
+        "SELECT s.path, c.body FROM sources s JOIN contents c ON c.digest = s.content"
+        f" WHERE s.definition = {mark} ORDER BY s.path",
+        (number,),
+    )
     return Definition(
         parameters=tuple(Field(**field) for field in found["parameters"]),
         metrics=tuple(Field(**field) for field in found["metrics"]),
         goals=tuple(found["goals"]),
         provenance=found["provenance"],
-        sources=dict(transaction.rows(_SOURCES, definition=number)),
+        sources={path: bytes(body) for path, body in sources if body is not None},
         notes=found["notes"],
     )
 
 
 def counts(transaction: Transaction, name: str) -> dict[State, int]:
-    _, study, _ = one(transaction, name)
-    found: dict[State, int] = dict(transaction.rows(_COUNTERS, study=study))
+    """How many experiments of a study are in each state."""
+    version = one(transaction, name).id
+    mark = transaction.flavour.mark
+    found: dict[State, int] = {
+        state: int(count)
+        for state, count in transaction.sql(
+            f"SELECT status, sum(count) FROM counters WHERE version = {mark} GROUP BY status",
+            (version,),
+        )
+    }
+    ((found["running"],),) = transaction.sql(
+        "SELECT count(*) FROM claims WHERE lease IN"
+        f" (SELECT id FROM leases WHERE version = {mark} AND ended IS NULL)",
+        (version,),
+    )
     return {state: found.get(state, 0) for state in STATES}

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from sqlalchemy import Column, MetaData, Table, Text, select
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.schema import CreateIndex, CreateTable
 
 from zenturio.errors import RecordError, ZenError
 from zenturio.failpoints import Failpoint
-from zenturio.record import schema
+from zenturio.record import ddl, older, schema
 from zenturio.record.database import Database, Transaction
 from zenturio.record.flavour import Flavour
 
 CREATED = Failpoint("record.created")
-MIGRATED = Failpoint("record.migrated")
 
 _versions = Table("alembic_version", MetaData(), Column("version_num", Text))
 _VERSION = select(_versions.c.version_num)
@@ -82,13 +78,12 @@ def _tables(transaction: Transaction) -> set[str]:
 
 def _create(transaction: Transaction) -> None:
     """The whole schema at once, unless somebody else was faster."""
+    if transaction.flavour.creation_lock:
+        transaction.sql(transaction.flavour.creation_lock)
     if _tables(transaction) - {_versions.name}:
         return
-    dialect = transaction.dialect
-    for table in schema.metadata.sorted_tables:
-        transaction.sql(str(CreateTable(table).compile(dialect=dialect)))
-        for index in sorted(table.indexes, key=lambda each: str(each.name)):
-            transaction.sql(str(CreateIndex(index).compile(dialect=dialect)))
+    for statement in ddl.statements(transaction.dialect, transaction.flavour.name):
+        transaction.sql(statement)
     CREATED()
     transaction.sql(
         "CREATE TABLE IF NOT EXISTS alembic_version (version_num VARCHAR(32) NOT NULL,"
@@ -100,53 +95,30 @@ def _create(transaction: Transaction) -> None:
 
 def _unfit(place: str, found: str) -> ZenError:
     wanted = schema.REVISIONS[-1]
-    if found in schema.REVISIONS:
+    if older.original(found) in older.REVISIONS:
+        begun = " (an upgrade was cut off)" if found.endswith(older.MOVING) else ""
+        revision = f"{older.original(found)}{begun}"
         return RecordError(
-            f"{place} has the schema {found}, and this program needs {wanted}",
+            f"{place} has the schema {revision}, and this program needs {wanted}",
             cure="`zen db upgrade` brings it up to date and keeps a copy of it as it is",
         )
     return RecordError(
         f"{place} has the schema {found}, and this program knows up to {wanted} only",
-        cure="use the zenturio that wrote it, or a newer one",
+        cure="use the zenturio that wrote it, or a newer one; to go back to this one, restore"
+        " the copy that the upgrade made",
     )
 
 
-def upgrade(flavour: Flavour, patience: float) -> str | None:
-    """Brings a database up to date, in one transaction; which revision it had."""
+def look(flavour: Flavour, patience: float) -> str | None:
+    """The revision of a database that may be upgraded; an error of any other."""
     with _looked_at(flavour, patience) as (database, found):
-        if found is not None and found not in schema.REVISIONS:
+        if found is not None and older.original(found) not in schema.REVISIONS:
             raise _unfit(flavour.place, found)
-        _settle(database)
-        if found is None:
-            database.write(_create)
-        elif found != schema.REVISIONS[-1]:
-            migrate(database, schema.REVISIONS[-1])
     database.close()
     return found
 
 
-def migrate(database: Database, revision: str) -> None:
-    """Runs the migrations up to *revision*: all of them, or after a fault none."""
-    # Only who upgrades pays for the import.
-    from alembic import command  # noqa: PLC0415
-    from alembic.config import Config  # noqa: PLC0415
-
-    config = Config()
-    config.set_main_option("script_location", str(scripts()).replace("%", "%%"))
-    try:
-        with database.engine.connect() as connection:
-            for statement in database.flavour.begin_write:
-                connection.exec_driver_sql(statement)
-            config.attributes["connection"] = connection
-            command.upgrade(config, revision)
-            MIGRATED()
-            connection.exec_driver_sql("COMMIT")
-    except DBAPIError as error:
-        raise database.flavour.explain(error.orig or error) from error
-
-
-def scripts() -> Path:
-    """The folder of the migrations: ``_db`` in a wheel, ``db`` in a checkout."""
-    package = Path(__file__).parent.parent
-    installed = package / "_db"
-    return installed if installed.is_dir() else package.parent / "db"
+def create(database: Database) -> None:
+    """Makes the tables of this revision in an empty place."""
+    _settle(database)
+    database.write(_create)

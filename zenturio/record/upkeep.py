@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from itertools import chain, count, islice
+from itertools import islice
 from pathlib import Path
 
 from zenturio.errors import Complaint, InputError, PlaceError, RecordError, ZenError
@@ -19,6 +19,7 @@ from zenturio.record.database import Database
 from zenturio.record.facts import Removal
 from zenturio.record.flavour import Flavour
 from zenturio.record.inspection import inspect
+from zenturio.record.older import original
 from zenturio.record.open import (
     artifact_store,
     flavour,
@@ -32,6 +33,7 @@ from zenturio.record.repository import Repository
 from zenturio.record.salvage import Salvage, salvage_file
 from zenturio.record.sql import Sql
 from zenturio.record.sqlite import SQLite
+from zenturio.record.upgrading import is_older, room_for, upgrade_older
 
 _BATCH = 500
 
@@ -43,8 +45,8 @@ class Upgrade:
     before: str
     """The revision that the schema had."""
     after: str
-    copy: Path | None
-    """The database as it was; none if nothing was to be done, or a server keeps it."""
+    copy: str | None
+    """Where it is as it was, a file or a schema of the server; none if nothing was to be done."""
 
 
 def check(url: str | Path | None = None, *, contents: bool = False) -> tuple[Complaint, ...]:
@@ -63,25 +65,19 @@ def check(url: str | Path | None = None, *, contents: bool = False) -> tuple[Com
 
 
 def bring_up_to_date(url: str | Path | None = None) -> Upgrade:
-    """Migrates the schema; a file is copied first."""
+    """Upgrades a repository of an earlier revision; it is kept as it was."""
     kind = _existing(url)
     newest = schema.REVISIONS[-1]
-    database = Database(kind, waiting())
-    try:
-        before = upgrade.version(database)
-    finally:
-        database.close()
-    copy = None
-    if isinstance(kind, SQLite) and before in schema.REVISIONS[:-1]:
-        copy = backup(kind.path, _unused(kind.path.with_name(f"{kind.path.name}.{before}")))
-    upgrade.upgrade(kind, waiting())
-    return Upgrade(before or newest, newest, copy)
-
-
-def _unused(path: Path) -> Path:
-    """*path*, or with a number where an upgrade that was interrupted left its copy there."""
-    numbered = (path.with_name(f"{path.name}-{number}") for number in count(2))
-    return next(each for each in chain([path], numbered) if not each.exists())
+    before = upgrade.look(kind, waiting())
+    if before is None:
+        upgrade.connect(kind, waiting()).close()
+        return Upgrade(newest, newest, None)
+    kept = None
+    if is_older(before):
+        if isinstance(kind, SQLite):
+            room_for(kind.path)
+        kept = upgrade_older(kind, artifact_store(kind), waiting())
+    return Upgrade(original(before), newest, kept)
 
 
 def backup(url: str | Path | None, target: Path) -> Path:

@@ -1,104 +1,187 @@
-"""The two SQL views of a study: a column for each parameter and metric, named as the user did."""
+"""The rows of a study as SQL sees them: a column for each parameter and metric, by its name.
+
+``study_NAME`` has the newest results of the current version that succeeded, ``study_NAME_all`` all
+of them with everything that is known of each. The same text serves a statement of ours, which asks
+it in brackets; somebody's own SQL, before which it stands as WITH; and the views that a database
+keeps for other programs.
+"""
 
 from __future__ import annotations
 
-from zenturio.record import naming
-from zenturio.record.codec import Form, escape
+import re
+from collections.abc import Collection, Mapping
+
+from zenturio.record import codec, naming, studies
+from zenturio.record.codec import Form
 from zenturio.record.database import Transaction
-from zenturio.record.facts import Study
+from zenturio.record.desk import Desk, Memory
 from zenturio.record.flavour import Flavour
-from zenturio.record.layout import OTHER, Layout, Slot
+from zenturio.record.layout import CHUNK, Layout, StoredField
+from zenturio.record.sql_text import TOKEN, literal, plain_name, quoted, with_names, with_parts
+from zenturio.record.studies import Version
 
 MOST_COLUMNS = 1500
-"""No view has more (PostgreSQL answers with at most 1664); later fields are read otherwise."""
+"""No view has more (PostgreSQL answers with at most 1664, SQLite with 2000)."""
+MOST_NAMED = 1900
+"""Fields of one study that a statement of somebody's own may use."""
+
+_LEADING = ("machine", "round", "repeat")
+"""The facts that the smaller view has, too."""
 
 _FACTS = {
-    "repeat": "v.repeat",
-    "status": "e.state",
+    "repeat": "e.repeat",
+    "round": "e.round",
+    "machine": "(SELECT label FROM machines WHERE id = e.machine)",
+    "status": "e.status",
     "cause": "e.cause",
-    "host": "h.name",
-    "attempt": "nullif(e.attempt, 0)",
+    "host": "(SELECT name FROM hosts WHERE id = e.host)",
+    "attempt": "e.attempt",
     "started": "e.started",
     "ended": "e.ended",
-    "remarks": f"v.{OTHER['metric']}",
+    "exit": "e.exit",
+    "remarks": "e.remarks",
+    "host_cpu": "(SELECT cpu FROM machines WHERE id = e.machine)",
+    "host_cores": "(SELECT nullif(cores, 0) FROM machines WHERE id = e.machine)",
+    "host_memory": "(SELECT nullif(memory, 0) FROM hosts WHERE id = e.host)",
+    "host_kernel": "(SELECT nullif(kernel, '') FROM hosts WHERE id = e.host)",
+    "host_load": "(SELECT load_start FROM conditions WHERE attempt = e.id)",
 }
 
 
-def create(transaction: Transaction, study: Study, layout: Layout) -> None:
-    """Makes the views of *study* anew, as its table is now."""
-    for statement in statements(transaction.flavour, study, layout):
-        transaction.sql(statement)
+def rows_sql(
+    flavour: Flavour,
+    layout: Layout,
+    *,
+    whole: bool = True,
+    keys: tuple[str, str, str] | None = None,
+    facts: bool = True,
+    names: Collection[str] | None = None,
+) -> str:
+    """What selects the rows of a version.
 
-
-def drop(transaction: Transaction, study: Study) -> None:
-    for view in (study.view, study.view_all):
-        transaction.sql(f"DROP VIEW IF EXISTS {_quoted(view)}")
-
-
-def statements(flavour: Flavour, study: Study, layout: Layout) -> list[str]:
-    """The SQL that takes the old views away and makes the new ones."""
-    facts, fields = _columns(flavour, layout)
-    own = ", ".join(fields) or "v.experiment AS experiment"
-    # Names are quoted, and no literal of a user's is in it that is not.
-    select = f"SELECT {own} FROM {_source(layout)} WHERE e.state = 'ok'"  # noqa: S608
-    select_all = f"SELECT {', '.join(facts + fields)} FROM {_source(layout)} {_HOSTS}"  # noqa: S608
-    view, view_all = _quoted(study.view), _quoted(study.view_all)
-    return [
-        f"DROP VIEW IF EXISTS {view}",
-        f"DROP VIEW IF EXISTS {view_all}",
-        f"CREATE VIEW {view} AS {select}",
-        f"CREATE VIEW {view_all} AS {select_all}",
-    ]
-
-
-def keyed(flavour: Flavour, layout: Layout, keys: tuple[str, str, str], *, facts: bool) -> str:
-    """What the larger view selects, and under the names *keys* what it is ordered by.
-
-    These are the position, the repeat and the experiment's number, in the order of an index. With
-    *facts* false it lacks what every study has, and costs no join.
+    *whole*: all of them, and what every study has; else those that succeeded. *keys*: names for
+    the position, the repeat and the number, in the order of an index. *facts* false: without what
+    every study has. *names*: the fields that are needed, by their names in SQL.
     """
-    known, fields = _columns(flavour, layout)
-    order = ("v.position", "v.repeat", "v.experiment")
-    keyed = [f"{sql} AS {_quoted(key)}" for sql, key in zip(order, keys, strict=True)]
-    if not facts:
-        return f"SELECT {', '.join(keyed + fields)} FROM {layout.table} v"  # noqa: S608
-    return f"SELECT {', '.join(keyed + known + fields)} FROM {_source(layout)} {_HOSTS}"  # noqa: S608
+    chosen = [f for f in layout.own if names is None or f.sql_name in names][:MOST_NAMED]
+    if names is None:
+        chosen = chosen[:MOST_COLUMNS]
+    columns = []
+    if keys is not None:
+        order = ("e.position", "e.repeat", "e.id")
+        columns += [f"{sql} AS {quoted(key)}" for sql, key in zip(order, keys, strict=True)]
+    if facts:
+        columns += [f"{sql} AS {quoted(name)}" for name, sql in facts_sql(flavour, whole=whole)]
+    columns += [f"{field_sql(flavour, f)[0]} AS {quoted(f.sql_name)}" for f in chosen]
+    listed = ", ".join(columns) or "e.id AS number"
+    ok = "" if whole else " AND e.status = 'ok' AND e.newest = 1"
+    return f"SELECT {listed} FROM results e WHERE e.version = {layout.version}{ok}"
 
 
-def _columns(flavour: Flavour, layout: Layout) -> tuple[list[str], list[str]]:
-    """What every study has, and what this one has, as columns with the names that views have."""
-    slots = layout.slots[:MOST_COLUMNS]
-    own, built_in = naming.columns([slot.field.name for slot in slots])
-    facts = {
+def facts_sql(flavour: Flavour, *, whole: bool) -> list[tuple[str, str]]:
+    known = {
         "digest": flavour.hex_sql("e.digest"),
-        "index": flavour.index_sql("v.position"),
+        "index": flavour.index_sql("e.position"),
         **_FACTS,
     }
-    return (
-        [f"{sql} AS {_quoted(built_in[name])}" for name, sql in facts.items()],
-        [
-            f"{_value(flavour, slot)} AS {_quoted(column)}"
-            for slot, column in zip(slots, own.values(), strict=True)
-        ],
-    )
+    return [(name, known[name]) for name in (naming.FACTS if whole else _LEADING)]
 
 
-_HOSTS = "LEFT JOIN hosts h ON h.id = e.host"
+def field_sql(flavour: Flavour, stored: StoredField) -> tuple[str, str]:
+    """The value of a field in a row ``e``, and its type."""
+    place, forms = stored.place, stored.forms
+    sql = {slot[0]: f"e.{slot}" for slot in place.slots}
+    if place.chunk is not None:
+        sql["chunk"] = flavour.chunk_sql("e.id", place.chunk // CHUNK, place.chunk % CHUNK)
+    key = literal(codec.remark_key(stored.role, stored.field.name))
+    for form, part in ((Form.BIG, "int"), (Form.SERIES, "series")):
+        if form in forms:
+            sql[part] = flavour.remark_sql("e.remarks", key, part)
+    return flavour.value_sql(forms, sql)
 
 
-def _source(layout: Layout) -> str:
-    return f"{layout.table} v JOIN experiments e ON e.id = v.experiment"
+# Somebody's own SQL
+
+_VIEW = re.compile(r"(study_.*?)(?:@([1-9][0-9]{0,8}))?(_all)?", re.DOTALL | re.IGNORECASE)
 
 
-def _value(flavour: Flavour, slot: Slot) -> str:
-    """One field: whichever of its columns is filled, else what stands in the row's JSON."""
-    other, name = f"v.{OTHER[slot.role]}", "'" + escape(slot.field.name).replace("'", "''") + "'"
-    columns = {form: f"v.{column}" for form, column in slot.columns.items()}
-    for form, part in ((Form.BIG, "int"), (Form.SERIES, "series"), (Form.OTHER, None)):
-        if form & slot.forms:
-            columns[form] = flavour.json_sql(other, name, part)
-    return flavour.either_sql(slot.forms, columns)
+def expanded(transaction: Transaction, memory: Memory, text: str) -> str:
+    """*text*, one query, with what the studies' views are that it names, as they are now.
+
+    A name that is exactly that of a field which SQL calls otherwise, for it differs from another
+    one too little, becomes what SQL calls it.
+    """
+    tokens = list(TOKEN.finditer(text))
+    names = {plain_name(token): token[0] for token in tokens if token["quoted"] or token["bare"]}
+    views = _views_named(transaction, names)
+    if not views:
+        return text
+    parts: dict[str, str] = {}
+    replaced: dict[str, str] = {}
+    star = any(token["star"] for token in tokens)
+    for name, (version, whole) in views.items():
+        layout = Desk.at(transaction, version, memory).layout
+        used = _used(layout, names, star=star)
+        replaced |= _exact(layout, names)
+        sql = rows_sql(transaction.flavour, layout, whole=whole, names=used)
+        written = names[name]
+        written = quoted(name) if written[0] in "`[" else written
+        parts.setdefault(written, f"{written} AS NOT MATERIALIZED ({sql})")
+    return with_parts(with_names(text, tokens, replaced), list(parts.values()))
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+def _views_named(
+    transaction: Transaction, names: Mapping[str, str]
+) -> dict[str, tuple[Version, bool]]:
+    """The views among *names*: of which version, and whether the larger one."""
+    wanted: dict[str, list[tuple[str, str | None, bool]]] = {}
+    for name in names:
+        if name[:6].casefold() == "study_" and (found := _VIEW.fullmatch(name)):
+            wanted.setdefault(naming.folded(name), []).append((name, None, False))
+            base = found[1], found[2], bool(found[3])
+            wanted.setdefault(naming.folded(base[0]), []).append((name, base[1], base[2]))
+            if base[2]:  # a study may be called so, too
+                longer = naming.folded(f"{base[0]}{base[2] and '_all'}")
+                wanted.setdefault(longer, []).append((name, base[1], False))
+    if not wanted:
+        return {}
+    versions = studies.all_versions(transaction)
+    views: dict[str, tuple[Version, bool]] = {}
+    for version in versions:
+        for name, number, whole in wanted.get(naming.folded(version.sql_name), ()):
+            fits = (
+                version.current == version.id if number is None else version.number == int(number)
+            )
+            if fits and (name not in views or not whole):
+                views[name] = (version, whole)
+    return views
+
+
+def _used(layout: Layout, names: Mapping[str, str], *, star: bool) -> set[str] | None:
+    """The fields that a statement may mean; None for all of them, where they are not too many."""
+    if len(layout.own) <= MOST_COLUMNS:
+        return None
+    folded = {naming.folded(name) for name in names}
+    used = {
+        f.sql_name
+        for f in layout.own
+        if f.field.name in names or naming.folded(f.sql_name) in folded
+    }
+    if star:
+        used |= {f.sql_name for f in layout.own[: max(0, MOST_NAMED - len(used))]}
+    return used
+
+
+def _exact(layout: Layout, names: Mapping[str, str]) -> dict[str, str]:
+    """What fields are called in SQL whose own names mean another one there, or none.
+
+    PostgreSQL takes N for n, unless it is quoted.
+    """
+    by_sql = {naming.folded(f.sql_name): f for f in layout.own}
+    found = {}
+    for stored in layout.own:
+        name = stored.field.name
+        other = by_sql.get(naming.folded(name), stored)
+        if name in names and (other is not stored or name not in (name.lower(), names[name][1:-1])):
+            found[name] = stored.sql_name
+    return found

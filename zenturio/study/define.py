@@ -12,7 +12,7 @@ from zenturio.errors import NotFoundError
 from zenturio.experiment.provenance import provenance
 from zenturio.experiment.used import recall_versions
 from zenturio.expression import Type
-from zenturio.record import SEED, Definition, Field, Repository, Study, naming
+from zenturio.record import SEED, Definition, Field, Repository, Study
 from zenturio.space import Parameter, Space
 from zenturio.space.fingerprint import SPACES, fingerprint
 
@@ -50,8 +50,7 @@ def foresee_version(
 ) -> Archived | None:
     """What ``open_version`` would archive; nothing is changed."""
     found = _other_version(repository, study, notes)
-    taken = [each.name for each in repository.studies()]
-    return found and replace(found[1], name=naming.archived(study, taken))
+    return found and replace(found[1], name=f"{study}@{found[0].version}")
 
 
 def _archived(repository: Repository, name: str, notes: Mapping[str, Any]) -> Archived | None:

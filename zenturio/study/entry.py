@@ -72,7 +72,7 @@ class Entry:
         """Those of *batch* that have no outcome yet; the others become rows of the study."""
         known = self._repository.find([each.digest for each in batch])
         if known:
-            self._repository.add(self._study, [each for each in batch if each.digest in known])
+            self._repository.cached(self._study, [each for each in batch if each.digest in known])
             self._known += len(known)
             for experiment in batch:
                 if experiment.digest in known:

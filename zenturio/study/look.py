@@ -62,16 +62,17 @@ class Standing:
         return self.counts["running"]
 
     @property
-    def waiting(self) -> int:
-        return self.counts["waiting"]
+    def failed(self) -> int:
+        return self.total - self.ok - self.running
 
     @property
-    def failed(self) -> int:
-        return self.total - self.ok - self.running - self.waiting
+    def missing(self) -> int:
+        """Those that nobody runs and that have no outcome, as far as it is known."""
+        return max(self.planned - self.total, 0)
 
     @property
     def left(self) -> int:
-        return max(self.planned, self.total) - self.ok - self.failed
+        return self.running + self.missing
 
 
 def standing(db: str | None, name: str) -> Standing:
@@ -94,13 +95,14 @@ def standings(db: str | None) -> list[Standing]:
 def _standing(repository: Repository, study: Study) -> Standing:
     notes = repository.definition(study.name).notes
     counts = repository.counts(study.name)
-    is_over = not counts["running"] + counts["waiting"]
+    planned = int(notes.get("experiments", 0))
+    is_over = planned <= sum(counts.values()) - counts["running"]
     left = None if is_over else left_at(notes, project_folder() / FOLDER)
     return Standing(
         study.name,
         study.created,
         counts,
-        int(notes.get("experiments", 0)),
+        planned,
         tuple(each for each in repository.drivers(study.name) if not each.has_gone()),
         place_of(notes),
         _stages(repository, study.name, left),
@@ -118,7 +120,7 @@ def _stages(repository: Repository, study: str, left: Left | None) -> dict[Stage
     stages = left.stages() if left is not None else {}
     found: Counter[Stage] = Counter()
     if stages:
-        for record in repository.records(study, states=("waiting", "running")):
+        for record in repository.records(study, states=("missing", "running")):
             if record.digest in stages:
                 found[stages[record.digest]] += 1
     return dict(found)

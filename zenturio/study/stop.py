@@ -45,24 +45,24 @@ def stop_study(repository: Repository, study: str) -> Stopped:
             told.append(lease)
     notes = repository.definition(study).notes
     left = left_at(notes, project_folder() / FOLDER)
-    unsettled = repository.records(study, states=("waiting", "running")) if left else ()
+    unsettled = repository.records(study, states=("missing", "running")) if left else ()
     jobs = left.cancel([record.digest for record in unsettled]) if left else 0
     return Stopped(study, tuple(stopped), tuple(told), jobs)
 
 
 def stop_experiment(repository: Repository, study: str, digest: str) -> str:
-    """Cancels one experiment; its state then, ``waiting`` where no driver had it."""
+    """Cancels one experiment; its state then, ``missing`` where no driver had it."""
     if repository.row(study, digest).state != "running":
         return repository.row(study, digest).state
     if all(lease.has_gone() for lease in repository.drivers(study)):
         left = left_at(repository.definition(study).notes, project_folder() / FOLDER)
         if left is not None:
             left.cancel([digest])
-        return "waiting"
+        return "missing"
     wishes = Wishes(project_folder() / FOLDER)
     wishes.ask(digest)
     end = time.monotonic() + PATIENCE
-    while (state := repository.row(study, digest).state) in ("running", "waiting"):
+    while (state := repository.row(study, digest).state) in ("running", "missing"):
         if time.monotonic() > end:
             wishes.take_back(digest)
             raise PlaceError(

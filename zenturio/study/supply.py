@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Literal
 
-from zenturio.errors import PlaceError
+from zenturio.errors import NotFoundError, PlaceError
 from zenturio.experiment import Experiment, Outcome
 from zenturio.failpoints import Failpoint
 from zenturio.record import Repository
@@ -161,7 +161,7 @@ class Supply:
         if not asked:
             return []
         CLAIMING()
-        granted = self.repository.claim(self.study, self.driver, list(asked))
+        granted = self.repository.claim(self.study, self.driver, list(asked.values()))
         CLAIMED()
         self._held.update(granted)
         for digest, experiment in asked.items():
@@ -174,14 +174,10 @@ class Supply:
     def _sort(self, batch: list[Experiment], *, again: bool = False) -> None:
         """Tell the known ones; keep what is to be run."""
         digests = [experiment.digest for experiment in batch]
-        if again:
-            outcomes = self.repository.find(digests, self.study)
-            wanted = set(digests) - outcomes.keys()
-        else:
-            known = self.repository.add(self.study, batch)
-            ADDED()
-            outcomes = self.repository.find(sorted(known), self.study) if known else {}
-            wanted = self._wanted(digests, outcomes)
+        cached = self.repository.cached(self.study, batch)
+        ADDED()
+        outcomes = self.repository.find(sorted(cached), self.study) if cached else {}
+        wanted = set(digests) - outcomes.keys() if again else self._wanted(digests, outcomes)
         for experiment in batch:
             outcome = outcomes.get(experiment.digest)
             if experiment.digest in wanted:
@@ -193,18 +189,21 @@ class Supply:
                 self.skipped += 1
 
     def _wanted(self, digests: list[str], outcomes: Mapping[str, Outcome]) -> set[str]:
-        """Which of them are in a state that is to be run; failed ones wait again from now on."""
-        waiting = {digest for digest in digests if digest not in outcomes}
+        """Which of them are in a state that is to be run; failed ones are set aside for it."""
+        missing = {digest for digest in digests if digest not in outcomes}
         if "failed" not in self.only:
-            return waiting
+            return missing
         failed = {digest for digest, outcome in outcomes.items() if outcome.status != "ok"}
         if "missing" not in self.only:
-            # A run that was to repeat the failed ones and was stopped left them waiting.
-            waiting = {digest for digest in waiting if self._has_failed(digest)}
+            # A run that was to repeat the failed ones and was stopped had set them aside.
+            missing = {digest for digest in missing if self._has_failed(digest)}
         if failed:
             self.repository.reopen(self.study, sorted(failed))
-        return waiting | failed
+        return missing | failed
 
     def _has_failed(self, digest: str) -> bool:
-        attempts = self.repository.attempts(digest)
+        try:
+            attempts = self.repository.attempts(digest)
+        except NotFoundError:  # nobody has tried it
+            return False
         return any(attempt.state in ("failed", "timeout") for attempt in attempts)

@@ -115,8 +115,7 @@ def run_as(
     repository: Repository, driver: int, experiments: list[Experiment], outcomes: list[Outcome]
 ) -> None:
     digests = [e.digest for e in experiments]
-    repository.add("s", experiments)
-    assert repository.claim("s", driver, digests) == dict.fromkeys(digests, 1)
+    assert repository.claim("s", driver, experiments) == dict.fromkeys(digests, 1)
     assert repository.record("s", driver, outcomes) == set(digests)
 
 

@@ -14,7 +14,6 @@ from zenturio.record.facts import Definition, Field, Logs
 from zenturio.record.repository import Repository
 from zenturio.testing.experiments import (
     DEFINITION,
-    FIVE,
     A,
     B,
     C,
@@ -29,71 +28,65 @@ from zenturio.testing.experiments import (
 class Claims:
     def test_what_waits_is_granted_once(self, repository: Repository) -> None:
         one, two = driven(repository, 2)
-        repository.add("s", FIVE)
-        assert repository.claim("s", one, [A.digest, B.digest]) == {A.digest: 1, B.digest: 1}
-        assert repository.claim("s", two, [B.digest, C.digest]) == {C.digest: 1}
+        assert repository.claim("s", one, [A, B]) == {A.digest: 1, B.digest: 1}
+        assert repository.claim("s", two, [B, C]) == {C.digest: 1}
         assert repository.counts("s")["running"] == 3
 
     def test_a_claim_whose_answer_was_lost_is_read_again(self, repository: Repository) -> None:
         (one,) = driven(repository)
-        repository.add("s", [A])
-        assert repository.claim("s", one, [A.digest]) == {A.digest: 1}
-        assert repository.claim("s", one, [A.digest, A.digest]) == {A.digest: 1}
+        assert repository.claim("s", one, [A]) == {A.digest: 1}
+        assert repository.claim("s", one, [A, A]) == {A.digest: 1}
         assert len(repository.attempts(A.digest)) == 1
 
     def test_what_has_an_outcome_is_not_granted(self, repository: Repository) -> None:
         (one,) = driven(repository)
         run(repository, one, [A])
-        assert repository.claim("s", one, [A.digest]) == {}
+        assert repository.claim("s", one, [A]) == {}
 
-    def test_what_was_never_added_is_named(self, repository: Repository) -> None:
-        (one,) = driven(repository)
-        with pytest.raises(NotFoundError, match=f"study 's' has no experiment {A.digest}"):
-            repository.claim("s", one, [A.digest])
+    def test_what_was_never_tried_is_not_there(self, repository: Repository) -> None:
+        driven(repository)
+        for ask in (repository.attempts, repository.logs, repository.artifacts):
+            with pytest.raises(NotFoundError, match=f"has no experiment {A.digest}"):
+                ask(A.digest)
         with pytest.raises(NotFoundError):
-            repository.record("s", one, [outcome(A)])
-        with pytest.raises(NotFoundError):
-            repository.attempts(A.digest)
+            repository.row("s", A.digest)
 
     def test_a_superseded_driver_claims_nothing(self, repository: Repository) -> None:
         repository.open("s", DEFINITION)
-        repository.add("s", [A])
         dead = repository.lease("s", dead_driver())
         repository.lease("s", Driver.here())
         with pytest.raises(ConflictError):
-            repository.claim("s", dead.number, [A.digest])
-        assert repository.counts("s")["waiting"] == 1
+            repository.claim("s", dead.number, [A])
+        assert repository.counts("s")["running"] == 0
 
     def test_a_claim_of_a_lost_driver_of_another_study_is_taken_over(
         self, repository: Repository
     ) -> None:
         (one,) = driven(repository)
         repository.open("t", DEFINITION)
-        for study in ("s", "t"):
-            repository.add(study, [A])
         dead = repository.lease("t", dead_driver())
-        repository.claim("t", dead.number, [A.digest])
-        assert repository.claim("s", one, [A.digest]) == {A.digest: 2}
+        repository.claim("t", dead.number, [A])
+        assert repository.claim("s", one, [A]) == {A.digest: 2}
 
     def test_a_claim_of_a_live_driver_of_another_study_is_respected(
         self, repository: Repository
     ) -> None:
         (one,) = driven(repository)
         repository.open("t", DEFINITION)
-        for study in ("s", "t"):
-            repository.add(study, [A])
         other = repository.lease("t", Driver("elsewhere", 1, "x"))
-        repository.claim("t", other.number, [A.digest])
-        assert repository.claim("s", one, [A.digest]) == {}
+        repository.claim("t", other.number, [A])
+        assert repository.claim("s", one, [A]) == {}
 
     def test_leaving_gives_claims_back(self, repository: Repository) -> None:
         repository.open("s", DEFINITION)
-        repository.add("s", [A])
         lease = repository.lease("s", Driver.here())
-        repository.claim("s", lease.number, [A.digest])
+        repository.claim("s", lease.number, [A])
         repository.leave(lease)
-        assert repository.counts("s")["waiting"] == 1
+        assert repository.counts("s")["running"] == 0
         assert [a.state for a in repository.attempts(A.digest)] == ["stale"]
+        assert repository.row("s", A.digest).state == "missing"
+        assert [r.digest for r in repository.records("s", states=["missing"])] == [A.digest]
+        assert list(repository.records("s")) == []
 
 
 class Files:
@@ -110,9 +103,8 @@ class Files:
 
     def test_each_attempt_has_its_logs(self, repository: Repository) -> None:
         (one,) = driven(repository)
-        repository.add("s", [A])
         for number in (1, 2):
-            repository.claim("s", one, [A.digest])
+            repository.claim("s", one, [A])
             said = Log(b"%d" % number, b"", 1)
             failed = replace(outcome(A, "failed", attempt=number), stderr=said)
             repository.record("s", one, [failed], final=number == 2)
@@ -132,27 +124,36 @@ class Files:
 
 
 class Sharing:
-    def test_what_one_study_has_run_another_recalls(self, repository: Repository) -> None:
+    def test_what_one_study_has_run_another_has_cached(self, repository: Repository) -> None:
         (one,) = driven(repository)
         run(repository, one, [A], time=2.5)
         repository.open("t", DEFINITION)
-        assert repository.add("t", [A, B]) == {A.digest}
+        for _ in range(2):
+            assert repository.cached("t", [A, B]) == {A.digest}
         assert repository.counts("t")["ok"] == 1
-        record, waiting = repository.records("t")
+        (record,) = repository.records("t")
         assert record.outcome == outcome(A, time=2.5)
-        assert waiting.outcome is None
+        assert len(repository.attempts(A.digest)) == 1
         assert repository.find([A.digest], "t") == {A.digest: outcome(A, time=2.5)}
 
-    def test_what_two_studies_wait_for_comes_to_both(self, repository: Repository) -> None:
+    def test_what_two_studies_want_is_run_by_one(self, repository: Repository) -> None:
         (one,) = driven(repository)
+        numbers = {}
         for name in ("t", "u"):
             repository.open(name, DEFINITION)
-            repository.add(name, FIVE)
-        repository.add("s", FIVE)
-        run(repository, one, [A], time=2)
+            numbers[name] = repository.lease(name, Driver.here()).number
+        assert repository.claim("s", one, [A]) == {A.digest: 1}
+        for name, number in numbers.items():
+            assert repository.cached(name, [A]) == frozenset()
+            assert repository.claim(name, number, [A]) == {}
+        repository.record("s", one, [outcome(A, time=2)])
+        for name, number in numbers.items():
+            assert repository.claim(name, number, [A]) == {}
+            assert repository.cached(name, [A]) == {A.digest}
+            assert next(repository.records(name)).outcome == outcome(A, time=2)
         for name in ("s", "t", "u"):
             assert repository.counts(name)["ok"] == 1
-            assert next(repository.records(name)).outcome == outcome(A, time=2)
+            assert repository.counts(name)["running"] == 0
 
     def test_metrics_measured_in_another_way_are_missing_and_say_so(
         self, repository: Repository
@@ -161,7 +162,7 @@ class Sharing:
         run(repository, one, [A], time=1.0, wtime=3.0)
         ours = (Field("time", how="stderr"), Field("size", how="stdout"))
         repository.open("t", Definition(metrics=ours))
-        repository.add("t", [A])
+        repository.cached("t", [A])
         metrics = repository.find([A.digest], "t")[A.digest].metrics
         assert metrics["wtime"] == 3.0
         assert metrics["time"] == Missing(
@@ -172,17 +173,19 @@ class Sharing:
         )
         assert repository.find([A.digest])[A.digest].metrics["time"] == 1.0
 
-    def test_measuring_a_shared_experiment_anew_leaves_its_status(
+    def test_measuring_a_shared_experiment_anew_leaves_the_other_study_as_it_is(
         self, repository: Repository
     ) -> None:
         (one,) = driven(repository)
         run(repository, one, [A], time=1.0)
         repository.open("t", DEFINITION)
-        repository.add("t", [A])
+        repository.cached("t", [A])
         assert repository.remeasure("t", [outcome(A, "failed", time=Missing("gone"))]) == 1
-        assert repository.find([A.digest])[A.digest] == outcome(A, time=1.0)
+        for study in (None, "s"):
+            assert repository.find([A.digest], study)[A.digest] == outcome(A, time=1.0)
         found = repository.find([A.digest], "t")[A.digest]
-        assert (found.status, found.metrics) == ("ok", {"time": Missing("gone")})
+        assert (found.status, found.metrics) == ("failed", {"time": Missing("gone")})
+        assert (repository.counts("s")["ok"], repository.counts("t")["failed"]) == (1, 1)
 
     def test_a_study_that_goes_leaves_what_others_have(self, repository: Repository) -> None:
         (one,) = driven(repository)
@@ -191,7 +194,7 @@ class Sharing:
         run(repository, one, [A], time=1.0)
         run_as(repository, one, [B], [heard])
         repository.open("t", DEFINITION)
-        repository.add("t", [A, C])
+        repository.cached("t", [A, C])
         repository.leave(repository.drivers("s")[0])
         burden = repository.burden("s")
         assert (burden.experiments, burden.shared, burden.attempts) == (1, 1, 1)
@@ -199,11 +202,11 @@ class Sharing:
         assert repository.delete("s") == burden
         assert [s.name for s in repository.studies()] == ["t"]
         assert repository.find([A.digest, B.digest]) == {A.digest: outcome(A, time=1.0)}
-        assert repository.counts("t") | {"ok": 1, "waiting": 1} == repository.counts("t")
+        assert sum(repository.counts("t").values()) == repository.counts("t")["ok"] == 1
         with pytest.raises(NotFoundError):
             repository.logs(B.digest)
         repository.open("s", DEFINITION)
-        assert repository.add("s", [A, B]) == {A.digest}
+        assert repository.cached("s", [A, B]) == {A.digest}
 
     def test_a_study_with_a_driver_cannot_go(self, repository: Repository) -> None:
         driven(repository)

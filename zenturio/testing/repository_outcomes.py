@@ -23,6 +23,7 @@ from zenturio.testing.experiments import (
     B,
     C,
     D,
+    E,
     dead_driver,
     driven,
     experiment,
@@ -36,7 +37,6 @@ class Outcomes:
     def test_nothing_is_found_before_it_is_recorded(self, repository: Repository) -> None:
         (one,) = driven(repository)
         run(repository, one, [A], time=2.5)
-        repository.add("s", [B])
         assert repository.find([A.digest, B.digest, C.digest]) == {A.digest: outcome(A, time=2.5)}
 
     def test_recording_twice_keeps_the_first(self, repository: Repository) -> None:
@@ -46,22 +46,25 @@ class Outcomes:
         assert repository.find([A.digest]) == {A.digest: outcome(A)}
         assert [a.state for a in repository.attempts(A.digest)] == ["ok"]
 
-    def test_adding_twice_changes_nothing(self, repository: Repository) -> None:
+    def test_what_has_an_outcome_is_cached(self, repository: Repository) -> None:
         (one,) = driven(repository)
-        assert repository.add("s", [A, A, B]) == frozenset()
+        assert repository.cached("s", [A, A, B]) == frozenset()
         run(repository, one, [A])
-        assert repository.add("s", FIVE) == {A.digest}
-        assert [r.digest for r in repository.records("s")] == ALL
-        assert sum(repository.counts("s").values()) == 5
+        repository.claim("s", one, [B])
+        assert repository.cached("s", FIVE) == {A.digest}
+        assert [r.digest for r in repository.records("s")] == ALL[:2]
+        assert sum(repository.counts("s").values()) == 2
 
     def test_an_experiment_is_found_by_the_first_digits_of_its_digest(
         self, repository: Repository
     ) -> None:
         (one,) = driven(repository)
         run(repository, one, [A])
-        repository.add("s", [B])
+        repository.claim("s", one, [B])
         repository.open("t", DEFINITION)
-        repository.add("t", [B, C])
+        other = repository.lease("t", Driver.here()).number
+        repository.enter("t", other, [(C, outcome(C))])
+        repository.enter("t", other, [(B, outcome(B))])
         assert repository.matching(A.digest, 5) == ((A.digest, ("s",)),)
         assert repository.matching(B.digest[:7], 5) == ((B.digest, ("s", "t")),)
         having = {A.digest: ("s",), B.digest: ("s", "t"), C.digest: ("t",)}
@@ -69,17 +72,17 @@ class Outcomes:
         assert len(repository.matching("", 2)) == 2
         assert repository.matching("f" * 32, 5) == ()
         assert repository.row("s", A.digest).outcome == outcome(A)
-        assert repository.row("t", B.digest).state == "waiting"
+        assert repository.row("s", B.digest).state == "running"
+        assert repository.row("t", C.digest).state == "ok"
         with pytest.raises(NotFoundError):
             repository.row("s", C.digest)
 
     def test_a_late_result_is_kept_as_superseded(self, repository: Repository) -> None:
         repository.open("s", DEFINITION)
-        repository.add("s", [A])
         dead = repository.lease("s", dead_driver()).number
-        repository.claim("s", dead, [A.digest])
+        repository.claim("s", dead, [A])
         heir = repository.lease("s", Driver.here()).number
-        repository.claim("s", heir, [A.digest])
+        repository.claim("s", heir, [A])
         late = replace(outcome(A, time=1.0), stdout=Log(b"late", b"", 4))
         assert repository.record("s", dead, [late]) == frozenset()
         assert repository.record("s", heir, [outcome(A, attempt=2, time=2.0)]) == {A.digest}
@@ -91,24 +94,24 @@ class Outcomes:
 
     def test_a_result_without_a_claim_is_kept_as_superseded(self, repository: Repository) -> None:
         one, two = driven(repository, 2)
-        repository.add("s", [A])
-        repository.claim("s", one, [A.digest])
+        repository.claim("s", one, [A])
         for _ in range(2):
             assert repository.record("s", two, [outcome(A)]) == frozenset()
         assert [a.state for a in repository.attempts(A.digest)] == ["running", "superseded"]
         assert repository.counts("s")["running"] == 1
 
-    def test_an_attempt_that_is_not_final_leaves_the_experiment_waiting(
+    def test_an_attempt_that_is_not_final_leaves_the_experiment_missing(
         self, repository: Repository
     ) -> None:
         (one,) = driven(repository)
-        repository.add("s", [A])
-        repository.claim("s", one, [A.digest])
+        repository.claim("s", one, [A])
         for _ in range(2):
             repository.record("s", one, [outcome(A, "timeout")], final=False)
-        assert repository.counts("s")["waiting"] == 1
+        assert set(repository.counts("s").values()) == {0}
+        assert repository.row("s", A.digest).state == "missing"
+        assert repository.row("s", A.digest).values == A.values
         assert repository.find([A.digest]) == {}
-        assert repository.claim("s", one, [A.digest]) == {A.digest: 2}
+        assert repository.claim("s", one, [A]) == {A.digest: 2}
         repository.record("s", one, [outcome(A, attempt=2)])
         assert [(a.number, a.state) for a in repository.attempts(A.digest)] == [
             (1, "timeout"),
@@ -119,18 +122,16 @@ class Outcomes:
         self, repository: Repository
     ) -> None:
         (one,) = driven(repository)
-        repository.add("s", [A])
-        repository.claim("s", one, [A.digest])
+        repository.claim("s", one, [A])
         repository.record("s", one, [outcome(A, "failed")], final=False)
-        repository.claim("s", one, [A.digest])
+        repository.claim("s", one, [A])
         assert repository.record("s", one, [outcome(A, attempt=1)]) == frozenset()
         assert [a.state for a in repository.attempts(A.digest)] == ["failed", "running"]
         assert repository.record("s", one, [outcome(A, attempt=2)]) == {A.digest}
 
     def test_an_attempt_tells_what_happened(self, repository: Repository) -> None:
         (one,) = driven(repository)
-        repository.add("s", [A])
-        repository.claim("s", one, [A.digest])
+        repository.claim("s", one, [A])
         (running,) = repository.attempts(A.digest)
         assert (running.state, running.driver, running.ended) == ("running", one, None)
         assert running.started > 1.7e9
@@ -156,11 +157,17 @@ class Outcomes:
         } | {"inactive": None}
         repository.open("s", Definition(tuple(Field(name) for name in values)))
         mixed = [experiment(i, dict.fromkeys(values, v)) for i, v in enumerate(values.values())]
-        repository.add("s", [experiment(-1, values), *mixed])
-        first, *rest = repository.records("s")
-        assert same(first.values, values)
-        for record, given in zip(rest, mixed, strict=True):
-            assert same(record.values, given.values)
+        one = repository.lease("s", Driver.here()).number
+        given = [experiment(-1, values), *mixed]
+        repository.claim("s", one, given)
+        running = list(repository.records("s"))
+        assert [r.state for r in running] == ["running"] * len(given)
+        repository.record("s", one, [outcome(e) for e in given])
+        for records in (running, repository.records("s")):
+            first, *rest = records
+            assert same(first.values, values)
+            for record, each in zip(rest, mixed, strict=True):
+                assert same(record.values, each.values)
 
     def test_values_and_metrics_that_nobody_declared_are_kept(self, repository: Repository) -> None:
         (one,) = driven(repository)
@@ -189,11 +196,10 @@ class Outcomes:
 
     def test_counts_name_every_state(self, repository: Repository) -> None:
         (one,) = driven(repository)
-        repository.add("s", FIVE)
-        repository.claim("s", one, ALL[:4])
+        repository.claim("s", one, FIVE[:4])
         repository.record("s", one, [outcome(A), outcome(B, "failed"), outcome(C, "cancelled")])
         assert repository.counts("s") == {
-            "waiting": 1, "running": 1, "ok": 1, "failed": 1, "timeout": 0, "cancelled": 1,
+            "running": 1, "ok": 1, "failed": 1, "timeout": 0, "cancelled": 1,
         }  # fmt: skip
 
     def test_records_come_by_index_then_repeat(self, repository: Repository) -> None:
@@ -201,7 +207,9 @@ class Outcomes:
         indices = [10**200, 3, -1, 2**63, 2**63 - 1, 10**30, 0, 3 * 10**30, 2**64]
         given = [experiment(i, {}, repeat=r) for i in indices for r in (2, 1)]
         given += [experiment(-1, {}, repeat=1, salt=str(i)) for i in range(3)]
-        repository.add("s", given)
+        one = repository.lease("s", Driver.here()).number
+        repository.enter("s", one, [(e, outcome(e)) for e in given[::2]])
+        repository.claim("s", one, given[1::2])
         records = list(repository.records("s"))
         assert [(r.index, r.repeat) for r in records] == sorted((e.index, e.repeat) for e in given)
         for at in (0, 5, len(given) - 2, len(given) - 1):
@@ -209,11 +217,13 @@ class Outcomes:
 
     def test_records_may_be_asked_for_by_state(self, repository: Repository) -> None:
         (one,) = driven(repository)
-        repository.add("s", FIVE)
         run(repository, one, [B, D])
         assert [r.digest for r in repository.records("s", states=["ok"])] == [B.digest, D.digest]
-        waiting = repository.records("s", states=("waiting", "running"))
-        assert [r.outcome for r in waiting] == [None] * 3
+        repository.claim("s", one, [A, C, E])
+        repository.record("s", one, [outcome(C, "timeout")], final=False)
+        unfinished = list(repository.records("s", states=("missing", "running")))
+        assert [r.outcome for r in unfinished] == [None] * 3
+        assert [r.state for r in unfinished] == ["running", "missing", "running"]
 
     def test_results_may_be_entered_with_their_experiments(self, repository: Repository) -> None:
         (one,) = driven(repository)
@@ -226,8 +236,7 @@ class Outcomes:
 
     def test_entering_what_another_has_yields_to_it(self, repository: Repository) -> None:
         one, two = driven(repository, 2)
-        repository.add("s", [B])
-        repository.claim("s", one, [B.digest])
+        repository.claim("s", one, [B])
         repository.enter("s", one, [(A, outcome(A, time=1))])
         pairs = [(e, outcome(e, time=2)) for e in (A, B, C)]
         assert repository.enter("s", two, pairs) == {C.digest}
@@ -250,8 +259,9 @@ class Outcomes:
         run(repository, one, [B], "failed", time=1.0, far=2**70)
         assert repository.reopen("s", [A.digest, B.digest]) == 1
         assert repository.reopen("s", [A.digest, B.digest]) == 0
-        assert repository.counts("s")["waiting"] == 1
-        assert repository.claim("s", one, ALL[:2]) == {B.digest: 2}
+        assert (repository.counts("s")["ok"], repository.counts("s")["failed"]) == (1, 0)
+        assert repository.row("s", B.digest).state == "missing"
+        assert repository.claim("s", one, FIVE[:2]) == {B.digest: 2}
         repository.record("s", one, [outcome(B, attempt=2, size=1)])
         assert [a.state for a in repository.attempts(B.digest)] == ["failed", "ok"]
         assert repository.find([B.digest])[B.digest].metrics == {"size": 1}
@@ -279,14 +289,11 @@ class Outcomes:
 
     def test_metrics_may_be_measured_anew(self, repository: Repository) -> None:
         (one,) = driven(repository)
-        repository.add("s", [C])
         run(repository, one, [A], "failed", time=1.0, old="x", older=2**64)
         run(repository, one, [B])
         anew = replace(outcome(A, time=math.inf, new=2), started=0.0, host="elsewhere")
         assert repository.remeasure("s", [anew, outcome(C)]) == 1
         found = repository.find([A.digest])[A.digest]
         assert found == replace(outcome(A, time=math.inf, new=2), exit=3)
-        assert repository.counts("s") | {"ok": 2, "failed": 0, "waiting": 1} == repository.counts(
-            "s"
-        )
+        assert repository.counts("s") | {"ok": 2, "failed": 0} == repository.counts("s")
         assert [a.state for a in repository.attempts(A.digest)] == ["ok"]

@@ -14,7 +14,6 @@ from zenturio.record.repository import Repository
 from zenturio.testing.experiments import (
     DEFINITION,
     A,
-    B,
     dead_driver,
     experiment,
     outcome,
@@ -43,7 +42,7 @@ class Studies:
         assert repository.archive(old) is None
         new = repository.open("s", DEFINITION)
         assert len({old.view, new.view, archived.view}) == 2
-        assert repository.add("s", [A]) == {A.digest}
+        assert repository.cached("s", [A]) == {A.digest}
         assert [r.digest for r in repository.records("s@1")] == [A.digest]
         assert repository.counts("s@1")["ok"] == repository.counts("s")["ok"] == 1
         assert repository.find([A.digest], "s@1") == repository.find([A.digest])
@@ -66,14 +65,13 @@ class Studies:
         self, repository: Repository
     ) -> None:
         study = repository.open("s", DEFINITION)
-        repository.add("s", [A])
         lost = repository.lease("s", dead_driver())
-        repository.claim("s", lost.number, [A.digest])
+        repository.claim("s", lost.number, [A])
         assert repository.archive(study) is not None
         with pytest.raises((ConflictError, NotFoundError)):
             repository.beat(lost)
         heir = repository.lease("s@1", Driver.here())
-        assert repository.claim("s@1", heir.number, [A.digest]) == {A.digest: 2}
+        assert repository.claim("s@1", heir.number, [A]) == {A.digest: 2}
 
     def test_a_definition_comes_back_as_it_was_given(self, repository: Repository) -> None:
         given = Definition(
@@ -139,7 +137,9 @@ class Studies:
         values = {name: i for i, name in enumerate(names)}
         for study in ("select", "ß" * 50, 'a"b', "%s; --", "a", "a_all", "A"):
             repository.open(study, Definition(tuple(Field(name, "int") for name in names)))
-            repository.add(study, [experiment(1, values)])
+            one = repository.lease(study, Driver.here()).number
+            given = experiment(1, values, salt=study)
+            repository.enter(study, one, [(given, outcome(given))])
             (record,) = repository.records(study)
             assert record.values == values
         views = [v.casefold() for s in repository.studies() for v in (s.view, s.view_all)]
@@ -149,7 +149,6 @@ class Studies:
     def test_events_are_told_in_their_order(self, repository: Repository) -> None:
         repository.open("s", DEFINITION)
         repository.open("t", DEFINITION)
-        repository.add("s", [A])
         repository.note("s", "hello", "first", A.digest)
         repository.note("s", "hello", "Größe\n")
         repository.note("t", "hello", "elsewhere")
@@ -235,12 +234,11 @@ class Leases:
         self, repository: Repository
     ) -> None:
         repository.open("s", DEFINITION)
-        repository.add("s", [A, B])
         dead = repository.lease("s", dead_driver())
-        assert repository.claim("s", dead.number, [A.digest]) == {A.digest: 1}
+        assert repository.claim("s", dead.number, [A]) == {A.digest: 1}
         heir = repository.lease("s", Driver.here())
         assert repository.counts("s")["running"] == 0
         assert [a.state for a in repository.attempts(A.digest)] == ["stale"]
-        assert repository.claim("s", heir.number, [A.digest]) == {A.digest: 2}
+        assert repository.claim("s", heir.number, [A]) == {A.digest: 2}
         assert [a.state for a in repository.attempts(A.digest)] == ["stale", "running"]
         assert [e.kind for e in repository.events("s", A.digest)] == ["stale"]

@@ -59,7 +59,10 @@ def test_a_file_that_was_left_is_served_by_its_number_while_it_is_the_same(tmp_p
     secret.write_text("not yours")
     link = tmp_path / "link"
     link.symlink_to(secret)
-    facts = [(kept, kept), (secret, kept), (link, secret), (tmp_path / "gone", kept)]
+    other, another = tmp_path / "other", tmp_path / "another"
+    other.write_bytes(b"left that")
+    another.write_bytes(b"it left it")
+    facts = [(kept, kept), (secret, other), (link, secret), (tmp_path / "gone", another)]
     artifacts = tuple(
         Artifact(f"a{n}", len(told.read_bytes()), sha256(told.read_bytes()).hexdigest(), lies)
         for n, (lies, told) in enumerate(facts)
@@ -177,7 +180,7 @@ def test_sql_is_answered(portal):
 @pytest.mark.parametrize(
     ("query", "code"),
     [
-        ("DELETE FROM experiments", 403),
+        ("DELETE FROM results", 403),
         ("ATTACH 'x.db' AS x", 403),
         ("PRAGMA user_version = 3", 403),
         ("SELECT 1; DROP TABLE studies", 403),

@@ -63,7 +63,6 @@ def test_a_study_at_work_is_followed_as_it_goes(tmp_path):
     repository.open("live", Definition(*FIELDS, notes={"experiments": 20}))
     lease = repository.lease("live", Driver.here())
     made = _experiments(20)
-    repository.add("live", made)
     with served(Settings(str(tmp_path / "zenturio.db"), tmp_path)) as portal:
         page = portal.page("/")
         assert "running" in page
@@ -75,7 +74,7 @@ def test_a_study_at_work_is_followed_as_it_goes(tmp_path):
         assert first["studies"] == ["live"]
         assert "<b>0</b> of 20" in first["news"]["live"]
         done = [Outcome(e.digest, "ok", "", {"wtime": 1.0}) for e in made[:8]]
-        repository.claim("live", lease.number, [e.digest for e in made[:10]])
+        repository.claim("live", lease.number, made[:10])
         repository.record("live", lease.number, done)
         news = ""
         for line in lines:
@@ -93,7 +92,6 @@ def test_a_study_at_work_is_followed_as_it_goes(tmp_path):
 def test_a_driver_that_is_gone_is_said_to_be_gone(tmp_path):
     repository = open_repository(tmp_path / "zenturio.db")
     repository.open("lost", Definition(*FIELDS, notes={"experiments": 5}))
-    repository.add("lost", _experiments(5))
     here = Driver.here()
     lease = repository.lease("lost", Driver(here.host, 4_000_000, "a boot/1/9"), seconds=600)
     (leased,) = repository.drivers("lost")

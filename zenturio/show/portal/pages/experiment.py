@@ -39,7 +39,7 @@ class Said:
     end: str
 
 
-UNDER_WAY = ("waiting", "running")
+UNDER_WAY = ("missing", "running")
 """States that end."""
 STOP = 286
 """The status by which htmx is told to ask no more."""

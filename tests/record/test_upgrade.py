@@ -1,0 +1,291 @@
+"""A repository of an earlier program becomes one of this program, whatever happens meanwhile."""
+
+import contextlib
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from record.old import fixture, make_old, same, stamp, value
+from zenturio import failpoints
+from zenturio.errors import ConflictError, RecordError
+from zenturio.record import moving, upkeep
+from zenturio.record.database import Database
+from zenturio.record.driver import Driver
+from zenturio.record.open import flavour, open_repository
+
+EXPECTED = fixture()["expected"]
+POINTS = ("copied", "marked", "base", "batch", "filled", "fenced", "replaced")
+
+
+def _sql(url, statement):
+    database = Database(flavour(url), 5)
+    try:
+        return database.write(lambda transaction: transaction.sql(statement))
+    finally:
+        database.close()
+
+
+def holds(url):
+    """The repository says what it said before."""
+    assert upkeep.check(url) == ()
+    with contextlib.closing(open_repository(url)) as repository:
+        assert {study.name for study in repository.studies()} == EXPECTED.keys()
+        for name, said in EXPECTED.items():
+            _study_holds(repository, name, said)
+
+
+def _study_holds(repository, name, said):
+    definition = repository.definition(name)
+    assert {k: v.hex() for k, v in definition.sources.items()} == said["sources"]
+    assert [[f.name, f.how] for f in definition.metrics] == said["metrics"]
+    events = [[e.kind, e.text, e.digest] for e in repository.events(name)]
+    assert [e for e in events if e[0] != "name"] == said["events"]
+    recorded = {row[0]: row for row in said["rows"] if row[5] is not None}
+    found = {r.digest: r for r in repository.records(name) if r.outcome is not None}
+    assert found.keys() == recorded.keys()
+    for digest, index, repeat, state, values, outcome, attempts, logs in recorded.values():
+        record = found[digest]
+        assert (record.index, record.repeat, record.state) == (index, repeat, state)
+        status, cause, attempt, host, started, ended, exit_, metrics = outcome
+        own = record.outcome
+        assert [own.status, own.cause, own.attempt, own.host] == [status, cause, attempt, host]
+        assert [own.started, own.ended, own.exit] == [started, ended, exit_]
+        assert own.metrics.keys() == metrics.keys()
+        assert all(same(own.metrics[n], value(m)) for n, m in metrics.items()), (own, metrics)
+        known = {n: v for n, v in values.items() if v is not None}
+        there = {n: v for n, v in record.values.items() if v is not None}
+        assert there.keys() == known.keys()
+        assert all(same(there[n], value(v)) for n, v in known.items())
+        tried = [[a.number, a.state, a.cause, a.host] for a in repository.attempts(digest)]
+        assert sorted(tried) == sorted(attempts)
+        log = repository.logs(digest)
+        heard = [log.stdout.head.hex(), log.stdout.size, log.stderr.head.hex(),
+                 log.stderr.tail.hex(), log.stderr.size]  # fmt: skip
+        assert heard == logs
+
+
+@pytest.mark.parametrize("revision", ["0001", "0002", "0003"])
+def test_all_that_was_recorded_is_there_after_the_upgrade(url, revision):
+    make_old(url, revision, empty=False)
+    with pytest.raises(RecordError, match=f"has the schema {revision}, and this program needs"):
+        open_repository(url)
+    done = upkeep.bring_up_to_date(url)
+    assert (done.before, done.after) == (revision, "0004")
+    holds(url)
+    assert upkeep.bring_up_to_date(url).copy is None
+    with contextlib.closing(open_repository(url)) as repository:
+        assert len(repository.submissions()) == (revision == "0003")
+
+
+def test_archived_studies_are_versions_of_one(url):
+    make_old(url, "0003", empty=False)
+    upkeep.bring_up_to_date(url)
+    with contextlib.closing(open_repository(url)) as repository:
+        archived = repository.archive(repository.study("train"))
+        assert archived.name == "train@2"
+        assert {study.name for study in repository.studies()} >= {"train@1", "train@2", "other"}
+
+
+def test_a_study_goes_on_after_the_upgrade(url):
+    make_old(url, "0003", empty=False)
+    upkeep.bring_up_to_date(url)
+    from zenturio.testing.experiments import experiment, outcome
+
+    with contextlib.closing(open_repository(url)) as repository:
+        lease = repository.lease("other", Driver.here())
+        new = experiment(7000)
+        assert repository.enter("other", lease.number, [(new, outcome(new, time=1.0))])
+        stale = next(
+            row for row in EXPECTED["other"]["rows"] if row[3] == "running" or row[5] is None
+        )
+        assert repository.attempts(new.digest)[0].state == "ok"
+        assert stale is not None
+        repository.leave(lease)
+    assert upkeep.check(url) == ()
+
+
+def test_the_copy_is_the_repository_as_it_was(tmp_path):
+    url = str(tmp_path / "a.db")
+    make_old(url, "0003", empty=False)
+    copy = upkeep.bring_up_to_date(url).copy
+    assert copy == str(tmp_path / "a.db.0003")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.db", "a.db.0003"]
+    shutil.copy(copy, url)
+    with pytest.raises(RecordError, match="has the schema 0003, and this"):
+        open_repository(url)
+    assert upkeep.bring_up_to_date(url).copy == str(tmp_path / "a.db.0003-2")
+    holds(url)
+
+
+def test_the_old_tables_stay_on_the_server(postgres_url):
+    make_old(postgres_url, "0003", empty=False)
+    _sql(postgres_url, "CREATE VIEW mine AS SELECT count(*) AS n FROM experiments")
+    kept = upkeep.bring_up_to_date(postgres_url).copy.removeprefix("schema ")
+    assert _sql(postgres_url, f'SELECT version_num FROM "{kept}".alembic_version') == [("0003",)]
+    count = len(fixture()["tables"]["experiments"]["rows"])
+    assert _sql(postgres_url, f'SELECT count(*) FROM "{kept}".experiments') == [(count,)]
+    assert _sql(postgres_url, "SELECT n FROM mine") == [(count,)]
+
+
+def test_there_are_the_failpoints_that_are_tried_here():
+    names = {name for name in failpoints.names() if name.startswith("upgrade.")}
+    assert names == {f"upgrade.{point}" for point in POINTS}
+
+
+@pytest.mark.parametrize("point", [*(f"{p}:1" for p in POINTS), "batch:3", "batch:6"])
+def test_an_upgrade_that_is_killed_is_gone_on_with(url, point):
+    if "://" in url:  # a server keeps no copy of a file
+        point = point.replace("copied", "marked")
+    make_old(url, "0003", empty=False)
+    code = (
+        "import sys; from zenturio.record import moving, upkeep; moving.STEP = 11;"
+        "upkeep.bring_up_to_date(sys.argv[1])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, url],
+        env=os.environ | {"ZENTURIO_FAILPOINT": f"upgrade.{point}"},
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL
+    upkeep.bring_up_to_date(url)
+    holds(url)
+    if "://" not in url:
+        copies = [
+            p for p in Path(url).parent.iterdir() if ".0003" in p.name and "part" not in p.name
+        ]
+        assert copies
+        with pytest.raises(RecordError, match="has the schema 0003, and this program needs"):
+            open_repository(str(copies[0]))
+
+
+def test_files_in_the_project_come_into_the_store_and_others_stay(tmp_path):
+    home = tmp_path / "moved" / ".zenturio"
+    home.mkdir(parents=True)
+    url = str(home / "zenturio.db")
+    make_old(url, "0003", empty=False)
+    ((number, key, attempt, driver),) = _sql(
+        url, "SELECT id, digest, attempt, driver FROM experiments WHERE state = 'ok' LIMIT 1"
+    )
+    digest, foreign = key.hex(), tmp_path / "foreign"
+    files = {name: home / "outputs" / digest / name for name in ("run.sh", "sub/f", "changed")}
+    for path in (*files.values(), foreign):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(path.name.encode())
+    files["run.sh"].chmod(0o755)
+    places = {name: f"/before/.zenturio/outputs/{digest}/{name}" for name in files}
+    for name, kept in {**places, "else": str(foreign), "gone": "/before/gone"}.items():
+        content = Path(name).name.encode() if name != "else" else b"foreign"
+        sha = hashlib.sha256(b"other" if name == "changed" else content).hexdigest()
+        _sql(
+            url,
+            "INSERT INTO artifacts (experiment, attempt, driver, path, size, sha256, kept) VALUES"
+            f" ({number}, {attempt}, {driver}, '{name}', {len(content)}, '{sha}', '{kept}')",
+        )
+    upkeep.bring_up_to_date(url)
+    with contextlib.closing(open_repository(url)) as repository:
+        kept = {a.path: a for a in repository.artifacts(digest)}
+        for name in ("run.sh", "sub/f"):
+            assert kept[name].kept.is_relative_to(home / "store" / "objects")
+            assert kept[name].kept.read_bytes() == files[name].read_bytes()
+        assert (kept["run.sh"].mode, kept["sub/f"].mode) == (0o755, 0o644)
+        assert kept["else"].kept == foreign
+        assert kept["changed"].kept == files["changed"]
+        study = next(s.name for s in repository.studies() if digest in
+                     {r.digest for r in repository.records(s.name)})  # fmt: skip
+        upkeep.prune(repository, study)
+        assert foreign.exists()
+    copy = home / "zenturio.db.0003"
+    shutil.move(copy, url)
+    assert files["sub/f"].read_bytes() == b"f"
+
+
+def test_paths_of_the_project_are_seen_from_there_after_the_upgrade(tmp_path):
+    project = tmp_path / "project"
+    url = str(project / ".zenturio" / "zenturio.db")
+    (project / ".zenturio").mkdir(parents=True)
+    make_old(url, "0003", empty=False)
+    # Only the last programs of that revision wrote them so.
+    there = f"replace(document, 'zen-project:.', '{project}')"
+    _sql(url, f"UPDATE definitions SET document = {there} WHERE id % 2 = 0")
+    upkeep.bring_up_to_date(url)
+    shutil.move(project, tmp_path / "other")
+    with contextlib.closing(open_repository(tmp_path / "other/.zenturio/zenturio.db")) as moved:
+        for name in ("train@1", "train"):
+            notes = moved.definition(name).notes
+            assert notes["root"] == str(tmp_path / "other")
+            assert notes["paths"] == [str(tmp_path / "other" / "a.py")]
+
+
+def test_a_repository_whose_upgrade_was_cut_off_is_refused_by_every_program(url, monkeypatch):
+    make_old(url, "0003", empty=False)
+
+    def killed(_self):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as cut:
+        cut.setattr(moving.Moving, "run", killed)
+        with pytest.raises(KeyboardInterrupt):
+            upkeep.bring_up_to_date(url)
+    with pytest.raises(RecordError, match=r"schema 0003 \(an upgrade was cut off\), and this"):
+        open_repository(url)
+    assert _sql(url, "SELECT version_num FROM alembic_version") == [("0003-moving",)]
+    upkeep.bring_up_to_date(url)
+    holds(url)
+
+
+def test_nothing_is_upgraded_beside_a_driver(url):
+    make_old(url, "0003", empty=False)
+    here = Driver.here()
+    _sql(
+        url,
+        f"UPDATE leases SET ended = NULL, until = 1e11, host = '{here.host}', pid = {here.pid},"
+        f" born = '{here.born}' WHERE id = 1",
+    )
+    with pytest.raises(ConflictError, match=f"is being run by process {here.pid}"):
+        upkeep.bring_up_to_date(url)
+    assert _sql(url, "SELECT version_num FROM alembic_version") == [("0003",)]
+
+
+def test_what_was_written_meanwhile_is_not_lost(url, monkeypatch):
+    make_old(url, "0003", empty=False)
+    run = moving.Moving.run
+
+    def with_another_writer(self):
+        run(self)
+        _sql(url, "UPDATE experiments SET attempt = attempt + 1 WHERE id = 1")
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(moving.Moving, "run", with_another_writer)
+        with pytest.raises(RecordError, match="was changed while it was upgraded"):
+            upkeep.bring_up_to_date(url)
+    assert _sql(url, "SELECT version_num FROM alembic_version") == [("0003",)]
+    _sql(url, "UPDATE experiments SET attempt = attempt - 1 WHERE id = 1")
+    upkeep.bring_up_to_date(url)
+    holds(url)
+
+
+def test_an_old_program_that_has_the_file_open_cannot_write_to_nowhere(tmp_path):
+    url = str(tmp_path / "a.db")
+    make_old(url, "0003", empty=False)
+    old = flavour(url).connect()
+    with contextlib.closing(old):
+        old.execute("SELECT count(*) FROM leases").fetchall()
+        upkeep.bring_up_to_date(url)
+        with pytest.raises(old.Error, match="no such table"):
+            old.execute("UPDATE leases SET until = 0")
+    holds(url)
+
+
+def test_a_newer_repository_is_refused_with_what_to_do(url):
+    open_repository(url).close()
+    stamp(url, "9999")
+    for look in (open_repository, upkeep.bring_up_to_date):
+        with pytest.raises(RecordError, match="has the schema 9999") as raised:
+            look(url)
+        assert "restore the copy" in str(raised.value)

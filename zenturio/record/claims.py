@@ -1,0 +1,156 @@
+"""Who may run what, in SQL: a claim is a row, and the unique index decides whose it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from zenturio.experiment.experiment import Experiment
+from zenturio.record import codec, leases
+from zenturio.record.database import Transaction
+from zenturio.record.desk import Desk, Granted
+from zenturio.record.leases import Row as LeaseRow
+from zenturio.record.tally import ROUND
+
+COLUMNS = (
+    "id", "digest", "round", "target", "version", "lease", "attempt", "host", "started",
+    "position", "repeat", "point",
+)  # fmt: skip
+ANY_MACHINE = 0
+"""The target of a claim on an experiment that runs once, on whatever machine."""
+
+
+class Claim(NamedTuple):
+    """A claim as it is stored."""
+
+    id: int
+    digest: bytes
+    round: int
+    target: int
+    version: int
+    lease: int
+    attempt: int
+    host: str
+    started: float
+    position: Any
+    repeat: int
+    point: str | None
+
+    def values(self, desk: Desk) -> Mapping[str, Any]:
+        """The point: as this process gave it, or as it was written down."""
+        known = desk.memory.granted.get((self.lease, bytes(self.digest).hex()))
+        if known is not None and known.number == self.id:
+            return known.values
+        return codec.load(self.point)
+
+
+def claim(desk: Desk, lease: LeaseRow, experiments: Sequence[Experiment]) -> dict[str, int]:
+    """Which of *experiments* the driver may run, and each one's attempt.
+
+    The order is what makes it right: whoever records deletes its claim and adds the result in one
+    commit, so once our claim stands, a look at the results sees what was there before it.
+    """
+    wanted = {experiment.digest: experiment for experiment in experiments}
+    keys = {codec.key(digest): digest for digest in wanted}
+    _ask(desk, lease, keys, wanted)
+    held = _held(desk.transaction, keys)
+    others = {row.lease for row in held.values()} - {lease.number}
+    if others and leases.relieve(desk.transaction, others):
+        _ask(desk, lease, keys, wanted)
+        held = _held(desk.transaction, keys)
+    mine = {key: row for key, row in held.items() if row.lease == lease.number}
+    mine = _without_results(desk.transaction, mine)
+    attempts = _numbered(desk.transaction, mine)
+    position = desk.transaction.flavour.position
+    granted = {}
+    for digest, experiment in wanted.items():
+        key = codec.key(digest)
+        if key in mine:
+            number, point = attempts[key], experiment.values
+            place = position(experiment.index), experiment.repeat
+            desk.new_granted[lease.number, digest] = Granted(mine[key].id, number, *place, point)
+            granted[digest] = number
+    return granted
+
+
+class _Held(NamedTuple):
+    id: int
+    lease: int
+    attempt: int
+
+
+def _ask(
+    desk: Desk, lease: LeaseRow, keys: Mapping[bytes, str], wanted: Mapping[str, Experiment]
+) -> None:
+    """Claims what nobody holds; in the order of the digests, so that no two wait in a ring."""
+    transaction = desk.transaction
+    position, host = transaction.flavour.position, codec.escape(lease.host)
+    rows = []
+    for key in sorted(keys):
+        experiment = wanted[keys[key]]
+        rows.append((
+            key, ROUND, ANY_MACHINE, desk.version.id, lease.number, 1, host, transaction.now,
+            position(experiment.index), experiment.repeat, codec.dump(experiment.values),
+        ))  # fmt: skip
+    transaction.insert_new("claims", COLUMNS[1:], rows)
+
+
+def _held(transaction: Transaction, keys: Iterable[bytes]) -> dict[bytes, _Held]:
+    """Who has claimed which."""
+    rows = transaction.among_sql(
+        f"SELECT digest, id, lease, attempt FROM claims"
+        f" WHERE round = {ROUND} AND target = {ANY_MACHINE} AND {{among}}",
+        "digest",
+        sorted(keys),
+    )
+    return {bytes(digest): _Held(*row) for digest, *row in rows}
+
+
+def _without_results(transaction: Transaction, mine: Mapping[bytes, _Held]) -> dict[bytes, _Held]:
+    """Those of our claims that nobody has recorded; the others are given back."""
+    rows = transaction.among_sql(
+        f"SELECT digest FROM results WHERE round = {ROUND} AND {{among}}", "digest", sorted(mine)
+    )
+    known = {bytes(digest) for (digest,) in rows}
+    transaction.among_sql("DELETE FROM claims WHERE {among}", "id", [mine[key].id for key in known])
+    return {key: row for key, row in mine.items() if key not in known}
+
+
+def _numbered(transaction: Transaction, mine: Mapping[bytes, _Held]) -> dict[bytes, int]:
+    """The number of the attempt of each claim: one more than all before it."""
+    numbers = {key: row.attempt for key, row in mine.items()}
+    for key, last in past_attempts(transaction, mine).items():
+        numbers[key] = max(numbers[key], last + 1)
+    mark = transaction.flavour.mark
+    transaction.sql_many(
+        f"UPDATE claims SET attempt = {mark} WHERE id = {mark}",
+        [(numbers[key], row.id) for key, row in mine.items() if numbers[key] != row.attempt],
+    )
+    return numbers
+
+
+def past_attempts(transaction: Transaction, keys: Iterable[bytes]) -> dict[bytes, int]:
+    """The number of the last attempt that was not accepted, of those that had any."""
+    rows = transaction.among_sql(
+        "SELECT digest, max(number) FROM attempts WHERE {among} GROUP BY digest",
+        "digest",
+        sorted(keys),
+    )
+    return {bytes(digest): number for digest, number in rows}
+
+
+def take(transaction: Transaction, lease: int, keys: Iterable[bytes]) -> dict[bytes, Claim]:
+    """Ends the claims of a lease on these digests; what they were."""
+    mark = transaction.flavour.mark
+    rows = transaction.among_sql(
+        f"DELETE FROM claims WHERE lease = {mark} AND {{among}} RETURNING {', '.join(COLUMNS)}",
+        "digest",
+        sorted(keys),
+        (lease,),
+    )
+    return {bytes(row[1]): Claim(*row) for row in rows}
+
+
+def put_back(transaction: Transaction, claims: Iterable[Claim]) -> None:
+    """Claims that were taken, and are not over."""
+    transaction.insert("claims", COLUMNS, list(claims))

@@ -1,0 +1,90 @@
+"""Where one transaction works on one version of a study, and what is remembered between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from zenturio.experiment.machine import Machine
+from zenturio.record import studies
+from zenturio.record.database import Transaction
+from zenturio.record.layout import Layout, Spread, spread
+from zenturio.record.studies import Version
+
+HostKey = tuple[str, int, str, int]
+"""Name, number of the kind of machine, kernel, memory."""
+
+
+class Granted(NamedTuple):
+    """A claim that was granted to a driver of this process."""
+
+    number: int
+    attempt: int
+    position: Any
+    repeat: int
+    values: Mapping[str, Any]
+
+
+@dataclass
+class Memory:
+    """What a repository remembers of its database between transactions: what does not change."""
+
+    layouts: dict[int, Layout] = field(default_factory=dict)
+    """By version; used while the revision is the same."""
+    hosts: dict[HostKey, int] = field(default_factory=dict)
+    machines: dict[Machine, int] = field(default_factory=dict)
+    granted: dict[tuple[int, str], Granted] = field(default_factory=dict)
+    """By lease and digest: claims that are not recorded yet. A server that lost its power may have
+    lost them."""
+
+
+@dataclass
+class Desk:
+    """One transaction at one version of a study."""
+
+    transaction: Transaction
+    version: Version
+    layout: Layout
+    memory: Memory
+    new_hosts: dict[HostKey, int] = field(default_factory=dict)
+    new_machines: dict[Machine, int] = field(default_factory=dict)
+    new_granted: dict[tuple[int, str], Granted] = field(default_factory=dict)
+    settled: list[tuple[int, str]] = field(default_factory=list)
+    """Claims that are over."""
+
+    @staticmethod
+    def at(transaction: Transaction, version: Version, memory: Memory) -> Desk:
+        layout = studies.read_layout(transaction, version, memory.layouts.get(version.id))
+        return Desk(transaction, version, layout, memory)
+
+    def beside(self, version: Version) -> Desk:
+        """The same transaction at another version."""
+        return Desk.at(self.transaction, version, self.memory)
+
+    def spread(
+        self, points: Sequence[Mapping[str, Any]], metrics: Sequence[Mapping[str, Any]]
+    ) -> Spread:
+        """Values of rows by slot; the study has the fields that they need then."""
+        while True:
+            found = spread(self.layout, points, metrics)
+            if found.layout is self.layout:
+                return found
+            widened = studies.widen(self.transaction, self.layout, found.layout)
+            if widened is not None:
+                studies.note_renamed(self.transaction, self.version.id, self.layout, widened)
+                self.layout = widened
+                return found
+            # Another driver has just added fields: see which, and look for places once more.
+            current = studies.of_numbers(self.transaction, [self.version.id])[self.version.id]
+            self.version = current
+            self.layout = studies.read_layout(self.transaction, current)
+
+    def committed(self) -> None:
+        """What was learnt is true from now on."""
+        self.memory.layouts[self.version.id] = self.layout
+        self.memory.hosts |= self.new_hosts
+        self.memory.machines |= self.new_machines
+        self.memory.granted |= self.new_granted
+        for key in self.settled:
+            self.memory.granted.pop(key, None)

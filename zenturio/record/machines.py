@@ -1,0 +1,142 @@
+"""Kinds of machine, hosts, and the conditions of attempts, in SQL."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, fields
+from hashlib import blake2b
+from typing import Any
+
+from zenturio.experiment.experiment import Outcome
+from zenturio.experiment.machine import Conditions, Host, Machine
+from zenturio.record import codec
+from zenturio.record.database import Transaction
+from zenturio.record.desk import Desk, HostKey
+
+NOBODY_TOLD = 0
+"""The number of the kind of machine that nobody told."""
+
+_MACHINE = ("digest", "label", "cpu", "cores", "accelerators", "setup", "assumed")
+_HOST = ("name", "machine", "kernel", "memory")
+_CONDITIONS = tuple(f.name for f in fields(Conditions) if f.name != "other")
+
+
+def label_of(machine: Machine) -> str:
+    """All of a kind of machine in words."""
+    parts = [machine.cpu or "unknown processor"]
+    if machine.cores:
+        parts.append(f"{machine.cores} core{'s' if machine.cores > 1 else ''}")
+    parts += [
+        f"{count} x {name}" if count > 1 else name
+        for name, count in Counter(machine.accelerators).items()
+    ]
+    label = ", ".join(parts)
+    return f"{label} ({' '.join(machine.setup.split())})" if machine.setup else label
+
+
+def digest_of(machine: Machine) -> bytes:
+    """The same for the same kind, in every repository."""
+    facts = [machine.cpu, machine.cores, sorted(machine.accelerators), machine.setup]
+    return blake2b(json.dumps(facts).encode(), digest_size=16).digest()
+
+
+def machine_number(desk: Desk, machine: Machine | None) -> int:
+    """The number of a kind of machine; a new one gets one."""
+    if machine is None:
+        return NOBODY_TOLD
+    known = desk.memory.machines.get(machine) or desk.new_machines.get(machine)
+    if known is None:
+        known = desk.new_machines[machine] = _added(desk.transaction, machine)
+    return known
+
+
+def _added(transaction: Transaction, machine: Machine) -> int:
+    digest, mark = digest_of(machine), transaction.flavour.mark
+    asked = f"SELECT id FROM machines WHERE digest = {mark}"
+    found = transaction.sql(asked, (digest,))
+    if not found:
+        escaped = map(codec.escape, (label_of(machine), machine.cpu))
+        more = json.dumps(list(machine.accelerators)), codec.escape(machine.setup), 0
+        row = (digest, *escaped, machine.cores, *more)
+        transaction.insert_new("machines", _MACHINE, [row])
+        found = transaction.sql(asked, (digest,))
+    return int(found[0][0])
+
+
+def machines_of(transaction: Transaction, numbers: Iterable[int]) -> dict[int, Machine]:
+    """Kinds of machine by their numbers."""
+    rows = transaction.among_sql(
+        "SELECT id, cpu, cores, accelerators, setup FROM machines WHERE {among}",
+        "id",
+        sorted(set(numbers) - {NOBODY_TOLD}),
+    )
+    return {
+        number: Machine(codec.unescape(cpu), cores, tuple(json.loads(more)), codec.unescape(setup))
+        for number, cpu, cores, more, setup in rows
+    }
+
+
+def host_numbers(desk: Desk, outcomes: Sequence[Outcome]) -> list[tuple[int, int]]:
+    """Of each outcome the number of its kind of machine, and that of its host."""
+    keys = [_host_key(desk, outcome) for outcome in outcomes]
+    known = desk.memory.hosts | desk.new_hosts
+    new = sorted(set(keys) - known.keys())
+    if new:
+        desk.transaction.insert_new("hosts", _HOST, [(codec.escape(k[0]), *k[1:]) for k in new])
+        names = sorted({codec.escape(key[0]) for key in new})
+        rows = desk.transaction.among_sql(
+            "SELECT name, machine, kernel, memory, id FROM hosts WHERE {among}", "name", names
+        )
+        for name, machine, kernel, memory, number in rows:
+            desk.new_hosts[codec.unescape(name), machine, kernel, memory] = number
+        known |= desk.new_hosts
+    return [(key[1], known[key]) for key in keys]
+
+
+def _host_key(desk: Desk, outcome: Outcome) -> HostKey:
+    details = outcome.host_details or Host()
+    machine = machine_number(desk, outcome.machine)
+    return (outcome.host, machine, codec.escape(details.kernel), details.memory)
+
+
+def keep_conditions(
+    transaction: Transaction, attempts: Iterable[tuple[int, Conditions | None]]
+) -> None:
+    """Writes down what varied during attempts, by their numbers."""
+    rows = []
+    for number, conditions in attempts:
+        if conditions is not None:
+            other = codec.dumped(dict(conditions.other)) if conditions.other else None
+            facts = asdict(conditions)
+            rows.append((number, *(facts[name] for name in _CONDITIONS), other))
+    transaction.insert_new("conditions", ("attempt", *_CONDITIONS, "other"), rows)
+
+
+def conditions_of(transaction: Transaction, attempts: Sequence[int]) -> dict[int, Conditions]:
+    """The conditions of attempts, of those that have any."""
+    rows = transaction.among_sql(
+        f"SELECT attempt, {', '.join(_CONDITIONS)}, other FROM conditions WHERE {{among}}",
+        "attempt",
+        attempts,
+    )
+    return {
+        number: Conditions(
+            **dict(zip(_CONDITIONS, facts, strict=True)), other=json.loads(other or "{}")
+        )
+        for number, *facts, other in rows
+    }
+
+
+def hosts_of(transaction: Transaction, numbers: Iterable[int]) -> Mapping[int, tuple[Any, ...]]:
+    """Name, kind of machine, kernel and memory of hosts."""
+    rows = transaction.among_sql(
+        "SELECT id, name, machine, kernel, memory FROM hosts WHERE {among}",
+        "id",
+        sorted(set(numbers)),
+    )
+    return {
+        number: (codec.unescape(name), machine, codec.unescape(kernel), memory)
+        for number, name, machine, kernel, memory in rows
+    }

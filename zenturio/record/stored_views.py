@@ -1,0 +1,221 @@
+"""The views that a database keeps for other programs: psql, Datasette, DBeaver.
+
+They are made outside of runs, in a transaction of their own that waits for nobody: where a reader
+holds a view, it is left as it is until the next time. SQLite keeps those of the studies that were
+opened last, for each new connection reads all views that there are; PostgreSQL keeps all, in a
+schema of their own, and only ever adds columns to one, so that views and grants upon it stay.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from zenturio.errors import RecordError
+from zenturio.record import naming, studies, views
+from zenturio.record.database import Database, Transaction
+from zenturio.record.desk import Desk, Memory
+from zenturio.record.layout import Layout, StoredField
+from zenturio.record.sql_text import quoted
+from zenturio.record.studies import Version
+
+KEPT = 100
+"""Studies whose views a file keeps, beside those that are pinned."""
+PATIENCE = "50ms"
+"""How long PostgreSQL waits for who reads a view."""
+SCHEMA = "studies"
+"""Where PostgreSQL keeps them; behind the name of the schema of the tables, if that is another one
+than ``public`` or ``zenturio``."""
+
+_TYPES = {"bigint": "numeric", "none": ""}
+
+
+def refresh(database: Database, memory: Memory, name: str) -> bool:
+    """Brings the views of a study up to date; whether they are."""
+    if not database.read(lambda transaction: _is_stale(transaction, name)):
+        return True
+    try:
+        return database.write(lambda transaction: _refresh(transaction, memory, name))
+    except RecordError:
+        return False  # a reader holds one of them: the next time will do
+
+
+def forget(database: Database, sql_name: str) -> None:
+    """Takes the views of a study away that has gone, where nobody reads them or stands on them."""
+    mark = database.flavour.mark
+    asked = f"SELECT 1 FROM studies WHERE sql_name = {mark}"
+    if not database.read(lambda transaction: transaction.sql(asked, (sql_name,))):
+        with suppress(RecordError):
+            database.write(lambda transaction: drop(transaction, sql_name))
+
+
+def _is_stale(transaction: Transaction, name: str) -> bool:
+    version = studies.find(transaction, name)
+    if version is None or version.current != version.id:
+        return False
+    mark = transaction.flavour.mark
+    ((shown,),) = transaction.sql(
+        f"SELECT view_revision FROM studies WHERE id = {mark}", (version.study,)
+    )
+    return bool(shown != version.revision)
+
+
+def _refresh(transaction: Transaction, memory: Memory, name: str) -> bool:
+    version = studies.find(transaction, name)
+    if version is None or version.current != version.id:
+        return True
+    layout = Desk.at(transaction, version, memory).layout
+    if transaction.flavour.name == "sqlite":
+        _in_file(transaction, version, layout)
+    else:
+        _on_server(transaction, version, layout)
+    mark = transaction.flavour.mark
+    transaction.sql(
+        f"UPDATE studies SET view_revision = {mark} WHERE id = {mark}",
+        (version.revision, version.study),
+    )
+    return True
+
+
+def _current(version: Version) -> str:
+    """The version that the study's name means, whenever it is asked: no new one needs DDL."""
+    return f"(SELECT current FROM studies WHERE id = {version.study})"
+
+
+def _text(transaction: Transaction, version: Version, layout: Layout, *, whole: bool) -> str:
+    sql = views.rows_sql(transaction.flavour, _of_all_versions(layout), whole=whole)
+    return sql.replace(f"e.version = {layout.version}", f"e.version = {_current(version)}", 1)
+
+
+def _of_all_versions(layout: Layout) -> Layout:
+    """With the fields of every version: a view belongs to the study's name."""
+    members = {stored.number: "" for stored in layout.fields}
+    return Layout(layout.dialect, layout.study, layout.version, 0, layout.fields, members)
+
+
+# SQLite
+
+
+def _in_file(transaction: Transaction, version: Version, layout: Layout) -> None:
+    for whole in (False, True):
+        view = naming.whole(version.sql_name) if whole else version.sql_name
+        transaction.sql(f"DROP VIEW IF EXISTS {quoted(view)}")
+        text = _text(transaction, version, layout, whole=whole)
+        transaction.sql(f"CREATE VIEW {quoted(view)} AS {text}")
+    shown = transaction.sql(
+        "SELECT id, sql_name FROM studies WHERE view_revision IS NOT NULL AND pinned = 0"
+        f" AND id <> {version.study} ORDER BY opened DESC"
+    )
+    for study, name in shown[KEPT - 1 :]:
+        drop(transaction, name)
+        transaction.sql(f"UPDATE studies SET view_revision = NULL WHERE id = {study}")
+
+
+# PostgreSQL
+
+
+def _schema(transaction: Transaction) -> str:
+    ((own,),) = transaction.sql("SELECT current_schema()")
+    return SCHEMA if own in ("public", "zenturio") else f"{own}_{SCHEMA}"
+
+
+def _on_server(transaction: Transaction, version: Version, layout: Layout) -> None:
+    schema = quoted(_schema(transaction))
+    transaction.sql(f"SET LOCAL lock_timeout = '{PATIENCE}'")
+    if not transaction.sql(
+        "SELECT 1 FROM pg_namespace WHERE nspname = %s", (_schema(transaction),)
+    ):
+        transaction.sql(f"CREATE SCHEMA {schema}")
+    for whole in (False, True):
+        view = naming.whole(version.sql_name) if whole else version.sql_name
+        there = _columns_of(transaction, view)
+        text = _appended(transaction, version, layout, there, whole=whole)
+        transaction.sql(f"CREATE OR REPLACE VIEW {schema}.{quoted(view)} AS {text}")
+
+
+def _columns_of(transaction: Transaction, view: str) -> dict[str, str]:
+    """The columns that a view has, in their order, with their types."""
+    rows = transaction.sql(
+        "SELECT a.attname, format_type(a.atttypid, a.atttypmod) FROM pg_attribute a"
+        " JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE n.nspname = %s AND c.relname = %s AND a.attnum > 0 ORDER BY a.attnum",
+        (_schema(transaction), view),
+    )
+    return dict(rows)
+
+
+def _appended(
+    transaction: Transaction,
+    version: Version,
+    layout: Layout,
+    there: dict[str, str],
+    *,
+    whole: bool,
+) -> str:
+    """The columns that are there, as they are, and behind them what is new."""
+    flavour = transaction.flavour
+    facts = dict(views.facts_sql(flavour, whole=whole))
+    fields = {f.sql_name: f for f in layout.fields}
+    columns = []
+    for name, kind in there.items():
+        columns.append((name, _cast(transaction, name, kind, facts, fields)))
+    for name, sql in facts.items():
+        if name not in there:
+            columns.append((name, sql))
+    for name, stored in fields.items():
+        sql, kind = views.field_sql(flavour, stored)
+        kind = _TYPES.get(kind, kind)
+        if name not in there and kind and len(columns) < views.MOST_COLUMNS:
+            columns.append((name, f"({sql})::{kind}"))
+        elif name in there and not _fits(kind, there[name]) and f"{name}_text" not in there:
+            columns.append((f"{name}_text", f"({sql})::text"))
+    listed = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in columns)
+    ok = "" if whole else " AND e.status = 'ok' AND e.newest = 1"
+    return f"SELECT {listed} FROM results e WHERE e.version = {_current(version)}{ok}"
+
+
+def _fits(kind: str, column: str) -> bool:
+    """Whether all values of a type can be shown in a column of a type that does not change."""
+    return kind in (column, "") or column == "text" or (kind, column) == (
+        "numeric", "double precision",
+    )  # fmt: skip
+
+
+def _cast(
+    transaction: Transaction,
+    name: str,
+    kind: str,
+    facts: dict[str, str],
+    fields: dict[str, StoredField],
+) -> str:
+    """A column that is there already, of the type that it has."""
+    if name in facts:
+        return facts[name]
+    stored = fields.get(name)
+    if stored is None:
+        base = fields.get(name.removesuffix("_text"))
+        return (
+            "NULL::text"
+            if base is None
+            else f"({views.field_sql(transaction.flavour, base)[0]})::text"
+        )
+    sql, now = views.field_sql(transaction.flavour, stored)
+    now = _TYPES.get(now, now)
+    if now == kind or _fits(now, kind):
+        return f"({sql})::{kind}"
+    # Of several kinds by now: those values are shown that are what the column was made for.
+    letter = {"numeric": "i", "double precision": "r", "text": "t", "boolean": "i"}[kind]
+    slot = stored.place.slot(letter)
+    own = f"e.{slot}" if slot else "NULL"
+    if kind == "boolean":
+        own = f"{own} <> 0" if slot else "NULL"
+    return f"({own})::{kind}"
+
+
+def drop(transaction: Transaction, sql_name: str) -> None:
+    """Takes the views of a study away, unless somebody's own views stand upon them."""
+    prefix = ""
+    if transaction.flavour.name == "postgresql":
+        transaction.sql(f"SET LOCAL lock_timeout = '{PATIENCE}'")
+        prefix = f"{quoted(_schema(transaction))}."
+    for view in (sql_name, naming.whole(sql_name)):
+        transaction.sql(f"DROP VIEW IF EXISTS {prefix}{quoted(view)}")

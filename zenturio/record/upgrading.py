@@ -1,0 +1,365 @@
+"""A repository of an earlier revision is filled into a new one, which then takes its place.
+
+It may be killed at any moment: the next call goes on, or sees that all is done. What was there
+stays as it is until the new repository is complete and was compared with it, and a copy of it is
+kept.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import chain, count
+from pathlib import Path
+
+from zenturio.errors import ConflictError, PlaceError, RecordError
+from zenturio.failpoints import Failpoint
+from zenturio.record import schema, upgrade
+from zenturio.record.artifact_store import ArtifactStore
+from zenturio.record.database import Database, Transaction
+from zenturio.record.driver import Driver
+from zenturio.record.flavour import Flavour
+from zenturio.record.moving import Moving
+from zenturio.record.older import MOVING, RECORDED, TABLES, Older, original
+from zenturio.record.postgresql import PostgreSQL
+from zenturio.record.sqlite import SQLite
+
+COPIED = Failpoint("upgrade.copied")
+MARKED = Failpoint("upgrade.marked")
+FENCED = Failpoint("upgrade.fenced")
+REPLACED = Failpoint("upgrade.replaced")
+
+_FENCED = ("studies", "leases")
+"""No program writes without looking into these: renamed, they keep old programs that are still
+running from writing to a file that nobody will read."""
+_STATES = ", ".join(f"'{state}'" for state in RECORDED)
+
+
+def upgrade_older(kind: Flavour, store: ArtifactStore, patience: float) -> str:
+    """Brings the repository to this revision; where it is kept as it was."""
+    if isinstance(kind, SQLite):
+        return str(_upgrade_file(kind, store, patience))
+    assert isinstance(kind, PostgreSQL), "there is no other kind"
+    return _upgrade_server(kind, store, patience)
+
+
+# Files
+
+
+def _upgrade_file(kind: SQLite, store: ArtifactStore, patience: float) -> Path:
+    path = kind.path
+    target = path.with_name(f"{path.name}.new")
+    with _only_one(path):
+        old = Database(kind, patience)
+        try:
+            copy = _begin_file(old, kind)
+            if not _is_fenced(old):
+                _fill(old, SQLite(target, patience), store, patience, _fence_file)
+            FENCED()
+            _checkpoint(old, kind)
+        finally:
+            old.close()
+        for ending in ("-wal", "-shm"):
+            path.with_name(path.name + ending).unlink(missing_ok=True)
+        target.replace(path)
+        REPLACED()
+        for ending in ("-wal", "-shm"):
+            target.with_name(target.name + ending).unlink(missing_ok=True)
+        _sync(path.parent)
+    return copy
+
+
+@contextmanager
+def _only_one(path: Path) -> Iterator[None]:
+    """Nobody else upgrades the file meanwhile."""
+    name = path.with_name(f"{path.name}.upgrade")
+    try:
+        lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise PlaceError(f"cannot write {name}: {error.strerror}") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+        name.unlink(missing_ok=True)
+    except BlockingIOError:
+        raise ConflictError(
+            f"another process upgrades {path}", cure="wait until it is done"
+        ) from None
+    finally:
+        os.close(lock)
+
+
+def _begin_file(old: Database, kind: SQLite) -> Path:
+    """Keeps a copy of the file as it is, and marks it, so that older programs refuse it."""
+
+    def begin(transaction: Transaction) -> Path:
+        found = _revision(transaction)
+        name = f"{kind.path.name}.{original(found)}"
+        every = chain([name], (f"{name}-{number}" for number in count(2)))
+        if found.endswith(MOVING):  # the copy was made when the mark was
+            there = list(_until(every, kind.path.parent))
+            return kind.path.with_name(there[-1] if there else name)
+        _refuse_drivers(transaction)
+        copy = kind.path.with_name(_first_free(every, kind.path.parent))
+        part = copy.with_name(f"{copy.name}.part")
+        kind.copy(part)
+        _sync(part)
+        part.replace(copy)
+        COPIED()
+        _mark(transaction, found)
+        kind.path.with_name(f"{kind.path.name}.new").unlink(missing_ok=True)
+        return copy
+
+    result = old.write(begin)
+    MARKED()
+    return result
+
+
+def _until(names: Iterator[str], folder: Path) -> Iterator[str]:
+    for name in names:
+        if not (folder / name).exists():
+            return
+        yield name
+
+
+def _first_free(names: Iterator[str], folder: Path) -> str:
+    return next(name for name in names if not (folder / name).exists())
+
+
+def _is_fenced(old: Database) -> bool:
+    names = {name for (name,) in old.read(lambda t: t.sql(t.flavour.tables))}
+    return f"{_FENCED[0]}_moved" in names
+
+
+def _fence_file(transaction: Transaction) -> None:
+    for table in _FENCED:
+        transaction.sql(f"ALTER TABLE {table} RENAME TO {table}_moved")
+
+
+def _checkpoint(old: Database, kind: SQLite) -> None:
+    """All of the old file is in the file itself, should it be needed again."""
+    connection = kind.connect()
+    try:
+        busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    finally:
+        connection.close()
+        old.close()
+    if busy:
+        raise ConflictError(
+            f"{kind.place} is being read by another process", cure="let it end, and upgrade again"
+        )
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+# Servers
+
+
+def _upgrade_server(kind: PostgreSQL, store: ArtifactStore, patience: float) -> str:
+    old = Database(kind, patience)
+    try:
+        ((own,),) = old.read(lambda t: t.sql("SELECT current_schema()"))
+        beside = f"{own}_new"
+
+        def begin(transaction: Transaction) -> str:
+            found = _revision(transaction)
+            if not found.endswith(MOVING):
+                _refuse_drivers(transaction)
+                transaction.sql(f"DROP SCHEMA IF EXISTS {_quoted(beside)} CASCADE")
+                transaction.sql(f"CREATE SCHEMA {_quoted(beside)}")
+                _mark(transaction, found)
+            return found
+
+        found = old.write(begin)
+        MARKED()
+        kept = _free_schema(old, f"{own}_{original(found)}")
+        _fill(old, kind.within(beside), store, patience, lambda t: _exchange(t, own, beside, kept))
+        REPLACED()
+    finally:
+        old.close()
+    return f"schema {kept}"
+
+
+def _free_schema(old: Database, name: str) -> str:
+    asked = "SELECT nspname FROM pg_namespace"
+    taken = {each for (each,) in old.read(lambda t: t.sql(asked))}
+    return next(
+        each for each in chain([name], (f"{name}_{n}" for n in count(2))) if each not in taken
+    )
+
+
+def _exchange(transaction: Transaction, own: str, beside: str, kept: str) -> None:
+    """The old tables and their views go to *kept*, and the new ones to their place, all at once."""
+    FENCED()
+    views = transaction.sql("SELECT view FROM studies UNION SELECT view_all FROM studies")
+    numbers = transaction.sql("SELECT id FROM studies")
+    tables = transaction.sql(transaction.flavour.tables)
+    ours = {*TABLES, *(f"values_{number}" for (number,) in numbers)}
+    there = {name for (name,) in transaction.sql(transaction.flavour.views)}
+    transaction.sql(f"CREATE SCHEMA {_quoted(kept)}")
+    for (view,) in views:
+        if view in there:
+            transaction.sql(f"ALTER VIEW {_quoted(own)}.{_quoted(view)} SET SCHEMA {_quoted(kept)}")
+    for (table,) in tables:
+        if table in ours:
+            _move(transaction, table, own, kept)
+    new = transaction.sql("SELECT tablename FROM pg_tables WHERE schemaname = %s", (beside,))
+    for (table,) in new:
+        _move(transaction, table, beside, own)
+    transaction.sql(f"DROP SCHEMA {_quoted(beside)}")
+    revision = original(
+        transaction.sql(f"SELECT version_num FROM {_quoted(kept)}.alembic_version")[0][0]
+    )
+    # Whoever goes back moves the tables to where they were.
+    transaction.sql(f"UPDATE {_quoted(kept)}.alembic_version SET version_num = %s", (revision,))
+
+
+def _move(transaction: Transaction, table: str, source: str, target: str) -> None:
+    transaction.sql(f"ALTER TABLE {_quoted(source)}.{_quoted(table)} SET SCHEMA {_quoted(target)}")
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+# Both
+
+
+def _revision(transaction: Transaction) -> str:
+    ((found,),) = transaction.sql("SELECT version_num FROM alembic_version")
+    return str(found)
+
+
+def _mark(transaction: Transaction, found: str) -> None:
+    mark = transaction.flavour.mark
+    transaction.sql(f"UPDATE alembic_version SET version_num = {mark}", (found + MOVING,))
+
+
+def _refuse_drivers(transaction: Transaction) -> None:
+    """ConflictError while a driver is alive: what it records would be lost."""
+    for name, host, pid, born, until in transaction.sql(
+        "SELECT s.name, l.host, l.pid, l.born, l.until FROM leases l"
+        " JOIN studies s ON s.id = l.study WHERE l.ended IS NULL"
+    ):
+        if until > transaction.now and not Driver(host, pid, born).gone():
+            raise ConflictError(
+                f"study {name!r} is being run by process {pid} on {host}",
+                cure="upgrade when it has ended",
+            )
+
+
+def _fill(
+    old: Database,
+    target: Flavour,
+    store: ArtifactStore,
+    patience: float,
+    finish: Callable[[Transaction], None],
+) -> None:
+    """Fills the new repository, compares both, and calls *finish* while nobody writes."""
+    new = Database(target, patience)
+    try:
+        if upgrade.version(new) is None:
+            upgrade.create(new)
+        Moving(Older(old), new, store).run()
+        store.sync()
+        if isinstance(target, SQLite):
+            _close_file(target, new)
+
+        def compare(transaction: Transaction) -> None:
+            _refuse_drivers(transaction)
+            if isinstance(target, PostgreSQL):
+                transaction.sql("LOCK TABLE experiments, attempts, events IN EXCLUSIVE MODE")
+            before = _contents(transaction, older=True)
+            after = new.read(lambda other: _contents(other, older=False))
+            if before != after:
+                raise RecordError(
+                    f"{old.flavour.place} was changed while it was upgraded",
+                    cure="let the other programs end, and upgrade again",
+                )
+            new.close()
+            finish(transaction)
+
+        try:
+            old.write(compare)
+        except RecordError:
+            _forget(old, target)
+            raise
+    finally:
+        new.close()
+
+
+def _close_file(target: SQLite, new: Database) -> None:
+    """The new file is whole by itself, and on the disk."""
+    new.close()
+    connection = target.connect()
+    try:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        connection.execute("PRAGMA journal_mode = DELETE")
+    finally:
+        connection.close()
+    _sync(target.path)
+
+
+def _forget(old: Database, target: Flavour) -> None:
+    """The next upgrade begins anew."""
+
+    def unmark(transaction: Transaction) -> None:
+        mark = transaction.flavour.mark
+        revision = original(_revision(transaction))
+        transaction.sql(f"UPDATE alembic_version SET version_num = {mark}", (revision,))
+
+    old.write(unmark)
+    if isinstance(target, SQLite):
+        with suppress(OSError):
+            target.path.unlink()
+
+
+def _contents(transaction: Transaction, *, older: bool) -> dict[int | str, tuple[int, int]]:
+    """How many results each study has, and a digest of them; and how many definitions there are."""
+    found: dict[int | str, tuple[int, int]] = {}
+    if older:
+        numbers = [number for (number,) in transaction.sql("SELECT id FROM studies")]
+        asked = (
+            "SELECT e.digest, e.state, e.attempt FROM experiments e JOIN values_{n} v"
+            f" ON v.experiment = e.id WHERE e.state IN ({_STATES})"
+        )
+    else:
+        numbers = [number for (number,) in transaction.sql("SELECT id FROM versions")]
+        asked = "SELECT digest, status, attempt FROM results WHERE version = {n}"
+    for number in numbers:
+        rows = transaction.sql(asked.replace("{n}", str(number)))
+        hashes = (
+            hashlib.blake2b(b"%b %b %d" % (bytes(digest), state.encode(), attempt), digest_size=16)
+            for digest, state, attempt in rows
+        )
+        found[number] = len(rows), sum(int.from_bytes(each.digest(), "big") for each in hashes)
+    for table in ("definitions", "leases"):
+        ((rows_of,),) = transaction.sql(f"SELECT count(*) FROM {table}")
+        found[table] = int(rows_of), 0
+    return found
+
+
+def is_older(revision: str | None) -> bool:
+    """Whether a repository of that revision is brought up to date by ``upgrade_older``."""
+    return revision is not None and original(revision) in schema.REVISIONS[:-1]
+
+
+def room_for(path: Path) -> None:
+    """PlaceError unless the disk has room for the copy and the new file."""
+    needed = 2 * path.stat().st_size + 2**20
+    free = shutil.disk_usage(path.parent).free
+    if free < needed:
+        raise PlaceError(
+            f"an upgrade of {path} needs {needed / 1e6:,.0f} MB, and {free / 1e6:,.0f} MB are free",
+            cure="make room on the disk",
+        )
