@@ -26,6 +26,10 @@ ELSEWHERE = {
         for name in DECLARED
         if name.startswith("upgrade.")
     },
+    **dict.fromkeys(
+        ("store.collected", "store.removed"),
+        "a run collects nothing; tests/record/test_artifact_store.py does",
+    ),
     "slurm.submitting": "a run on this machine has no queue; test_slurm.py does",
     "slurm.submitted": "the same",
     **dict.fromkeys(
