@@ -164,6 +164,13 @@ def test_a_new_project_is_not_asked_about_nor_is_its_copy(tmp_path):
     trust.require(tmp_path / "moved" / ".zenturio", {})
 
 
+def test_a_folder_that_a_script_has_made_beforehand_is_the_users_own(tmp_path):
+    (tmp_path / "p.sh").write_text(PROGRAM)
+    (tmp_path / ".zenturio").mkdir()
+    for _ in range(2):
+        assert loaded.zen("run", "p.sh", cwd=tmp_path).returncode == 0
+
+
 def test_a_received_project_is_refused_without_a_terminal_and_agreed_to_once(tmp_path, monkeypatch):
     folder = tmp_path / ".zenturio"
     folder.mkdir()

@@ -108,13 +108,19 @@ def check_home(folder: Path) -> None:
 def begin(folder: Path) -> None:
     """Create the project's data folder *folder* and remember it as the user's own.
 
-    One that is there stays as it is. SafetyError where it would lie in somebody else's hands.
+    One that holds something stays as it is. SafetyError where it would lie in somebody else's
+    hands.
     """
-    if folder.exists():
+    if not folder.exists():
+        check_home(next(parent for parent in folder.absolute().parents if parent.exists()))
+        folder.mkdir(parents=True, exist_ok=True)
+    elif not _is_empty(folder):
         return
-    check_home(next(parent for parent in folder.absolute().parents if parent.exists()))
-    folder.mkdir(parents=True, exist_ok=True)
     _remember(_project_key(folder))
+
+
+def _is_empty(folder: Path) -> bool:
+    return all(path.name == _ID for path in folder.iterdir())
 
 
 def require(folder: Path, texts: Mapping[str, str]) -> None:
@@ -178,7 +184,7 @@ def user_key() -> bytes:
 
 def _about_folder(folder: Path) -> dict[str, str]:
     """What to ask about a project folder that this user did not create."""
-    if not _can_remember() or all(path.name == _ID for path in folder.iterdir()):
+    if not _can_remember() or _is_empty(folder):
         # Without a place for answers every run would be refused; and the owner has been checked.
         return {}
     return {str(folder): "results, builds and the options of runs that you did not make here"}
