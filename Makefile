@@ -28,7 +28,7 @@ help:
 	@touch $@
 
 .venv/run: .venv/uv pyproject.toml uv.lock
-	@$(BIN)/uv sync --quiet --frozen --inexact --no-dev
+	@$(BIN)/uv sync --quiet --frozen --inexact --no-dev --extra portal
 	@touch $@
 
 .venv/dev: .venv/uv pyproject.toml uv.lock

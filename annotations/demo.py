@@ -36,3 +36,5 @@ zen("results", STUDY, "--by", "h", "--agg", "mean,max", "--metric", "drift,wtime
 zen("fit", STUDY, "--y", "drift", "--x", "h", "--by", "beta")
 zen("plot", STUDY, "--x", "h", "--y", "drift", "--color", "alpha", "--log", "x,y", "-o", "drift.html")
 print(f"\nA page to look around in: {OUT / 'drift.html'}\nThe database: {OUT / '.zenturio' / 'zenturio.db'}")
+portal = Path(sys.executable).with_name("zen")
+print(f"The portal, in a browser: cd {OUT} && {portal} portal")
