@@ -129,8 +129,8 @@ def speaking(tmp_path):
     assert run.stdout.readline().startswith(b"study speaks")
     digest = None
     while digest is None:
-        facts = zen("sql", "SELECT digest FROM study_speaks_all", "--json", cwd=tmp_path).facts
-        digest = facts["rows"][0][0] if facts["rows"] else None
+        running = zen("status", "speaks", "--json", cwd=tmp_path).facts["running_experiments"]
+        digest = next(iter(running), None)
     yield tmp_path, digest, go
     go.touch()
     run.communicate()

@@ -1,6 +1,7 @@
 """The verbs that look: list, status, show, logs, diff."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 Digest = Annotated[str, typer.Argument(help="An experiment's digest, or its first digits.")]
 Of = Annotated[str | None, typer.Option("--study", help="The study, where several have it.")]
 
+MOST_RUNNING = 20
+"""Experiments that run now and are listed."""
 NOTHING = "nothing was run here yet: zen run PATH"
 
 
@@ -62,28 +65,42 @@ def status(
 ) -> None:
     """Show the progress, failures and drivers of studies.
 
-    Of a study that is named, failures are grouped by their cause, each with the end of what one
-    of them said.
+    Of a study that is named, the first experiments that run are listed, and failures are grouped
+    by their cause, each with the end of the output of one of them.
 
     Example: zen status matmul
     """
+    from zenturio.cli.live import settings
     from zenturio.study.look import standing, standings
 
     found = standings(db) if study is None else [standing(db, study)]
     failed = failures.of_study(study, db) if study is not None and found[0].failed else []
     outside = _outside(db, found)
+    running = _running(db, study) if study is not None and found[0].running else {}
     if json:
         facts = [{**_standing_facts(each), "outside": outside[each.study]} for each in found]
-        output.facts(facts if study is None else {**facts[0], "failures": failures.facts(failed)})
+        more = {"running_experiments": running, "failures": failures.facts(failed)}
+        output.facts(facts if study is None else {**facts[0], **more})
         return
     for each in found:
         typer.echo(_standing_line(each, db))
         if count := outside[each.study]:
             was = "experiment is" if count == 1 else "experiments are"
             typer.echo(f"  {count:,} {was} of points that the space does not hold any more")
+        for digest, values in running.items():
+            typer.echo(f"  running {digest[:12]}  {settings(values)}")
         failures.show(failed, each.study, db)
     if not found:
         typer.echo(NOTHING)
+
+
+def _running(db: str | None, study: str) -> dict[str, Mapping[str, Any]]:
+    """The values of experiments that run now, by digest: the first few, for `zen logs --follow`."""
+    from zenturio.study.look import opened
+
+    with opened(db) as repository:
+        records = islice(repository.records(study, states=("running",)), MOST_RUNNING)
+        return {record.digest: record.values for record in records}
 
 
 def show(digest: Digest, study: Of = None, db: Database = None, json: Json = False) -> None:
