@@ -77,12 +77,18 @@ def test_the_password_is_neither_shown_nor_kept(postgres, postgres_url, form, tm
 def test_a_writer_that_does_not_end_is_told(postgres, postgres_url, monkeypatch):
     monkeypatch.setenv("ZENTURIO_DB_WAIT", "0.2")
     repository = open_repository(postgres_url)
-    with postgres.connect() as other, other.transaction():
-        other.execute("SELECT pg_advisory_xact_lock(8021358)")
-        with pytest.raises(RecordError, match=r"has been locked for 0\.2 seconds"):
-            repository.open(STUDY, DEFINITION)
-    repository.open(STUDY, DEFINITION)
-    repository.close()
+    repository.open("before", DEFINITION)
+    try:
+        with postgres.connect() as other, other.transaction():
+            (schema,) = other.execute(
+                "SELECT schemaname FROM pg_tables WHERE tablename = 'studies'"
+            ).fetchone()
+            other.execute(f'LOCK TABLE "{schema}".studies')
+            with pytest.raises(RecordError, match=r"has been locked for 0\.2 seconds"):
+                repository.open(STUDY, DEFINITION)
+        repository.open(STUDY, DEFINITION)
+    finally:
+        repository.close()
 
 
 def test_threads_share_a_repository(postgres_url):
