@@ -1,10 +1,12 @@
 """Which repository is meant."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from zenturio.errors import InputError
+from zenturio.errors import InputError, RecordError
 from zenturio.record import Memory
 from zenturio.record.open import flavour, located, open_repository, project_folder, waiting
 
@@ -81,3 +83,15 @@ def test_a_wait_that_is_no_number_of_seconds_is_refused(monkeypatch, text):
     monkeypatch.setenv("ZENTURIO_DB_WAIT", text)
     with pytest.raises(InputError, match="ZENTURIO_DB_WAIT is"):
         waiting()
+
+
+@pytest.mark.parametrize("change", ["DROP TABLE results", "ALTER TABLE results RENAME TO other"])
+def test_a_file_in_which_a_table_is_missing_or_a_view_is_refused(tmp_path, change):
+    path = tmp_path / "a.db"
+    open_repository(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(change)
+        endless = "WITH RECURSIVE x(i) AS (SELECT 1 UNION ALL SELECT i FROM x) SELECT i FROM x"
+        connection.execute(f"CREATE VIEW results AS {endless}")
+    with pytest.raises(RecordError, match="is damaged: it has no table results"):
+        open_repository(path)

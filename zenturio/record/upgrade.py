@@ -69,7 +69,19 @@ def _version(transaction: Transaction, database: Database) -> str | None:
             cure="choose another one with ZENTURIO_DB; in PostgreSQL a schema of its own will do:"
             " postgresql://…?options=-csearch_path%3DNAME",
         )
+    if row is not None and row[0] == schema.REVISIONS[-1]:
+        _check_tables(names, database.flavour.place)
     return None if row is None else str(row[0])
+
+
+def _check_tables(names: set[str], place: str) -> None:
+    """RecordError if a table of the schema is none: a view of that name may never end."""
+    missing = sorted(schema.metadata.tables.keys() - names)
+    if missing:
+        raise RecordError(
+            f"{place} is damaged: it has no table {', '.join(missing)}",
+            cure="`zen db salvage` saves what can be read; or restore a copy",
+        )
 
 
 def _tables(transaction: Transaction) -> set[str]:
