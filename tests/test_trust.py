@@ -311,6 +311,7 @@ LOOKING = {
     "db upgrade": [],
     "diff": ["a", "b"],
     "engines": [],
+    "equate": ["p@1", "p.sh"],
     "expand": ["p.sh", "-o", "out"],
     "extract": ["p"],
     "fit": ["p"],

@@ -11,6 +11,7 @@ from zenturio.expression import text_of
 from zenturio.show import quantities
 
 if TYPE_CHECKING:
+    from zenturio.record import Equality
     from zenturio.study.look import Difference, Found
 
 
@@ -38,6 +39,7 @@ def facts_of(found: "Found") -> dict[str, Any]:
         "repeat": record.repeat,
         "state": record.state,
         "cause": outcome.cause if outcome else None,
+        "equality": _equality_facts(found.equality),
         "parameters": dict(record.values),
         "metrics": {name: plain(each) for name, each in found.metrics.items()},
         "units": dict(found.units),
@@ -68,7 +70,10 @@ def print_found(found: "Found", db: str | None) -> None:
 
     record = found.record
     typer.echo(f"experiment {record.digest}\n{_state(found)}")
-    typer.echo(f"study {found.study}, point {record.index}, repeat {record.repeat}\n")
+    typer.echo(f"study {found.study}, point {record.index}, repeat {record.repeat}")
+    if found.equality:
+        typer.echo(_accepted(found.equality))
+    typer.echo()
     rows = [("parameter", n, text_of(v), found.units.get(n, "")) for n, v in record.values.items()]
     rows += [
         ("metric", n, words(each), found.units.get(n, "")) for n, each in found.metrics.items()
@@ -90,6 +95,24 @@ def print_found(found: "Found", db: str | None) -> None:
     for line in _circumstances(found):
         typer.echo(line)
     typer.echo(f"what it said: {again.command('logs', record.digest[:12], db=db)}")
+
+
+def _accepted(equality: "Equality") -> str:
+    """``accepted as equal to matmul@1 by ann, 2026-11-19``; the experiment that was run."""
+    day = datetime.fromtimestamp(equality.at, UTC).date()
+    said = f"accepted as equal to {equality.study} by {equality.person}, {day}"
+    return f"{said} (it ran as {equality.digest[:12]})" if equality.digest else said
+
+
+def _equality_facts(equality: "Equality | None") -> dict[str, Any] | None:
+    if equality is None:
+        return None
+    return {
+        "study": equality.study,
+        "digest": equality.digest or None,
+        "person": equality.person,
+        "at": iso(equality.at),
+    }
 
 
 def _state(found: "Found") -> str:

@@ -26,6 +26,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "run": ("run", "Run the experiments of a study and record their results."),
         "attach": ("drive", "Resume a study whose driver died, by its name."),
         "cancel": ("drive", "Cancel a study, a queued submission or one experiment."),
+        "equate": ("equate", "Accept the results of a version as those of the present program."),
         "extract": ("answer", "Measure again from kept output, without running anything."),
     },
     "Look and query": {

@@ -146,6 +146,18 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
+class Equality:
+    """That somebody accepted a result of another version of the study as one of this version."""
+
+    study: str
+    """NAME@NUMBER of that version."""
+    person: str
+    at: float
+    digest: str = ""
+    """Of the experiment that was run; empty if it was removed since."""
+
+
+@dataclass(frozen=True, slots=True)
 class Event:
     """Something that happened, by the database's clock."""
 

@@ -160,6 +160,17 @@ def living(transaction: Transaction, version: Version) -> list[Lease]:
     return [row.lease(version.name) for row in rows if row.alive(now)]
 
 
+def refuse_drivers(transaction: Transaction, versions: Iterable[Version]) -> None:
+    """ConflictError if one of *versions* has a driver; it gets none before the transaction ends."""
+    flavour = transaction.flavour
+    for version in sorted(versions, key=lambda version: version.id):
+        if flavour.row_lock:
+            lock = f"SELECT id FROM versions WHERE id = {flavour.mark}{flavour.row_lock}"
+            transaction.sql(lock, (version.id,))
+        for lease in living(transaction, version):
+            raise complaints.still_driven(lease)
+
+
 def relieve(transaction: Transaction, numbers: Iterable[int]) -> bool:
     """Ends those of the leases whose drivers are gone; whether there were any."""
     rows = transaction.among_sql(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from zenturio.errors import Complaint
@@ -16,6 +16,7 @@ from zenturio.record.facts import (
     Attempt,
     AttemptState,
     Definition,
+    Equality,
     Event,
     Key,
     Lease,
@@ -254,11 +255,17 @@ class Memory(Line):
             return digest in shelf.rows
         home = min(others, key=lambda other: other.rows[digest].key.row)
         row = home.rows[digest]
-        metrics = shared_metrics(row.outcome.metrics, home.name, home.ways, shelf.ways)
-        outcome = replace(row.outcome, metrics=metrics)
-        key = Key(experiment.index, experiment.repeat, next(self._numbers))
-        self._put(shelf, Row(key, dict(experiment.values), outcome, row.lease, row.source))
+        self._copy(home, row, shelf, experiment, row.equality)
         return True
+
+    def _copy(
+        self, home: Shelf, row: Row, shelf: Shelf, experiment: Experiment, equality: Equality | None
+    ) -> None:
+        metrics = shared_metrics(row.outcome.metrics, home.name, home.ways, shelf.ways)
+        outcome = replace(row.outcome, digest=experiment.digest, metrics=metrics)
+        key = Key(experiment.index, experiment.repeat, next(self._numbers))
+        values = dict(experiment.values)
+        self._put(shelf, Row(key, values, outcome, row.lease, row.source, equality))
 
     def _put(self, shelf: Shelf, row: Row) -> None:
         shelf.put(row)
@@ -442,6 +449,48 @@ class Memory(Line):
             self._tried[number] = Tried(number, outcome.digest, shelf, attempt, of)
         text = f"attempt {outcome.attempt} set aside"
         self._note(shelf, "reopened", text, outcome.digest)
+
+    def equate(
+        self, study: str, source: str, experiments: Mapping[str, Experiment], person: str
+    ) -> int:
+        with self._lock:
+            shelf, home = self._undriven(study), self._undriven(source)
+            name, now, count = f"{home.base}@{home.number}", self._clock(), 0
+            for digest, experiment in experiments.items():
+                if digest in home.rows and experiment.digest not in shelf.rows:
+                    row = home.rows[digest]
+                    of = row.equality.digest if row.equality else digest
+                    equality = Equality(name, person, now, of)
+                    self._copy(home, row, shelf, experiment, equality)
+                    count += 1
+            return count
+
+    def undo_equate(self, study: str, source: str) -> int:
+        with self._lock:
+            shelf, home = self._undriven(study), self._undriven(source)
+            name = f"{home.base}@{home.number}"
+            digests = [d for d, r in shelf.rows.items() if r.equality and r.equality.study == name]
+            for each in self._shelves:
+                for digest in digests:
+                    row = each.rows.get(digest)
+                    if row and row.equality and row.equality.study == name:
+                        del self._undriven(each.name).rows[digest]
+            return len(digests)
+
+    def _undriven(self, study: str) -> Shelf:
+        shelf = self._shelf(study)
+        for lease in self._living(shelf):
+            raise complaints.still_driven(lease)
+        return shelf
+
+    def equality(self, study: str, digest: str) -> Equality | None:
+        with self._lock:
+            row = self._shelf(study).rows.get(digest)
+            if row is None or row.equality is None:
+                return None
+            numbers = {each.key.row for shelf in self._shelves for each in shelf.rows.values()}
+            is_there = row.source in numbers | self._tried.keys()
+            return row.equality if is_there else replace(row.equality, digest="")
 
     # Answers
 

@@ -329,22 +329,9 @@ def remeasure(desk: Desk, outcomes: Iterable[Outcome]) -> int:
     for row, outcome in zip(found, anew, strict=True):
         tally.add(desk.version.id, row.machine, row.round, row.outcome.status, -1)
         tally.add(desk.version.id, row.machine, row.round, outcome.status)
-    _note_edit(desk, [row.number for row in found])
+    rows.note_edit(desk, [row.number for row in found])
     tally.write()
     return len(found)
-
-
-def _note_edit(desk: Desk, numbers: Sequence[int]) -> None:
-    """Tells caches which results they have to read again."""
-    transaction, version = desk.transaction, desk.version.id
-    mark = transaction.flavour.mark
-    transaction.sql(f"UPDATE versions SET edits = edits + 1 WHERE id = {mark}", (version,))
-    ((number,),) = transaction.sql(f"SELECT edits FROM versions WHERE id = {mark}", (version,))
-    transaction.insert(
-        "edits",
-        ("version", "number", "first", "last"),
-        [(version, number, min(numbers), max(numbers))],
-    )
 
 
 def reopen(desk: Desk, digests: Sequence[str]) -> int:
@@ -381,7 +368,7 @@ def _reopen(desk: Desk, keys: Sequence[bytes]) -> None:
         if row.number not in copies
     ]  # fmt: skip
     keep_attempts(desk, kept, files=False)
-    _note_edit(desk, [row.number for row in closed])
+    rows.note_edit(desk, [row.number for row in closed])
     for row in closed:
         text = f"attempt {row.outcome.attempt} set aside"
         key = codec.key(row.record.digest)

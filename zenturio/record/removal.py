@@ -24,6 +24,8 @@ _GONE = (
     # Of one that went before: this version's copy was the last that led to it.
     f" UNION SELECT source FROM copies WHERE result IN ({_RESULTS}) AND source NOT IN"
     f" ({_ELSEWHERE}) AND source NOT IN (SELECT id FROM results WHERE version <> {{v}})"
+    # An equated result may have been set aside where it was measured.
+    " AND source NOT IN (SELECT id FROM attempts WHERE version <> {v})"
 )
 _SHARED = (
     "SELECT count(*) FROM results e WHERE version = {v} AND EXISTS"

@@ -15,6 +15,7 @@ from zenturio.record.driver import Driver
 from zenturio.record.facts import (
     Attempt,
     Definition,
+    Equality,
     Event,
     Key,
     Lease,
@@ -162,6 +163,31 @@ class Repository(Protocol):
 
         The outcome that they had stays among their attempts. Other studies that have the
         experiment lose it, too, until it has another one.
+        """
+        ...
+
+    def equate(
+        self, study: str, source: str, experiments: Mapping[str, Experiment], person: str
+    ) -> int:
+        """Copies results of *source* into *study*, for *person* accepts them as equal; how many.
+
+        *experiments*: by the digest of the result in *source*, the experiment of *study* whose
+        outcome it becomes. What has an outcome already keeps it. ConflictError while one of the
+        two has a driver.
+        """
+        ...
+
+    def undo_equate(self, study: str, source: str) -> int:
+        """Removes the copies that ``equate`` made of results of *source*; how many *study* had.
+
+        Studies that copied these from *study* lose them, too.
+        """
+        ...
+
+    def equality(self, study: str, digest: str) -> Equality | None:
+        """Who accepted the result of this experiment of *study*, and of which version it is.
+
+        None if it was measured.
         """
         ...
 

@@ -208,3 +208,16 @@ def remove(desk: Desk, rows: Iterable[Read]) -> None:
     for row in rows:
         tally.add(desk.version.id, row.machine, row.round, row.outcome.status, -1)
     tally.write()
+
+
+def note_edit(desk: Desk, numbers: Sequence[int]) -> None:
+    """Tells caches which results they have to read again."""
+    transaction, version = desk.transaction, desk.version.id
+    mark = transaction.flavour.mark
+    transaction.sql(f"UPDATE versions SET edits = edits + 1 WHERE id = {mark}", (version,))
+    ((number,),) = transaction.sql(f"SELECT edits FROM versions WHERE id = {mark}", (version,))
+    transaction.insert(
+        "edits",
+        ("version", "number", "first", "last"),
+        [(version, number, min(numbers), max(numbers))],
+    )

@@ -11,6 +11,7 @@ from zenturio.record import naming
 from zenturio.record.facts import (
     Attempt,
     Definition,
+    Equality,
     Event,
     Key,
     Record,
@@ -33,6 +34,8 @@ class Row:
     lease: int
     source: int
     """The number of the attempt that it came of: another one's, where the row is a copy."""
+    equality: Equality | None = None
+    """Who accepted it, where it is a copy of another version's experiment."""
 
     @property
     def is_copy(self) -> bool:

@@ -34,6 +34,7 @@ from zenturio.record.facts import (
     STATES,
     Attempt,
     Definition,
+    Equality,
     Event,
     Key,
     Lease,
@@ -308,6 +309,26 @@ class Sql:
         return self._at_desk(
             self._database.write, study, lambda desk: recording.reopen(desk, digests)
         )
+
+    def equate(
+        self, study: str, source: str, experiments: Mapping[str, Experiment], person: str
+    ) -> int:
+        def work(desk: Desk) -> int:
+            return copying.equate(desk, studies.one(desk.transaction, source), experiments, person)
+
+        count = self._at_desk(self._database.write, study, work)
+        self.refresh_views(study)
+        return count
+
+    def undo_equate(self, study: str, source: str) -> int:
+        return self._at_desk(
+            self._database.write,
+            study,
+            lambda desk: copying.undo_equate(desk, studies.one(desk.transaction, source)),
+        )
+
+    def equality(self, study: str, digest: str) -> Equality | None:
+        return self._read(study, lambda desk: copying.equality(desk, digest))
 
     # Answers
 

@@ -60,6 +60,11 @@ class Version:
         return self.base if self.current == self.id else f"{self.base}@{self.number}"
 
     @property
+    def fixed_name(self) -> str:
+        """NAME@NUMBER, which means this version whatever becomes of the study's name."""
+        return f"{self.base}@{self.number}"
+
+    @property
     def view(self) -> str:
         if self.current == self.id:
             return self.sql_name

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from zenturio.errors import InputError, NotFoundError
 from zenturio.experiment import Artifact, Measure, Missing, Series
-from zenturio.record import Attempt, Definition, Lease, Record, Repository, State, Study
+from zenturio.record import Attempt, Definition, Equality, Lease, Record, Repository, State, Study
 from zenturio.record.open import FOLDER, open_repository, project_folder
 from zenturio.study.remembered import left_at, place_of
 
@@ -139,6 +139,8 @@ class Found:
     """What the study was when it ran."""
     folder: Path | None = None
     """Where its files are, if they were kept in this project."""
+    equality: Equality | None = None
+    """Who accepted its result, where that is one of another version."""
 
     @property
     def metrics(self) -> Mapping[str, Measure]:
@@ -176,6 +178,7 @@ def find(repository: Repository, digits: str, study: str | None = None) -> Found
         {f.name: f.unit for f in (*newest.parameters, *newest.metrics) if f.unit},
         newest if started is None else repository.definition(home, started),
         folder if folder.is_dir() else None,
+        repository.equality(home, digest),
     )
 
 

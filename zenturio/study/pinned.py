@@ -17,7 +17,7 @@ def pinned(repository: Repository, study: str) -> str:
         found = repository.study(study)
     except NotFoundError:
         return study
-    return study if _base(study) is not None else f"{found.name}@{found.version}"
+    return study if base_of(study) is not None else f"{found.name}@{found.version}"
 
 
 def resolve(repository: Repository, name: str) -> str:
@@ -30,9 +30,10 @@ def resolve(repository: Repository, name: str) -> str:
 
 def is_version(name: str, study: str) -> bool:
     """Whether *name* is *study*, or what it was before its program was edited."""
-    return name == study or _base(name) == study
+    return name == study or base_of(name) == study
 
 
-def _base(name: str) -> str | None:
+def base_of(name: str) -> str | None:
+    """Return the study of which ``NAME@NUMBER`` is a version; None of any other name."""
     base, sign, number = name.rpartition("@")
     return base if sign and base and number.isascii() and number.isdigit() else None

@@ -1,0 +1,91 @@
+"""The verb that accepts results of another version of a program: equate."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from zenturio.cli import again, output
+from zenturio.cli.options import Database, Json
+
+if TYPE_CHECKING:
+    from zenturio.study.equate import Equated
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the verb of this file into *app*."""
+    app.command()(equate)
+
+
+def equate(
+    version: Annotated[
+        str, typer.Argument(metavar="NAME@N", help="The version: zen list shows them.")
+    ],
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[PATH]...", help="The present files, if they were moved."),
+    ] = None,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Remove what was accepted of that version.")
+    ] = False,
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Accept the results of a version as those of the present program.
+
+    After an edit that changes nothing that matters, such as a comment: nothing is run again.
+    Results are taken over where the present program has their values; what it has measured itself
+    stays. zen show says of each who accepted it, and when.
+
+    Examples: zen equate matmul@1; zen equate matmul@1 --undo
+    """
+    from zenturio.study import equate as equating
+    from zenturio.study.look import opened
+
+    if undo:
+        with opened(db) as repository:
+            count = equating.undo_equate(repository, version)
+        if json:
+            output.facts({"version": version, "removed": count})
+        else:
+            typer.echo(f"removed {_results(count)} of {version}")
+        return
+    with opened(db) as repository, output.progress("accepting", None) as step:
+        equated = equating.equate(repository, version, paths or [], step)
+    if json:
+        output.facts(_facts(equated))
+        return
+    for line in _lines(equated, db):
+        typer.echo(line)
+
+
+def _facts(equated: "Equated") -> dict[str, object]:
+    return {
+        "study": equated.study,
+        "version": equated.version,
+        "accepted": equated.accepted,
+        "cached": equated.cached,
+        "outside": equated.outside,
+        "person": equated.person,
+        "changes": list(equated.changes),
+        "archived": equated.archived or None,
+    }
+
+
+def _lines(equated: "Equated", db: str | None) -> list[str]:
+    version = equated.version
+    lines = [
+        f"{_results(equated.accepted)} of {version} accepted as equal by {equated.person}",
+        f"between the two programs: {', '.join(equated.changes)}",
+    ]
+    if equated.archived not in ("", version):
+        lines.append(f"the version of {equated.study} before the edit is {equated.archived}")
+    if equated.cached:
+        lines.append(f"{equated.cached:,} had a result in {equated.study} already, which stays")
+    if equated.outside:
+        lines.append(f"{equated.outside:,} have values that the present program does not have")
+    lines.append(f"to take it back: {again.command('equate', version, '--undo', db=db)}")
+    return lines
+
+
+def _results(count: int) -> str:
+    return "1 result" if count == 1 else f"{count:,} results"

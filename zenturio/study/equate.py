@@ -1,0 +1,238 @@
+"""Results of an earlier version of a program that somebody accepts as those of the present one.
+
+An edit that changes nothing that matters gives every experiment another digest. Each result of the
+earlier version is looked up as the experiment that its values make now, and becomes its outcome: a
+copy that says who accepted it. Nothing is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from typing import Any
+
+from zenturio.annotate import Application, scan
+from zenturio.errors import InputError, NotFoundError, SpaceError
+from zenturio.experiment import Experiment, Generator
+from zenturio.record import Definition, Record, Repository
+from zenturio.record.facts import RECORDED
+from zenturio.space.fingerprint import SPACES
+from zenturio.study.define import (
+    PROGRAM,
+    Archived,
+    changes_of,
+    define,
+    open_version,
+    recalled,
+    spaces_of,
+)
+from zenturio.study.pinned import base_of, pinned
+from zenturio.study.programs import PROGRAMS, ProgramHistory
+from zenturio.study.remembered import RUN
+from zenturio.study.submitting import person as person_name
+
+BATCH = 500
+"""Results that are copied in one transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Equated:
+    """What was accepted."""
+
+    study: str
+    version: str
+    accepted: int
+    cached: int
+    """Results whose experiments had an outcome in the present version already."""
+    outside: int
+    """Results whose values the present program does not have."""
+    person: str
+    changes: tuple[str, ...]
+    """What differs between the two versions of the program."""
+    archived: str = ""
+    """What the version that was current until now is called, if this began another one."""
+
+
+def equate(
+    repository: Repository,
+    version: str,
+    paths: Sequence[str] = (),
+    step: Callable[[int], object] = lambda _count: None,
+) -> Equated:
+    """Make the results of *version* (``NAME@N``) results of the present version of the study.
+
+    The program is what is at *paths*, else in the files that the study was run from. InputError
+    where it has other parameters, or none of the values. ConflictError while somebody drives one
+    of the two versions. What stops this leaves whole results: the same call goes on.
+    """
+    study = _study_of(repository, version)
+    before = repository.definition(version)
+    application = _application(repository, study, before, paths)
+    generator = Generator(application)
+    definition = _definition(repository, study, application, generator)
+    program = definition.notes[PROGRAM]
+    _check_parameters(version, before, definition)
+    changes = changes_of(before.notes[PROGRAM], program)
+    if not changes:
+        raise InputError(
+            f"{version} is of the present program: there is nothing to accept",
+            cure="zen equate is for results of a version before an edit; zen list shows them",
+        )
+    names = _Names(application, generator)
+    pairs = names.pairs(repository.records(version, states=RECORDED))
+    first = next(pairs, None)
+    if first is None:
+        raise InputError(
+            f"no result of {version} has values that the present program has",
+            cure=f"zen results {version} shows what was measured",
+        )
+    archived = _open_present(repository, study, definition)
+    person, results, accepted = person_name(), 0, 0
+    every = chain([first], pairs)
+    while batch := list(islice(every, BATCH)):
+        results += len(batch)
+        accepted += repository.equate(study, version, dict(batch), person)
+        step(len(batch))
+    if accepted:
+        repository.note(
+            study, "equated", f"{accepted:,} results of {version} accepted as equal by {person}"
+        )
+    name = archived.name if archived else ""
+    cached = results - accepted
+    return Equated(study, version, accepted, cached, names.outside, person, changes, name)
+
+
+def undo_equate(repository: Repository, version: str) -> int:
+    """Take back what ``equate`` accepted of *version*; how many results it were."""
+    study = _study_of(repository, version)
+    count = repository.undo_equate(study, version)
+    if count:
+        text = f"{count:,} results of {version} are not accepted any longer, says {person_name()}"
+        repository.note(study, "equated", text)
+    return count
+
+
+def _study_of(repository: Repository, version: str) -> str:
+    """The study of which *version* is one that is there."""
+    base = base_of(version)
+    if base is None:
+        names = [pinned(repository, s.name) for s in repository.studies()]
+        known = ", ".join(name for name in names if base_of(name) == version)
+        raise InputError(
+            f"{version!r} names no version of a study",
+            cure=f"there is: {known}" if known else "write NAME@NUMBER: zen list shows them",
+        )
+    repository.study(version)
+    return base
+
+
+def _application(
+    repository: Repository, study: str, before: Definition, paths: Sequence[str]
+) -> Application:
+    """The present program, with what its version commands printed last."""
+    try:
+        newest = repository.definition(study)
+    except NotFoundError:  # every version of it is archived
+        newest = before
+    named = list(paths) or list(newest.notes.get("paths", ()))
+    if not named or not before.notes.get(PROGRAM):
+        raise InputError(
+            f"study {study} is not one of annotated files",
+            cure="a function is run again where it was edited",
+        )
+    application = scan(named, overrides=newest.notes.get("overrides", ()))
+    application = recalled(application, repository, study)
+    if application.after:
+        raise InputError(
+            f"study {study} has stages before it (AFTER): its experiments depend on their results",
+            cure="zen run finds what is cached of them",
+        )
+    for use in application.uses:
+        if use.kind == "version" and use.text not in application.versions:
+            raise InputError(
+                f"nobody has recorded what {use.text!r} (USE VERSION) prints",
+                cure="zen run --limit 1 asks it; then accept the results",
+            )
+    return application
+
+
+def _definition(
+    repository: Repository, study: str, application: Application, generator: Generator
+) -> Definition:
+    """The definition that a run of *application* would give the study."""
+    try:
+        notes = repository.definition(study).notes
+    except NotFoundError:
+        notes = {}
+    space = application.space
+    planned = space.size * application.repeat.count if space.finite else 0
+    found = define(application, planned or int(notes.get("experiments", 0)), generator.program)
+    more = {
+        RUN: notes.get(RUN, {}),
+        PROGRAMS: ProgramHistory.of(application, notes).notes(),
+        SPACES: spaces_of(repository, study, found.notes, space),
+    }
+    return replace(found, notes={**found.notes, **more})
+
+
+def _check_parameters(version: str, before: Definition, present: Definition) -> None:
+    one, other = ({field.name for field in d.parameters} for d in (before, present))
+    if one == other:
+        return
+    words = [f"{name} is new" for name in sorted(other - one)]
+    words += [f"{name} is gone" for name in sorted(one - other)]
+    raise InputError(
+        f"the program has other parameters than {version}: {', '.join(words)}",
+        cure="only results of the same parameters can be accepted: zen run measures the others",
+    )
+
+
+def _open_present(
+    repository: Repository, study: str, definition: Definition
+) -> Archived | None:
+    """Open the version of the present program, if the study's name means another one."""
+    try:
+        current = repository.definition(study).notes.get(PROGRAM)
+    except NotFoundError:
+        current = None
+    if current == definition.notes[PROGRAM]:
+        return None
+    return open_version(repository, study, definition)
+
+
+class _Names:
+    """Which experiment of the present program the values of a result make."""
+
+    def __init__(self, application: Application, generator: Generator) -> None:
+        self._application = application
+        self._generator = generator
+        self.outside = 0
+        """How many results had values that make none."""
+
+    def pairs(self, records: Iterator[Record]) -> Iterator[tuple[str, Experiment]]:
+        """The digest of each result, and its experiment."""
+        for record in records:
+            experiment = self._experiment(record)
+            if experiment is None:
+                self.outside += 1
+            else:
+                yield record.digest, experiment
+
+    def _experiment(self, record: Record) -> Experiment | None:
+        repeat = self._application.repeat
+        values = {name: value for name, value in record.values.items() if name != repeat.seed}
+        try:
+            point = self._application.space.find(values)
+        except SpaceError:
+            return None
+        for experiment in self._generator.experiments(point):
+            if experiment.repeat == record.repeat:
+                is_equal = _typed(experiment.values) == _typed(record.values)
+                return experiment if is_equal else None
+        return None  # fewer repeats than there were
+
+
+def _typed(values: Any) -> dict[str, tuple[type, object]]:
+    """Values of which 1, 1.0 and true are three."""
+    return {name: (type(value), value) for name, value in values.items()}

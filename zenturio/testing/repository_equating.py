@@ -1,0 +1,128 @@
+"""What a repository promises of results of another version that somebody accepts as equal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from zenturio.errors import ConflictError, NotFoundError
+from zenturio.experiment.experiment import Experiment, Log
+from zenturio.record.driver import Driver
+from zenturio.record.repository import Repository
+from zenturio.testing.experiments import DEFINITION, A, B, experiment, outcome
+
+NEW_A, NEW_B = experiment(1, salt="edited"), experiment(2, salt="edited")
+NAMES: Mapping[str, Experiment] = {A.digest: NEW_A, B.digest: NEW_B}
+"""What the experiments of the version before are called now."""
+
+
+def edited(repository: Repository) -> None:
+    """Study s has A and B (which failed) as its version 1, and nothing as its version 2."""
+    before = repository.open("s", DEFINITION)
+    lease = repository.lease("s", Driver.here())
+    ended = replace(outcome(A, time=2.5), stdout=Log(b"said", size=4))
+    repository.enter("s", lease.number, [(A, ended), (B, outcome(B, "failed"))])
+    repository.leave(lease)
+    repository.archive(before)
+    repository.open("s", DEFINITION)
+
+
+class Equating:
+    def test_equated_results_are_cached_with_what_they_said(self, repository: Repository) -> None:
+        edited(repository)
+        assert repository.cached("s", [NEW_A, NEW_B]) == frozenset()
+        assert repository.equate("s", "s@1", NAMES, "ann") == 2
+        assert repository.cached("s", [NEW_A, NEW_B]) == {NEW_A.digest, NEW_B.digest}
+        counts = repository.counts("s")
+        assert (counts["ok"], counts["failed"]) == (1, 1)
+        assert repository.find([NEW_A.digest], "s")[NEW_A.digest].metrics .get("time") == 2.5
+        assert repository.logs(NEW_A.digest).stdout.head == b"said"
+        assert [each.number for each in repository.attempts(NEW_A.digest)] == [1]
+        assert repository.counts("s@1")["ok"] == 1
+
+    def test_who_accepted_a_result_and_of_what_is_recorded(self, repository: Repository) -> None:
+        edited(repository)
+        assert repository.equality("s@1", A.digest) is None
+        repository.equate("s", "s@1", NAMES, "ann")
+        equality = repository.equality("s", NEW_A.digest)
+        assert equality is not None
+        assert (equality.study, equality.person, equality.digest) == ("s@1", "ann", A.digest)
+        assert equality.at >= repository.study("s").created
+
+    def test_equated_twice_is_equated_once(self, repository: Repository) -> None:
+        edited(repository)
+        assert repository.equate("s", "s@1", {A.digest: NEW_A}, "ann") == 1
+        assert repository.equate("s", "s@1", NAMES, "bob") == 1
+        equality = repository.equality("s", NEW_A.digest)
+        assert equality is not None
+        assert equality.person == "ann"
+
+    def test_undone_takes_away_the_copies_and_nothing_else(self, repository: Repository) -> None:
+        edited(repository)
+        lease = repository.lease("s", Driver.here())
+        repository.enter("s", lease.number, [(NEW_B, outcome(NEW_B, time=7.0))])
+        repository.leave(lease)
+        assert repository.equate("s", "s@1", NAMES, "ann") == 1
+        assert repository.undo_equate("s", "s@1") == 1
+        assert [each.digest for each in repository.records("s")] == [NEW_B.digest]
+        assert repository.counts("s")["ok"] == 1
+        assert repository.counts("s@1")["ok"] == 1
+        assert repository.logs(A.digest).stdout.head == b"said"
+        assert repository.undo_equate("s", "s@1") == 0
+        assert repository.cached("s", [NEW_A]) == frozenset()
+
+    def test_a_study_that_copied_an_equated_result_says_so_and_loses_it_with_it(
+        self, repository: Repository
+    ) -> None:
+        edited(repository)
+        repository.equate("s", "s@1", NAMES, "ann")
+        repository.open("t", DEFINITION)
+        assert repository.cached("t", [NEW_A]) == {NEW_A.digest}
+        assert repository.equality("t", NEW_A.digest) == repository.equality("s", NEW_A.digest)
+        repository.undo_equate("s", "s@1")
+        assert list(repository.records("t")) == []
+        assert repository.cached("s", [NEW_A]) == frozenset()
+
+    def test_results_of_two_versions_that_became_one_are_equated_in_turn(
+        self, repository: Repository
+    ) -> None:
+        edited(repository)
+        repository.equate("s", "s@1", NAMES, "ann")
+        repository.archive(repository.study("s"))
+        repository.open("s", DEFINITION)
+        newest = experiment(1, salt="edited again")
+        assert repository.equate("s", "s@2", {NEW_A.digest: newest}, "bob") == 1
+        equality = repository.equality("s", newest.digest)
+        assert equality is not None
+        assert (equality.study, equality.person, equality.digest) == ("s@2", "bob", A.digest)
+        assert repository.logs(newest.digest).stdout.head == b"said"
+        assert repository.undo_equate("s", "s@2") == 1
+        assert repository.equality("s@2", NEW_A.digest) is not None
+
+    def test_what_was_equated_outlives_the_version_that_ran_it(
+        self, repository: Repository
+    ) -> None:
+        edited(repository)
+        repository.equate("s", "s@1", NAMES, "ann")
+        repository.delete("s@1")
+        assert repository.logs(NEW_A.digest).stdout.head == b"said"
+        equality = repository.equality("s", NEW_A.digest)
+        assert equality is not None
+        assert (equality.study, equality.digest) == ("s@1", "")
+        with pytest.raises(NotFoundError):
+            repository.undo_equate("s", "s@1")
+
+    @pytest.mark.parametrize("name", ["s", "s@1"])
+    def test_nothing_is_equated_or_undone_while_somebody_drives(
+        self, repository: Repository, name: str
+    ) -> None:
+        edited(repository)
+        repository.equate("s", "s@1", {A.digest: NEW_A}, "ann")
+        repository.lease(name, Driver.here())
+        with pytest.raises(ConflictError):
+            repository.equate("s", "s@1", NAMES, "ann")
+        with pytest.raises(ConflictError):
+            repository.undo_equate("s", "s@1")
+        assert repository.counts("s")["ok"] == 1
