@@ -471,3 +471,25 @@ def test_failures_are_grouped_by_what_happened_and_each_shows_the_end_of_a_log(t
     failures = zen("status", "a", "--json", cwd=tmp_path).facts["failures"]
     assert [each["count"] for each in failures] == [4, 2]
     assert failures[1]["end"] == f"start\nFloatingPointError: step {failures[1]['values']['n']}"
+
+
+def test_results_before_a_comment_are_accepted_shown_as_such_and_given_back(ran):
+    folder = ran.parent
+    ran.write_text(SMALL + "# nothing that matters\n")
+    assert zen("run", ran.name, "--dry-run", "--json", cwd=folder).facts["known"] == 0
+    told = zen("equate", "small@1", cwd=folder)
+    assert told.out.startswith("7 results of small@1 accepted as equal by ")
+    assert "zen equate small@1 --undo" in told.out
+    summary = zen("run", ran.name, "--json", cwd=folder).facts
+    assert (summary["known"], summary["ok"]) == (7, 0)
+    columns, *lines = zen(
+        "sql", "select digest from study_small", "--format", "csv", cwd=folder
+    ).out.split()
+    facts = zen("show", lines[0], "--study", "small", "--json", cwd=folder).facts
+    assert facts["equality"]["study"] == "small@1"
+    assert facts["equality"]["digest"] != facts["digest"]
+    shown = zen("show", lines[0], cwd=folder).out
+    assert f"accepted as equal to small@1 by {facts['equality']['person']}, 2" in shown
+    assert zen("equate", "small@1", "--undo", "--json", cwd=folder).facts["removed"] == 7
+    assert zen("run", ran.name, "--dry-run", "--json", cwd=folder).facts["known"] == 0
+    assert "no version" in zen("equate", "small", cwd=folder, code=2).err

@@ -129,6 +129,15 @@ class Together(RuleBasedStateMachine):
         digests = list({e.digest for e in given})
         self.alike(lambda repository: repository.reopen(study, digests))
 
+    @rule(study=studies, source=studies, given=some, moved=st.integers(1, len(DIGESTS) - 1))
+    def equate(self, study, source, given, moved):
+        names = {e.digest: EXPERIMENTS[(e.index + moved) % len(EXPERIMENTS)] for e in given}
+        self.alike(lambda repository: repository.equate(study, source, names, "ann"))
+
+    @rule(study=studies, source=studies)
+    def undo_equate(self, study, source):
+        self.alike(lambda repository: repository.undo_equate(study, source))
+
     @rule(study=studies)
     def delete(self, study):
         self.alike(lambda repository: repository.burden(study))
@@ -142,6 +151,8 @@ class Together(RuleBasedStateMachine):
             self.alike(lambda r: [_row(each) for each in r.records(study)])  # noqa: B023
             self.alike(lambda r: [_row(e) for e in r.records(study, states=["missing"])])  # noqa: B023
             self.alike(lambda r: [(e.kind, e.digest) for e in r.events(study)])  # noqa: B023
+            for digest in DIGESTS:
+                self.alike(lambda r: _accepted(r.equality(study, digest)))  # noqa: B023
         for digest in DIGESTS:
             self.alike(lambda r: [_try(each) for each in r.attempts(digest)])  # noqa: B023
             self.alike(lambda r: r.logs(digest))  # noqa: B023
@@ -157,6 +168,10 @@ class Together(RuleBasedStateMachine):
 
 def _image(found):
     return (replace(found, metrics={}), dict(sorted(found.metrics.items())))
+
+
+def _accepted(equality):
+    return equality and replace(equality, at=0)
 
 
 def _row(record):

@@ -8,10 +8,12 @@ from zenturio.annotate import scan
 from zenturio.errors import ConflictError, InputError, NotFoundError
 from zenturio.experiment import Generator
 from zenturio.record import Driver
+from zenturio.record.inspection import inspect
 from zenturio.record.open import open_repository
-from zenturio.record.upkeep import check
 from zenturio.study.define import define, open_version
 from zenturio.study.equate import equate, undo_equate
+from zenturio.study.look import find
+from zenturio.study.refill import UnfilledError, files_of
 from zenturio.testing.experiments import outcome
 
 HEAD = """\
@@ -64,7 +66,7 @@ def test_results_before_an_edit_are_cached_after_it(repository, program):
     assert {each.digest for each in repository.records("a")} == digests
     for record in repository.records("a"):
         assert repository.equality("a", record.digest).person == equated.person
-    assert check(repository) == []
+    assert inspect(repository._database) == []
 
 
 def test_a_version_that_a_run_has_begun_is_filled_and_what_it_measured_stays(repository, program):
@@ -78,7 +80,7 @@ def test_a_version_that_a_run_has_begun_is_filled_and_what_it_measured_stays(rep
     assert undo_equate(repository, "a@1") == 4
     assert len(list(repository.records("a"))) == 2
     assert [event.kind for event in repository.events("a")].count("equated") == 2
-    assert check(repository) == []
+    assert inspect(repository._database) == []
 
 
 def test_only_values_that_the_program_still_has_are_taken_over(repository, program):
@@ -96,7 +98,7 @@ def test_only_values_that_the_program_still_has_are_taken_over(repository, progr
     ("before", "after", "accepted"),
     [
         ("REPEAT 3 SEED s", "REPEAT 2 SEED s", 12),
-        ("REPEAT 2 SEED s\n# ZEN$ PARAM s = { 7 }", "REPEAT 2 SEED s\n# ZEN$ PARAM s = { 8 }", 6),
+        ("REPEAT 2 SEED s\n# ZEN$ PARAM s = { 7 }", "REPEAT 2 SEED s\n# ZEN$ PARAM s = { 8 }", 0),
         ("PARAM half := n / 2", "PARAM half := n * 2", 0),
         ("PARAM x = { 1 }", "PARAM x = { 1.0 }", 0),
     ],
@@ -160,4 +162,20 @@ def test_a_set_aside_original_keeps_what_it_said_when_its_equal_is_deleted(repos
     removed = repository.delete("a")
     assert removed.experiments == 1
     assert [a.state for a in repository.attempts(experiments[0].digest)] == ["failed"]
-    assert check(repository) == []
+    assert inspect(repository._database) == []
+
+
+def test_the_files_that_are_shown_are_those_that_ran(repository, program):
+    _, experiments = measured = program(PROGRAM)
+    measure(repository, *measured)
+    for number, text in enumerate((EDITED, f"{EDITED}# nor this\n"), 1):
+        program(text)
+        equate(repository, f"a@{number}")
+    (first, *_) = repository.records("a")
+    found = find(repository, first.digest)
+    assert (found.equality.study, found.origin) == ("a@2", "a@1")
+    expected = {f.path: f.content.decode() for f in experiments[0].files}
+    assert files_of(found.definition, found.record) == expected
+    repository.delete("a@1")
+    with pytest.raises(UnfilledError):
+        files_of(find(repository, first.digest).definition, first)

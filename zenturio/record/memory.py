@@ -138,6 +138,7 @@ class Memory(Line):
         own = {row.source for row in shelf.rows.values()}
         own |= {tried.id for tried in self._tried.values() if tried.shelf is shelf}
         others = (s for s in self._shelves if s is not shelf)
+        own -= {tried.id for tried in self._tried.values() if tried.shelf is not shelf}
         return own - {row.source for other in others for row in other.rows.values()}
 
     def delete(self, study: str) -> Removal:
@@ -454,34 +455,34 @@ class Memory(Line):
         self, study: str, source: str, experiments: Mapping[str, Experiment], person: str
     ) -> int:
         with self._lock:
-            shelf, home = self._undriven(study), self._undriven(source)
-            name, now, count = f"{home.base}@{home.number}", self._clock(), 0
-            for digest, experiment in experiments.items():
-                if digest in home.rows and experiment.digest not in shelf.rows:
-                    row = home.rows[digest]
-                    of = row.equality.digest if row.equality else digest
-                    equality = Equality(name, person, now, of)
+            shelf, home = self._shelf(study), self._shelf(source)
+            self._refuse_drivers(shelf, home)
+            now, count = self._clock(), 0
+            found = [(home.rows[d], e) for d, e in experiments.items() if d in home.rows]
+            for row, experiment in sorted(found, key=lambda pair: pair[0].key.row):
+                if experiment.digest not in shelf.rows:
+                    of = row.equality.digest if row.equality else row.outcome.digest
+                    equality = Equality(home.fixed_name, person, now, of)
                     self._copy(home, row, shelf, experiment, equality)
                     count += 1
             return count
 
     def undo_equate(self, study: str, source: str) -> int:
         with self._lock:
-            shelf, home = self._undriven(study), self._undriven(source)
-            name = f"{home.base}@{home.number}"
-            digests = [d for d, r in shelf.rows.items() if r.equality and r.equality.study == name]
-            for each in self._shelves:
-                for digest in digests:
-                    row = each.rows.get(digest)
-                    if row and row.equality and row.equality.study == name:
-                        del self._undriven(each.name).rows[digest]
+            shelf, home = self._shelf(study), self._shelf(source)
+            digests = [d for d in shelf.rows if _is_equal(shelf, d, home)]
+            copies = [(s, d) for s in self._shelves for d in digests if _is_equal(s, d, home)]
+            self._refuse_drivers(shelf, home, *(each for each, _ in copies))
+            for each, digest in copies:
+                del each.rows[digest]
             return len(digests)
 
-    def _undriven(self, study: str) -> Shelf:
-        shelf = self._shelf(study)
-        for lease in self._living(shelf):
-            raise complaints.still_driven(lease)
-        return shelf
+    def _refuse_drivers(self, *shelves: Shelf) -> None:
+        for shelf in shelves:
+            for lease in self._living(shelf):
+                raise complaints.still_driven(lease)
+        for shelf in shelves:
+            self._bury(shelf)
 
     def equality(self, study: str, digest: str) -> Equality | None:
         with self._lock:
@@ -610,6 +611,12 @@ class Memory(Line):
         with self._lock:
             number = self._chosen(digest, attempt)
             return () if number is None else self._artifacts.get(number, ())
+
+
+def _is_equal(shelf: Shelf, digest: str, home: Shelf) -> bool:
+    """Whether the result is a copy of one that was accepted as equal to one of *home*."""
+    row = shelf.rows.get(digest)
+    return bool(row and row.equality and row.equality.study == home.fixed_name)
 
 
 def _plain(outcome: Outcome) -> Outcome:

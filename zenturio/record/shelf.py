@@ -65,7 +65,12 @@ class Shelf:
 
     @property
     def name(self) -> str:
-        return self.base if self.current else f"{self.base}@{self.number}"
+        return self.base if self.current else self.fixed_name
+
+    @property
+    def fixed_name(self) -> str:
+        """What means this version whatever becomes of the study's name."""
+        return f"{self.base}@{self.number}"
 
     @property
     def study(self) -> Study:

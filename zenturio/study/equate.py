@@ -188,9 +188,7 @@ def _check_parameters(version: str, before: Definition, present: Definition) -> 
     )
 
 
-def _open_present(
-    repository: Repository, study: str, definition: Definition
-) -> Archived | None:
+def _open_present(repository: Repository, study: str, definition: Definition) -> Archived | None:
     """Open the version of the present program, if the study's name means another one."""
     try:
         current = repository.definition(study).notes.get(PROGRAM)

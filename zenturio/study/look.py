@@ -141,6 +141,8 @@ class Found:
     """Where its files are, if they were kept in this project."""
     equality: Equality | None = None
     """Who accepted its result, where that is one of another version."""
+    origin: str = ""
+    """The version that ran it, in that case; empty if it was removed since."""
 
     @property
     def metrics(self) -> Mapping[str, Measure]:
@@ -169,6 +171,8 @@ def find(repository: Repository, digits: str, study: str | None = None) -> Found
     newest = repository.definition(home)
     attempts = repository.attempts(digest)
     started = next((each.started for each in reversed(attempts) if each.started), None)
+    equality = repository.equality(home, digest)
+    origin = _origin(repository, equality) if equality else ""
     folder = project_folder() / FOLDER / "work" / digest
     return Found(
         home,
@@ -176,10 +180,26 @@ def find(repository: Repository, digits: str, study: str | None = None) -> Found
         attempts,
         repository.artifacts(digest),
         {f.name: f.unit for f in (*newest.parameters, *newest.metrics) if f.unit},
-        newest if started is None else repository.definition(home, started),
+        _definition_that_ran(repository, origin if equality else home, newest, started),
         folder if folder.is_dir() else None,
-        repository.equality(home, digest),
+        equality,
+        origin,
     )
+
+
+def _origin(repository: Repository, equality: Equality) -> str:
+    """The version that ran what somebody accepted as equal."""
+    matches = repository.matching(equality.digest, 1) if equality.digest else ()
+    return matches[0][1][0] if matches else ""
+
+
+def _definition_that_ran(
+    repository: Repository, study: str, newest: Definition, started: float | None
+) -> Definition:
+    """What *study* was at that time; nothing is known where it was removed."""
+    if not study:
+        return Definition()
+    return newest if started is None else repository.definition(study, started)
 
 
 @dataclass(frozen=True)

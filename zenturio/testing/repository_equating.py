@@ -37,7 +37,7 @@ class Equating:
         assert repository.cached("s", [NEW_A, NEW_B]) == {NEW_A.digest, NEW_B.digest}
         counts = repository.counts("s")
         assert (counts["ok"], counts["failed"]) == (1, 1)
-        assert repository.find([NEW_A.digest], "s")[NEW_A.digest].metrics .get("time") == 2.5
+        assert repository.find([NEW_A.digest], "s")[NEW_A.digest].metrics.get("time") == 2.5
         assert repository.logs(NEW_A.digest).stdout.head == b"said"
         assert [each.number for each in repository.attempts(NEW_A.digest)] == [1]
         assert repository.counts("s@1")["ok"] == 1

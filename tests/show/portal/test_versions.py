@@ -12,6 +12,7 @@ from zenturio.record import Definition, Field, Memory
 from zenturio.record.open import FOLDER, open_repository
 from zenturio.show.portal.state import Settings
 from zenturio.study.pinned import is_version, pinned, resolve
+from zenturio.testing.experiments import experiment
 
 FIELDS = (Field("n", "int"),), (Field("wtime", "real", "s"),)
 
@@ -75,6 +76,22 @@ def test_an_address_of_a_chart_shows_the_same_after_the_program_was_edited(porta
     portal.service.portal.kept.forget()
     after = portal.get(figure).json()["figures"][0]["data"]
     assert [each["y"] for each in after] == [each["y"] for each in before]
+
+
+def test_an_experiment_whose_result_was_accepted_says_by_whom_and_leads_to_what_ran(portal):
+    repository = portal.service.portal.repository
+    edit(repository, "training")
+    repository.open("training", Definition(*FIELDS))
+    new = experiment(0, {"n": 1}, salt="edited")
+    repository.equate("training", "training@1", {portal.digests[0]: new}, "<ann>")
+    page = portal.page(f"/experiment/{new.digest}")
+    assert "Accepted as equal to" in page
+    assert "by &lt;ann&gt;, 2" in page
+    (link,) = addresses(page, f"/experiment/{portal.digests[0]}")
+    assert "Accepted" not in portal.page(link)
+    repository.delete("training@1")
+    page = portal.page(f"/experiment/{new.digest}")
+    assert "Accepted as equal to training@1 by" in page
 
 
 def test_every_page_takes_the_version_of_a_study(portal):
