@@ -482,13 +482,12 @@ def test_results_before_a_comment_are_accepted_shown_as_such_and_given_back(ran)
     assert "zen equate small@1 --undo" in told.out
     summary = zen("run", ran.name, "--json", cwd=folder).facts
     assert (summary["known"], summary["ok"]) == (7, 0)
-    columns, *lines = zen(
-        "sql", "select digest from study_small", "--format", "csv", cwd=folder
-    ).out.split()
-    facts = zen("show", lines[0], "--study", "small", "--json", cwd=folder).facts
+    with opened(str(folder / ".zenturio" / "zenturio.db")) as repository:
+        digest = next(repository.records("small")).digest
+    facts = zen("show", digest, "--study", "small", "--json", cwd=folder).facts
     assert facts["equality"]["study"] == "small@1"
     assert facts["equality"]["digest"] != facts["digest"]
-    shown = zen("show", lines[0], cwd=folder).out
+    shown = zen("show", digest, cwd=folder).out
     assert f"accepted as equal to small@1 by {facts['equality']['person']}, 2" in shown
     assert zen("equate", "small@1", "--undo", "--json", cwd=folder).facts["removed"] == 7
     assert zen("run", ran.name, "--dry-run", "--json", cwd=folder).facts["known"] == 0
