@@ -10,6 +10,7 @@ from zenturio.experiment import Generator
 from zenturio.record import Driver
 from zenturio.record.inspection import inspect
 from zenturio.record.open import open_repository
+from zenturio.show.study import Study
 from zenturio.study.define import define, open_version
 from zenturio.study.equate import equate, undo_equate
 from zenturio.study.look import find
@@ -179,3 +180,10 @@ def test_the_files_that_are_shown_are_those_that_ran(repository, program):
     repository.delete("a@1")
     with pytest.raises(UnfilledError):
         files_of(find(repository, first.digest).definition, first)
+
+
+def test_python_accepts_as_the_command_line_does(repository, program):
+    measure(repository, *program(PROGRAM))
+    program(EDITED)
+    study = Study("a", repository)
+    assert study.equate(1) == study.equate(1, undo=True) == 6

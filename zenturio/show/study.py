@@ -122,6 +122,17 @@ class Study:
         with opened(self.db) as repository:
             return drawn(repository, Asked((self.name,), kind, where=where, **wishes)).chart
 
+    def equate(self, version: int, *, undo: bool = False) -> int:
+        """What ``zen equate NAME@version`` does; how many results were accepted, or removed."""
+        from zenturio.study import equate as equating  # noqa: PLC0415 - it loads what runs
+        from zenturio.study.pinned import base_of  # noqa: PLC0415
+
+        name = f"{base_of(self.name) or self.name}@{version}"
+        with opened(self.db) as repository:
+            if undo:
+                return equating.undo_equate(repository, name)
+            return equating.equate(repository, name).accepted
+
     def _repr_html_(self) -> str:
         with opened(self.db) as repository:
             counts = repository.counts(self.name)
