@@ -477,7 +477,8 @@ class Memory(Line):
                 del each.rows[digest]
             return len(digests)
 
-    def _refuse_drivers(self, *shelves: Shelf) -> None:
+    def _refuse_drivers(self, *wanted: Shelf) -> None:
+        shelves = [shelf for shelf in self._shelves if any(shelf is each for each in wanted)]
         for shelf in shelves:
             for lease in self._living(shelf):
                 raise complaints.still_driven(lease)
