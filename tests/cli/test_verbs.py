@@ -47,6 +47,6 @@ print(json.dumps(sorted(m for m in sys.modules if m.startswith("zenturio.cli."))
             [sys.executable, "-c", probe, *words.split()], capture_output=True, text=True
         )
         loaded[words] = json.loads(done.stderr)
-    assert loaded["--help"] == ["zenturio.cli.main", "zenturio.cli.verbs"]
+    assert loaded["--help"] == ["zenturio.cli.main", "zenturio.cli.terminal", "zenturio.cli.verbs"]
     assert "zenturio.cli.language" in loaded["init --help"]
     assert "zenturio.cli.run" not in loaded["init --help"]
