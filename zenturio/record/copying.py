@@ -197,3 +197,12 @@ def _acceptances(transaction: Transaction, numbers: Iterable[int]) -> dict[int, 
         sorted(set(numbers)),
     )
     return {int(result): _Origin(*origin) for result, *origin in found}
+
+
+def without_row(transaction: Transaction, numbers: set[int]) -> set[int]:
+    """Those attempts whose own row went with their study; logs and artifacts are still there."""
+    there: set[int] = set()
+    for table in ("results", "attempts"):
+        asked = f"SELECT id FROM {table} WHERE {{among}}"
+        there |= {n for (n,) in transaction.among_sql(asked, "id", sorted(numbers))}
+    return numbers - there

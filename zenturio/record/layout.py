@@ -13,12 +13,15 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from zenturio.record import codec, naming
 from zenturio.record.codec import SLOTTED, Form
 from zenturio.record.facts import Field
 from zenturio.record.schema import SLOTS, DialectName
+
+if TYPE_CHECKING:
+    from zenturio.expression import Type
 
 Role = Literal["parameter", "metric"]
 ROLES: tuple[Role, Role] = ("parameter", "metric")
@@ -81,6 +84,30 @@ class StoredField:
     forms: Form
 
 
+NO_FORM = Form(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """What one version says of a field: an edit of the program leaves earlier versions alone."""
+
+    how: str = ""
+    """What measures it."""
+    type: Type | None = None
+    unit: str = ""
+    kind: str = ""
+    exact: bool = False
+    forms: Form = NO_FORM
+    """Which forms of values this version has."""
+
+    def field(self, name: str) -> Field:
+        return Field(name, self.type, self.unit, self.kind, self.how, exact=self.exact)
+
+    @staticmethod
+    def of(field: Field, forms: Form = NO_FORM) -> Member:
+        return Member(field.how, field.type, field.unit, field.kind, field.exact, forms)
+
+
 @dataclass(frozen=True)
 class Layout:
     """The fields of a study as one of its versions knows them."""
@@ -91,8 +118,8 @@ class Layout:
     revision: int = 0
     fields: tuple[StoredField, ...] = ()
     """Of all versions, by number."""
-    members: Mapping[int, str] = field(default_factory=dict)
-    """The numbers of this version's own fields, and what measures each."""
+    members: Mapping[int, Member] = field(default_factory=dict)
+    """The numbers of this version's own fields, and what it says of each."""
 
     @cached_property
     def by_role(self) -> dict[Role, dict[str, StoredField]]:
@@ -105,13 +132,17 @@ class Layout:
     @cached_property
     def own(self) -> tuple[StoredField, ...]:
         """The fields of this version, parameters first."""
-        found = [stored for stored in self.fields if stored.number in self.members]
+        found = [
+            replace(stored, field=m.field(stored.field.name), forms=m.forms)
+            for stored in self.fields
+            if (m := self.members.get(stored.number)) is not None
+        ]
         return tuple(sorted(found, key=lambda each: each.role != "parameter"))
 
     @cached_property
     def ways(self) -> dict[str, str]:
         """The metrics of this version, and what measures each."""
-        return {f.field.name: self.members[f.number] for f in self.own if f.role == "metric"}
+        return {f.field.name: f.field.how for f in self.own if f.role == "metric"}
 
     @cached_property
     def reader(self) -> Reader:
@@ -162,10 +193,13 @@ class Draft:
             elif self._layout.dialect == "sqlite":
                 self.slot(role, new.name, Form(0))
             known = self._fields[role, new.name]
-        if known.field != new:
-            self._set(replace(known, field=new))
-        if self._members.get(known.number) != new.how:
-            self._members[known.number] = new.how
+        if known.field != (shared := replace(new, how="")):
+            self._set(replace(known, field=shared))
+        told = self._members.get(known.number)
+        form = _DECLARED.get(new.type or "", Form(0))
+        said = Member.of(new, form | told.forms if told else form)
+        if told != said:
+            self._members[known.number] = said
             self.changed = True
 
     def has(self, role: Role, name: str) -> bool:
@@ -176,7 +210,7 @@ class Draft:
                 return False
             known = self._add(role, Field(name))
         if known.number not in self._members:
-            self._members[known.number] = ""
+            self._members[known.number] = Member()
             self.changed = True
         return True
 
@@ -203,6 +237,7 @@ class Draft:
             place = replace(place, truths=True)
         if place != known.place or form & ~known.forms:
             self._set(replace(known, place=place, forms=known.forms | form))
+        self._has_form(known.number, form)
         odd = (form == Form.TRUTH and not place.truths) or (form == Form.INTEGER and place.truths)
         return found, odd and isinstance(found, str)
 
@@ -211,6 +246,14 @@ class Draft:
         known = self._fields[role, name]
         if form & ~known.forms:
             self._set(replace(known, forms=known.forms | form))
+        self._has_form(known.number, form)
+
+    def _has_form(self, number: int, form: Form) -> None:
+        """A value of this version."""
+        told = self._members.get(number)
+        if told is not None and form & ~told.forms:
+            self._members[number] = replace(told, forms=told.forms | form)
+            self.changed = True
 
     def _set(self, stored: StoredField) -> None:
         self._fields[stored.role, stored.field.name] = stored

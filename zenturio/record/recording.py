@@ -357,15 +357,22 @@ def reopen(desk: Desk, digests: Sequence[str]) -> int:
 def _reopen(desk: Desk, keys: Sequence[bytes]) -> None:
     transaction = desk.transaction
     closed = rows.read(transaction, desk.layout, "AND e.status <> 'ok'", among=("e.digest", keys))
-    copies = copying.sources(transaction, [row.number for row in closed])
+    # A copy leaves its attempt to where that was made; if that study is gone, here is all of it.
+    sources = copying.sources(transaction, [row.number for row in closed])
+    orphans = copying.without_row(transaction, set(sources.values()))
+    numbers = {
+        row.number: sources.get(row.number, row.number)
+        for row in closed
+        if row.number not in sources or sources[row.number] in orphans
+    }
     rows.remove(desk, closed)
     kept = [
         Kept(
-            row.number, transaction.flavour.position(row.record.index), row.record.repeat,
+            numbers[row.number], transaction.flavour.position(row.record.index), row.record.repeat,
             codec.dump(row.record.values), row.outcome, row.lease, row.outcome.status,
         )
         for row in closed
-        if row.number not in copies
+        if row.number in numbers
     ]  # fmt: skip
     keep_attempts(desk, kept, files=False)
     rows.note_edit(desk, [row.number for row in closed])

@@ -12,7 +12,7 @@ from zenturio.record import naming, studies
 from zenturio.record.codec import SLOTTED, Form, unescape
 from zenturio.record.database import Transaction
 from zenturio.record.facts import Field
-from zenturio.record.layout import Layout, Place, Role, StoredField
+from zenturio.record.layout import Layout, Member, Place, Role, StoredField
 from zenturio.record.schema import SLOTS
 from zenturio.record.studies import PROJECT
 
@@ -126,7 +126,7 @@ def _read_fields(transaction: Transaction, study: int) -> tuple[StoredField, ...
         " ORDER BY number",
         (study,),
     )
-    return tuple(studies.field_of(row, {}) for row in rows)
+    return tuple(studies.field_of(row) for row in rows)
 
 
 def _filled(transaction: Transaction, versions: Sequence[int]) -> list[str]:
@@ -149,14 +149,17 @@ def _restore_members(transaction: Transaction, version: int, study: int) -> None
     with suppress(ValueError):
         if isinstance(found := json.loads(text), dict) and found:
             return
-    hows: Mapping[Any, str] = {
-        (role, field.name): field.how for role, field in _declared(transaction, [version])
+    declared: Mapping[Any, Field] = {
+        (role, field.name): field for role, field in _declared(transaction, [version])
     }
     members = {
-        stored.number: hows.get((stored.role, stored.field.name), "")
-        for stored in _read_fields(transaction, study)
+        # Which forms its values have is not known: any that the study's have.
+        f.number: Member.of(declared.get((f.role, f.field.name), f.field), f.forms)
+        for f in _read_fields(transaction, study)
     }
-    transaction.sql("UPDATE versions SET members = ? WHERE id = ?", (json.dumps(members), version))
+    transaction.sql(
+        "UPDATE versions SET members = ? WHERE id = ?", (studies.members_text(members), version)
+    )
 
 
 def _restore_definition(transaction: Transaction, version: int) -> None:

@@ -14,7 +14,7 @@ from zenturio.errors import RecordError
 from zenturio.record import naming, studies, views
 from zenturio.record.database import Database, Transaction
 from zenturio.record.desk import Desk, Memory
-from zenturio.record.layout import Layout, StoredField
+from zenturio.record.layout import Layout, Member, StoredField
 from zenturio.record.sql_text import quoted
 from zenturio.record.studies import Version
 
@@ -88,7 +88,7 @@ def _text(transaction: Transaction, version: Version, layout: Layout, *, whole: 
 
 def _of_all_versions(layout: Layout) -> Layout:
     """With the fields of every version: a view belongs to the study's name."""
-    members = {stored.number: "" for stored in layout.fields}
+    members = {f.number: Member.of(f.field, f.forms) for f in layout.fields}
     return Layout(layout.dialect, layout.study, layout.version, 0, layout.fields, members)
 
 

@@ -16,7 +16,7 @@ from zenturio.record import codec, complaints, naming
 from zenturio.record.codec import Form, unescape
 from zenturio.record.database import Transaction
 from zenturio.record.facts import STATES, Definition, Field, State, Study
-from zenturio.record.layout import Layout, Place, StoredField
+from zenturio.record.layout import Layout, Member, Place, StoredField
 from zenturio.record.schema import contents
 
 WIDENED = Failpoint("record.widened")
@@ -211,21 +211,39 @@ def read_layout(transaction: Transaction, version: Version, known: Layout | None
     ((members,),) = transaction.sql(
         f"SELECT members FROM versions WHERE id = {mark}", (version.id,)
     )
-    hows = {int(number): unescape(how) for number, how in json.loads(members).items()}
+    own = read_members(members)
     rows = transaction.sql(
         f"SELECT {', '.join(FIELD_COLUMNS[1:])} FROM fields WHERE study = {mark} ORDER BY number",
         (version.study,),
     )
-    fields = tuple(field_of(row, hows) for row in rows)
+    fields = tuple(field_of(row) for row in rows)
     dialect = transaction.flavour.name
-    return Layout(dialect, version.study, version.id, version.revision, fields, hows)
+    return Layout(dialect, version.study, version.id, version.revision, fields, own)
 
 
-def field_of(row: Sequence[Any], hows: Mapping[int, str]) -> StoredField:
-    """What a row of ``fields``, without the study, says; *hows*: what measures each."""
+def members_text(members: Mapping[int, Member]) -> str:
+    """What the versions' fields are, as it is stored."""
+    return json.dumps({
+        n: [codec.escape(m.how), m.type, codec.escape(m.unit), codec.escape(m.kind),
+            int(m.exact), int(m.forms)]
+        for n, m in members.items()
+    })  # fmt: skip
+
+
+def read_members(text: str) -> dict[int, Member]:
+    """What ``members_text`` was given."""
+    return {
+        int(number): Member(
+            unescape(how), type_, unescape(unit), unescape(kind), bool(exact), Form(forms)
+        )
+        for number, (how, type_, unit, kind, exact, forms) in json.loads(text).items()
+    }
+
+
+def field_of(row: Sequence[Any]) -> StoredField:
+    """What a row of ``fields``, without the study, says: as the version said that came last."""
     number, role, name, sql_name, place, forms, type_, unit, kind, exact = row
-    how = hows.get(number, "")
-    field = Field(unescape(name), type_, unescape(unit), unescape(kind), how, exact=bool(exact))
+    field = Field(unescape(name), type_, unescape(unit), unescape(kind), exact=bool(exact))
     return StoredField(number, role, field, sql_name, Place.parse(place), Form(forms))
 
 
@@ -248,7 +266,7 @@ def widen(transaction: Transaction, old: Layout, new: Layout) -> Layout | None:
         rows,
     )
     if old.members != new.members:
-        members = json.dumps({n: codec.escape(how) for n, how in new.members.items()})
+        members = members_text(new.members)
         transaction.sql(
             f"UPDATE versions SET members = {mark} WHERE id = {mark}", (members, new.version)
         )
