@@ -2,6 +2,7 @@
 
 import threading
 
+import psycopg
 import pytest
 
 from record import oracle
@@ -74,16 +75,13 @@ def test_the_password_is_neither_shown_nor_kept(postgres, postgres_url, form, tm
     assert "s3cr3t" not in (postgres.folder / "dump").read_text()
 
 
-def test_a_writer_that_does_not_end_is_told(postgres, postgres_url, monkeypatch):
+def test_a_writer_that_does_not_end_is_told(postgres_url, monkeypatch):
     monkeypatch.setenv("ZENTURIO_DB_WAIT", "0.2")
     repository = open_repository(postgres_url)
     repository.open("before", DEFINITION)
     try:
-        with postgres.connect() as other, other.transaction():
-            (schema,) = other.execute(
-                "SELECT schemaname FROM pg_tables WHERE tablename = 'studies'"
-            ).fetchone()
-            other.execute(f'LOCK TABLE "{schema}".studies')
+        with psycopg.connect(postgres_url) as other, other.transaction():
+            other.execute("LOCK TABLE studies")
             with pytest.raises(RecordError, match=r"has been locked for 0\.2 seconds"):
                 repository.open(STUDY, DEFINITION)
         repository.open(STUDY, DEFINITION)

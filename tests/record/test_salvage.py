@@ -129,7 +129,8 @@ def test_the_experiments_on_all_other_pages_are_known_again(sound, tmp_path, eve
         damaged.write_bytes(content[: page * 4096] + b"\xa5" * 4096 + content[(page + 1) * 4096 :])
         target = tmp_path / f"new{page}.db"
         saved = upkeep.salvage(damaged, target)
-        assert upkeep.check(target) == ()
+        # The files themselves lie beside the original, and are not saved here.
+        assert [c for c in upkeep.check(target) if "/store/objects/" not in c.message] == []
         hurt = tables[page]
         lost = {key[1] for key, on in rows.items() if page + 1 in on and key[0] == "results"}
         with contextlib.closing(open_repository(target)) as repository:

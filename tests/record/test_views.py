@@ -159,6 +159,23 @@ def test_a_version_that_was_archived_has_its_view(repository):
     assert _plain(_asked(repository, 'SELECT * FROM "study_s@2"')) == [{"k": 2, "new": 2.5}]
 
 
+def test_an_edit_leaves_units_and_types_of_earlier_versions_alone(repository):
+    before = Definition(
+        parameters=(Field("n", type="int", unit="m"),), metrics=(Field("t", unit="s"),)
+    )
+    after = Definition(parameters=(Field("n", type="str"),), metrics=(Field("t", unit="ms"),))
+    repository.open("s", before)
+    _archived(repository)
+    repository.open("s", after)
+
+    def units(name):
+        _, layout = repository.described(name)
+        return {f.field.name: (f.field.type, f.field.unit) for f in layout.own}
+
+    assert units("s@1") == {"n": ("int", "m"), "t": (None, "s")}
+    assert units("s") == {"n": ("str", ""), "t": (None, "ms")}
+
+
 def test_a_metric_may_change_its_form(repository):
     for index, value in enumerate([1, 2.5, 2**70, True, "x", Series((1, 2))]):
         _entered(repository, "s", {"n": index}, {"m": value}, index=index)
