@@ -1,5 +1,5 @@
 -- What the questions are asked of: this stands before each SELECT, beside the table optima.
-WITH machines (machines, kind, place) AS (
+WITH places (machines, kind, place) AS (
     VALUES ('identical:4', 'traces, 4 alike', 17), ('identical:16', 'traces, 16 alike', 18),
         ('traces/cluster.toml', 'traces, cluster', 19), ('traces/grid.toml', 'traces, Grid', 20)
 ),
@@ -12,7 +12,7 @@ instances AS (  -- each algorithm on each instance, with what no plan can be sho
     UNION ALL
     SELECT kind, place, 'bound', trace || ' on ' || machines, algorithm, makespan, ctime,
         max(bound) OVER (PARTITION BY trace, machines)
-    FROM study_traces JOIN machines USING (machines)
+    FROM study_traces JOIN places USING (machines)
 ),
 runs AS (  -- with how far above that they are, in %
     SELECT kind, place, least_is, instance, makespan, ctime,
