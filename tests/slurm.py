@@ -96,6 +96,7 @@ class Cluster:
             )
         )  # fmt: skip
         (self.folder / "state").mkdir()
+        (self.folder / "home").mkdir()
         try:
             self._start_munge()
             self.start_controller()
@@ -237,5 +238,7 @@ def cluster():
 def slurm(cluster, monkeypatch):
     """The same without jobs, where Slurm's commands find it."""
     monkeypatch.setenv("SLURM_CONF", str(cluster.conf))
+    # Jobs begin in a login shell: what the user's own profile does there is not what is tested.
+    monkeypatch.setenv("HOME", str(cluster.folder / "home"))
     yield cluster
     cluster.clear()
