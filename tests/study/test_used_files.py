@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 
 import pytest
@@ -126,6 +127,21 @@ def test_an_experiment_that_fails_says_so(study):
 
 def test_one_that_leaves_processes_behind_ends(study):
     assert trace(scan(study("sleep 1000 & sleep 1000 & exit 0"))).exit == 0
+
+
+_STOPPED_FOR_THE_FIRST_TIME = """
+import os, signal, time
+from zenturio.execute.tracer import Tracer, _TRACEME, _ptrace
+if os.fork() == 0:
+    _ptrace(_TRACEME, 0)
+    os.kill(os.getpid(), signal.SIGSTOP)
+    time.sleep(1000)
+Tracer("/", {})._end()
+"""
+
+
+def test_a_process_that_was_forked_just_before_the_end_is_killed():
+    subprocess.run([sys.executable, "-c", _STOPPED_FOR_THE_FIRST_TIME], check=True, timeout=60)
 
 
 def test_one_that_takes_longer_than_its_timeout_is_stopped(study, tmp_path):

@@ -140,15 +140,19 @@ class Tracer:
                 self._stopped(pid, os.WSTOPSIG(status), status >> 16)
 
     def _end(self) -> None:
-        """Kills what the command left running."""
+        """Kill what the command left running."""
         for pid in self._known:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         while True:
             try:
-                os.waitpid(-1, _WALL)
+                pid, status = os.waitpid(-1, _WALL)
             except ChildProcessError:
                 return
+            # A process that was forked just before the command ended stops for the first time here.
+            if os.WIFSTOPPED(status):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
     def _stopped(self, pid: int, number: int, event: int) -> None:
         deliver = 0
