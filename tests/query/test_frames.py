@@ -34,6 +34,7 @@ def test_a_frame_has_right_types_and_knows_its_units(repository):
         "metrics": ["wtime", "gflops"],
         "of": 36,
         "left_out": 0,
+        "machines": {},
     }
 
 

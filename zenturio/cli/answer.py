@@ -206,6 +206,7 @@ def fit(
     Example: zen fit matmul --y wtime --x n --by threads
     """
     from zenturio.errors import InputError, did_you_mean
+    from zenturio.experiment.machine import of_machines
     from zenturio.query import KINDS, fit_each, frame
     from zenturio.query import fit as fit_one
     from zenturio.query.present import left_out
@@ -231,7 +232,7 @@ def fit(
     for key, model in models.items():
         where_it_is = ", ".join(f"{n}={v}" for n, v in zip(keys, key, strict=True))
         typer.echo(f"{where_it_is + ': ' if where_it_is else ''}{model}")
-    for note in left_out(table.attrs["left_out"]):
+    for note in (*left_out(table.attrs["left_out"]), *of_machines(table.attrs["machines"])):
         typer.echo(note)
 
 

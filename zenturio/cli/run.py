@@ -54,6 +54,13 @@ def run(
     batch: Annotated[
         str, typer.Option(metavar="auto|N", help="Short experiments that travel together.")
     ] = "",
+    machine: Annotated[
+        str,
+        typer.Option(
+            metavar="same|any",
+            help="Whose results count as cached: of this kind of machine, or of any.",
+        ),
+    ] = "same",
     name: options.Name = None,
     dry_run: Annotated[bool, typer.Option(help="Say what would be run, and stop.")] = False,
     same: Annotated[bool, typer.Option("--same", hidden=True)] = False,
@@ -63,7 +70,9 @@ def run(
 ) -> None:
     """Run the experiments of a study and record their results.
 
-    What has an outcome already is not run again: to resume, give the same command again.
+    What has an outcome already is not run again: to resume, give the same command again. On
+    another kind of machine what is not declared EXACT is measured anew, beside the earlier
+    results, unless --machine any takes these.
 
     Examples: zen run matmul.c; zen run . -j 4 --only failed; zen run model.py --search ga
     --budget 500; zen run matmul.c --on dask
@@ -77,6 +86,7 @@ def run(
         Here,
         Settings,
         choose,
+        choose_any_machine,
         choose_keep,
         choose_only,
         choose_place,
@@ -91,11 +101,13 @@ def run(
         "limit": limit, "sample": sample, "search": search, "budget": budget, "stop": stop,
         "settings": settings, "objective": objective, "seed": seed, "only": only,
         "fail_fast": fail_fast, "keep": keep, "pin": pin, "batch": batch,
+        "machine": machine,
         "on": str(Path(on).absolute()) if on.endswith(".toml") else on,
     }  # fmt: skip
     ways = {"batch": batch} if batch else {}
     here = Here(jobs, choose_keep(keep), pin, choose_place(on, ways), ways)
     wanted = choose_only(only)
+    how = Settings(fail_fast, any_machine=choose_any_machine(machine))
     application = scan(paths, overrides=param or [])
     if not json:
         for warning in application.warnings:
@@ -108,7 +120,10 @@ def run(
         choose(space, limit=limit, sample=sample, seed=seed) if hunt is None else Chosen.none(space)
     )
     if dry_run:
-        plan = plan_here(application, points, db=db, name=name or "", hunt=hunt, wanted=goals)
+        plan = plan_here(
+            application, points, db=db, name=name or "", hunt=hunt, wanted=goals, here=here,
+            settings=how,
+        )  # fmt: skip
         script = script_here(application, points, here)
         if json:
             output.facts({**_plan_facts(plan), "script": script})
@@ -127,7 +142,7 @@ def run(
             name=name or "",
             only=wanted,
             join=join,
-            settings=Settings(fail_fast),
+            settings=how,
             hunt=hunt,
             wanted=goals,
             remembered=remembered,

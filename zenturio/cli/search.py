@@ -89,15 +89,21 @@ def best(
                     "ok": each.ok,
                     "tried": each.tried,
                     "left_out": found.outside,
+                    "machine": each.machine.label if each.machine else None,
                 }
                 for each in found.points
             ]
         )
         return
+    several = len(found.machines) > 1
     names = list(found.points[0].values) if found.points else []
     goals = list(found.points[0].scores) if found.points else []
-    rows = [(*p.values.values(), *p.scores.values(), p.used, p.ok, p.tried) for p in found.points]
-    heads = (*names, *goals, "used", "ok", "tried")
+    rows = [
+        (*p.values.values(), *p.scores.values(), p.used, p.ok, p.tried, *kind)
+        for p in found.points
+        for kind in [[p.machine.label if p.machine else ""] if several else []]
+    ]
+    heads = (*names, *goals, "used", "ok", "tried", *(["machine"] if several else []))
     output.table(heads, cells(rows), right="l" * len(names) + "r" * (len(heads) - len(names)))
     typer.echo(f"\n{len(found.points):,} of {found.of:,} points: {found.words}")
     for note in (*found.notes, *left_out(found.outside)):

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from typing import Literal, Protocol, runtime_checkable
 
 from zenturio.errors import ZenError
-from zenturio.experiment import Experiment, Outcome
+from zenturio.experiment import Experiment, Machine, Outcome
 
 
 class Executor(Protocol):
@@ -17,7 +17,8 @@ class Executor(Protocol):
     The future fails only if the place itself does (PlaceError): what a program does is an outcome.
     Cancelling a future that waits takes it off; cancelling one that runs kills the experiment,
     whose outcome then has the status ``cancelled``. A place may also have ``wants``: how many it
-    likes to have at a time, where that is more than a driver would give it.
+    likes to have at a time, where that is more than a driver would give it; and ``machine``, where
+    it is one kind of machine, and known beforehand.
     """
 
     slots: int
@@ -27,6 +28,12 @@ class Executor(Protocol):
     def close(self) -> None:
         """Kills what runs, cancels what waits, and leaves no process and no file behind."""
         ...
+
+
+def machine_of(place: Executor) -> Machine | None:
+    """The kind of machine that runs whatever *place* gets; None where that is not known."""
+    machine: Machine | None = getattr(place, "machine", None)
+    return machine
 
 
 @runtime_checkable

@@ -23,6 +23,7 @@ from zenturio.execute.closing import Closing
 from zenturio.execute.cpus import Cpus
 from zenturio.execute.dispatch import Dispatcher
 from zenturio.execute.filing import disk
+from zenturio.execute.machine_codec import own_machine
 from zenturio.execute.running import Runner, Settings
 from zenturio.execute.task import Room, Task
 from zenturio.execute.workspace import Keep
@@ -46,6 +47,7 @@ class Local(Closing):
     ) -> None:
         """*jobs* at once, as many as there are cores if none is said; *pin*: each on own CPUs."""
         self.slots = jobs or cores()
+        self.machine = own_machine()
         self._memory = min(memory(), settings.memory or memory())
         self._closed = Event()
         self._lock = Lock()

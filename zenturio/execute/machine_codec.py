@@ -60,6 +60,12 @@ def own_machine_parts() -> dict[str, Any]:
     return machine_parts(machine_facts())
 
 
+def own_machine() -> Machine:
+    """The kind of machine that this is."""
+    machine: Machine = own_machine_parts()["machine"]
+    return machine
+
+
 def conditions(run: Mapping[str, Any]) -> Conditions:
     """What varied, as the launcher of a run saw it."""
     before, after = run["load"]

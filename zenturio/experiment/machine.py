@@ -5,6 +5,7 @@ Every field may be unknown: an executor fills in what the place tells it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -21,6 +22,19 @@ class Machine:
     """The model of each."""
     setup: str = ""
     """What the place ran before, such as ``module load gcc/13``."""
+
+    @property
+    def label(self) -> str:
+        """All of it in words."""
+        parts = [self.cpu or "unknown processor"]
+        if self.cores:
+            parts.append(f"{self.cores} core{'s' if self.cores > 1 else ''}")
+        parts += [
+            f"{count} x {name}" if count > 1 else name
+            for name, count in Counter(self.accelerators).items()
+        ]
+        label = ", ".join(parts)
+        return f"{label} ({' '.join(self.setup.split())})" if self.setup else label
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +71,16 @@ class Conditions:
     """What sets the frequency of the processors."""
     other: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
     """What else the place told."""
+
+
+UNKNOWN = "an unknown kind"
+"""What stands for the kind of machine of results that do not say theirs."""
+
+
+def of_machines(counts: Mapping[str, int]) -> tuple[str, ...]:
+    """What is said of an answer that has results of several kinds of machine."""
+    if len(counts) < 2:
+        return ()
+    named = "; ".join(f"{label} ({count:,})" for label, count in sorted(counts.items()))
+    kinds = f"results of {len(counts)} kinds of machine: {named}"
+    return (f"{kinds}; group by machine, or choose one (--where 'machine == ...')",)

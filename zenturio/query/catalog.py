@@ -117,6 +117,8 @@ class Catalog:
     """What every study has, by the names that are usual: another one holds where it is taken."""
     counts: Mapping[str, int]
     """Experiments by their state."""
+    kinds: int = 1
+    """Of how many kinds of machine there are results."""
 
     @property
     def total(self) -> int:
@@ -151,11 +153,15 @@ def catalog(reader: Reader, study: str) -> Catalog:
     facts_of = version.study_facts
     columns, facts = _columns(layout.own)
     rows = reader.fetch(
-        f"SELECT status, sum(count) FROM counters WHERE version = {version.id} GROUP BY status"  # noqa: S608 - a number
+        "SELECT status, machine, sum(count) FROM counters"  # noqa: S608 - a number
+        f" WHERE version = {version.id} GROUP BY status, machine"
     )
-    counted = dict.fromkeys(STATES, 0) | {status: int(count) for status, count in rows}
+    counted: dict[str, int] = dict.fromkeys(STATES, 0)
+    for status, _, count in rows:
+        counted[status] += int(count)
+    kinds = {machine for _, machine, count in rows if count}
     whole = columns | {fact.name: fact for fact in facts.values() if fact.name not in columns}
-    found = Catalog(study, facts_of.view, facts_of.view_all, whole, facts, counted)
+    found = Catalog(study, facts_of.view, facts_of.view_all, whole, facts, counted, len(kinds))
     for view, larger in ((found.view, False), (found.view_all, True)):
         reader.views[view] = _source(reader, found, larger=larger)
     return found

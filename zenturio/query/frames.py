@@ -12,6 +12,7 @@ from zenturio.expression import Expression, Type, parse
 from zenturio.query.catalog import Catalog, Column, catalog
 from zenturio.query.dialects import WORDS
 from zenturio.query.fragments import Fragment, sql, value, verbatim
+from zenturio.query.machine_kinds import machines_in
 from zenturio.query.present import digests_outside
 from zenturio.query.reading import Reader, reading
 from zenturio.query.statement import Head, Statement, restored
@@ -50,6 +51,7 @@ def frame(
     Columns are the parameters, a seed, ``repeat`` and the metrics; *everything* adds status, cause,
     host and times, and the experiments that did not succeed. ``attrs`` tells ``study``, ``units``
     by column, ``parameters``, ``metrics``, ``sql``, and ``of``: how many experiments there are;
+    where they are of several kinds of machine, ``machines`` counts those of each;
     with *everything* also ``facts``: which column is the status ..., for a parameter may be called
     so.
     """
@@ -75,6 +77,7 @@ def frame(
         asked = statement.select(heads, order=order)
         rows = restored(shown, reader.rows(asked))
         text = statement.select(heads[:-1], order=order).plain(reader.dialect)
+        machines = machines_in(reader, known, statement)
     values = list(zip(*rows, strict=True)) if rows else [() for _ in shown]
     table = pd.DataFrame(
         {c.name: series(c, cells) for c, cells in zip(shown, values, strict=True)},
@@ -88,6 +91,7 @@ def frame(
         "of": known.total,
         "sql": text,
         "left_out": len(without),
+        "machines": machines,
     }
     if columns is not None:
         for role in ("parameters", "metrics"):

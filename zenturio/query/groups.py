@@ -15,6 +15,7 @@ from zenturio.query.aggregates import Aggregate, aggregate, rows_counted
 from zenturio.query.catalog import Catalog, Column, catalog
 from zenturio.query.fragments import Fragment, sql, verbatim
 from zenturio.query.frames import series
+from zenturio.query.machine_kinds import machines_in
 from zenturio.query.parted import grouped
 from zenturio.query.present import digests_outside
 from zenturio.query.reading import Reader, reading
@@ -84,6 +85,8 @@ def groups(
         heads = _heads(reader, known, keys, column, kind, deviation=spread)
         rows = grouped(reader, statement, heads, len(keys), most=MOST)
         text = statement.select(heads, group=len(keys)).plain(reader.dialect)
+        by_machine = known.facts["machine"] in keys
+        machines = {} if by_machine else machines_in(reader, known, statement)
     if len(rows) > MOST:
         raise InputError(
             f"{' and '.join(by)} have more than {MOST:,} combinations",
@@ -100,6 +103,7 @@ def groups(
         "of": known.total,
         "sql": text,
         "left_out": len(without),
+        "machines": machines,
         "grouped": _grouping(list(table.columns), len(keys), hidden, deviation=spread),
     }
     return table

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from zenturio.errors import InputError, Passage, did_you_mean
+from zenturio.experiment.machine import of_machines
 from zenturio.expression import Expression, parse
 from zenturio.query.aggregates import AGGREGATES, Aggregate, aggregate, rows_counted
 from zenturio.query.catalog import Catalog, Column, catalog
 from zenturio.query.fragments import Fragment, sql
+from zenturio.query.machine_kinds import machines_in
 from zenturio.query.parted import grouped
 from zenturio.query.present import digests_outside, left_out
 from zenturio.query.reading import Reader, engine_of, reading
@@ -95,7 +97,11 @@ def _listed(reader: Reader, known: Catalog, query: Query) -> Result:
         found=found,
         experiments=found,
         total=known.total,
-        notes=(*left_out(len(query.without)), *_gaps(columns, rows)),
+        notes=(
+            *left_out(len(query.without)),
+            *of_machines(machines_in(reader, known, statement)),
+            *_gaps(columns, rows),
+        ),
         sql=shown.plain(reader.dialect),
     )
 
@@ -128,10 +134,20 @@ def _grouped(reader: Reader, known: Catalog, query: Query) -> Result:
         total=known.total,
         notes=(
             *left_out(len(query.without)),
+            *_mixed_machines(reader, known, statement, keys),
             *_missing(zip((c.name for c in metrics), measured, strict=True), experiments),
         ),
         sql=shown.plain(reader.dialect),
     )
+
+
+def _mixed_machines(
+    reader: Reader, known: Catalog, statement: Statement, keys: Sequence[Column]
+) -> tuple[str, ...]:
+    """That groups have results of several kinds of machine, unless these tell the groups apart."""
+    if known.facts["machine"] in keys:
+        return ()
+    return of_machines(machines_in(reader, known, statement))
 
 
 def _metrics(known: Catalog, query: Query, *, numbers: bool = False) -> list[Column]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from zenturio.experiment.experiment import Artifact, Measure, Outcome
-from zenturio.experiment.machine import Host
+from zenturio.experiment.machine import Host, Machine
 from zenturio.record import (
     attempt_files,
     codec,
@@ -26,27 +26,34 @@ BATCH = 2000
 _DIGITS = 32
 
 
-def find(desk: Desk, digests: Sequence[str]) -> dict[str, Outcome]:
-    """The accepted outcomes of a version."""
+def find(desk: Desk, digests: Sequence[str], kind: Machine | None = None) -> dict[str, Outcome]:
+    """The accepted outcomes of a version: the newest of each, or that which counts for *kind*."""
     keys = sorted(map(codec.key, dict.fromkeys(digests)))
     found = rows.read(
         desk.transaction, desk.layout, f"AND e.round = {ROUND}", among=("e.digest", keys)
     )
+    if found and kind is not None:
+        counting = machines.numbers_of(desk.transaction, kind)
+        found = [row for row in found if row.machine in counting]
+    found.sort(key=lambda row: (row.outcome.machine == kind, row.number))
     return {row.record.digest: row.outcome for row in found}
 
 
 def find_anywhere(
-    transaction: Transaction, memory: Memory, digests: Sequence[str]
+    transaction: Transaction, memory: Memory, digests: Sequence[str], kind: Machine | None = None
 ) -> dict[str, Outcome]:
-    """The accepted outcomes, each as the version has it that has run it."""
+    """The accepted outcomes, each as the version has it that has run it; that count for *kind*."""
     keys = sorted(map(codec.key, dict.fromkeys(digests)))
     first: dict[bytes, tuple[int, int]] = {}
     found = transaction.among_sql(
-        f"SELECT digest, id, version FROM results WHERE round = {ROUND} AND {{among}}",
+        f"SELECT digest, id, version, machine FROM results WHERE round = {ROUND} AND {{among}}",
         "digest",
         keys,
     )
-    for digest, number, version in sorted(found, key=lambda row: -row[1]):
+    if found and kind is not None:
+        counting = machines.numbers_of(transaction, kind)
+        found = [row for row in found if row[3] in counting]
+    for digest, number, version, _ in sorted(found, key=lambda row: -row[1]):
         first[bytes(digest)] = (version, number)
     outcomes: dict[str, Outcome] = {}
     for version in studies.of_numbers(transaction, {v for v, _ in first.values()}).values():
@@ -234,10 +241,13 @@ def all_attempts(transaction: Transaction, digest: str) -> tuple[Attempt, ...]:
 def _chosen(transaction: Transaction, digest: str, attempt: int | None) -> int | None:
     """The number in the database of an attempt: the accepted or newest one, if none is named."""
     tried = _tried(transaction, digest)
-    newest = next((e for e, chief in tried if chief), tried[-1][0])
-    if attempt in (None, newest.number):
-        return newest.id
-    return next((each.id for each, _ in tried if each.number == attempt), None)
+    chiefs = [each for each, chief in tried if chief]
+    others = [each for each, chief in tried if not chief]
+    if attempt is None:
+        accepted = [each for each in chiefs if each.state != "running"]
+        # Of equal ones the first: a copy whose row in `copies` was lost has no logs of its own.
+        return max(accepted or chiefs or others, key=lambda each: (each.number, each.lease)).id
+    return next((each.id for each in (*chiefs, *others) if each.number == attempt), None)
 
 
 def logs_of(transaction: Transaction, digest: str, attempt: int | None) -> Logs:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from zenturio.experiment.experiment import Experiment
-from zenturio.record import codec, leases
+from zenturio.experiment.machine import Machine
+from zenturio.record import codec, leases, machines
 from zenturio.record.database import Transaction
 from zenturio.record.desk import Desk, Granted
 from zenturio.record.leases import Row as LeaseRow
@@ -44,11 +45,17 @@ class Claim(NamedTuple):
         return codec.load(self.point)
 
 
-def claim(desk: Desk, lease: LeaseRow, experiments: Sequence[Experiment]) -> dict[str, int]:
+def claim(
+    desk: Desk,
+    lease: LeaseRow,
+    experiments: Sequence[Experiment],
+    kind: Machine | None = None,
+) -> dict[str, int]:
     """Which of *experiments* the driver may run, and each one's attempt.
 
     The order is what makes it right: whoever records deletes its claim and adds the result in one
-    commit, so once our claim stands, a look at the results sees what was there before it.
+    commit, so once our claim stands, a look at the results sees what was there before it. Results
+    of other kinds of machine than *kind* do not stand in its way.
     """
     wanted = {experiment.digest: experiment for experiment in experiments}
     keys = {codec.key(digest): digest for digest in wanted}
@@ -59,8 +66,8 @@ def claim(desk: Desk, lease: LeaseRow, experiments: Sequence[Experiment]) -> dic
         _ask(desk, lease, keys, wanted)
         held = _held(desk.transaction, keys)
     mine = {key: row for key, row in held.items() if row.lease == lease.number}
-    mine = _without_results(desk.transaction, mine)
-    attempts = _numbered(desk.transaction, mine)
+    mine, past = _without_results(desk.transaction, mine, kind)
+    attempts = _numbered(desk.transaction, mine, past)
     position = desk.transaction.flavour.position
     granted = {}
     for digest, experiment in wanted.items():
@@ -106,21 +113,44 @@ def _held(transaction: Transaction, keys: Iterable[bytes]) -> dict[bytes, _Held]
     return {bytes(digest): _Held(*row) for digest, *row in rows}
 
 
-def _without_results(transaction: Transaction, mine: Mapping[bytes, _Held]) -> dict[bytes, _Held]:
-    """Those of our claims that nobody has recorded; the others are given back."""
-    rows = transaction.among_sql(
-        f"SELECT digest FROM results WHERE round = {ROUND} AND {{among}}", "digest", sorted(mine)
-    )
-    known = {bytes(digest) for (digest,) in rows}
+def _without_results(
+    transaction: Transaction, mine: Mapping[bytes, _Held], kind: Machine | None
+) -> tuple[dict[bytes, _Held], dict[bytes, int]]:
+    """Those of our claims that nobody has recorded; the others are given back.
+
+    And the number of the last attempt of those that another kind of machine has a result of.
+    """
+    there = accepted_attempts(transaction, sorted(mine))
+    counting = machines.numbers_of(transaction, kind) if there and kind is not None else None
+    known = {key for key, machine, _ in there if counting is None or machine in counting}
     transaction.among_sql("DELETE FROM claims WHERE {among}", "id", [mine[key].id for key in known])
-    return {key: row for key, row in mine.items() if key not in known}
+    past: dict[bytes, int] = {}
+    for key, _, attempt in there:
+        past[key] = max(attempt, past.get(key, 0))
+    return {key: row for key, row in mine.items() if key not in known}, past
 
 
-def _numbered(transaction: Transaction, mine: Mapping[bytes, _Held]) -> dict[bytes, int]:
+def accepted_attempts(
+    transaction: Transaction, keys: Sequence[bytes]
+) -> list[tuple[bytes, int, int]]:
+    """Of each result of experiments: which one's, its kind of machine, and its attempt."""
+    rows = transaction.among_sql(
+        f"SELECT digest, machine, attempt FROM results WHERE round = {ROUND} AND {{among}}",
+        "digest",
+        keys,
+    )
+    return [(bytes(digest), machine, attempt) for digest, machine, attempt in rows]
+
+
+def _numbered(
+    transaction: Transaction, mine: Mapping[bytes, _Held], accepted: Mapping[bytes, int]
+) -> dict[bytes, int]:
     """The number of the attempt of each claim: one more than all before it."""
-    numbers = {key: row.attempt for key, row in mine.items()}
-    for key, last in past_attempts(transaction, mine).items():
-        numbers[key] = max(numbers[key], last + 1)
+    past = past_attempts(transaction, mine)
+    numbers = {
+        key: max(row.attempt, past.get(key, 0) + 1, accepted.get(key, 0) + 1)
+        for key, row in mine.items()
+    }
     mark = transaction.flavour.mark
     transaction.sql_many(
         f"UPDATE claims SET attempt = {mark} WHERE id = {mark}",

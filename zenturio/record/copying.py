@@ -13,7 +13,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from zenturio.experiment.experiment import Experiment
-from zenturio.record import codec, leases, rows, studies
+from zenturio.experiment.machine import Machine
+from zenturio.record import codec, leases, machines, rows, studies
 from zenturio.record.database import Transaction
 from zenturio.record.desk import Desk
 from zenturio.record.facts import Equality
@@ -37,17 +38,25 @@ class _Origin(NamedTuple):
     note: str
 
 
-def cached(desk: Desk, experiments: Sequence[Experiment]) -> frozenset[str]:
-    """The digests of those that have an outcome; what others have run has a row here, too, then."""
+def cached(
+    desk: Desk, experiments: Sequence[Experiment], kind: Machine | None = None
+) -> frozenset[str]:
+    """The digests of those that have an outcome; what others have run has a row here, too, then.
+
+    Of results of other kinds of machine than *kind* nothing is seen.
+    """
     wanted = {codec.key(experiment.digest): experiment for experiment in experiments}
     found = desk.transaction.among_sql(
-        f"SELECT digest, version, id FROM results WHERE round = {ROUND} AND {{among}}",
+        f"SELECT digest, version, id, machine FROM results WHERE round = {ROUND} AND {{among}}",
         "digest",
         sorted(wanted),
     )
-    own = {bytes(digest) for digest, version, _ in found if version == desk.version.id}
+    if found and kind is not None:
+        counting = machines.numbers_of(desk.transaction, kind)
+        found = [row for row in found if row[3] in counting]
+    own = {bytes(digest) for digest, version, *_ in found if version == desk.version.id}
     others: dict[bytes, tuple[int, int]] = {}
-    for digest, version, number in sorted(found, key=lambda row: -row[2]):
+    for digest, version, number, _ in sorted(found, key=lambda row: -row[2]):
         if bytes(digest) not in own:
             others[bytes(digest)] = (version, number)  # the first one of all, in the end
     _copy(desk, others, wanted)

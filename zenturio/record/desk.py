@@ -34,6 +34,8 @@ class Memory:
     """By version; used while the revision is the same."""
     hosts: dict[HostKey, int] = field(default_factory=dict)
     machines: dict[Machine, int] = field(default_factory=dict)
+    confirmed: set[int] = field(default_factory=set)
+    """Those of which more is known than that rows of before are supposed to be theirs."""
     granted: dict[tuple[int, str], Granted] = field(default_factory=dict)
     """By lease and digest: claims that are not recorded yet. A server that lost its power may have
     lost them."""
@@ -49,6 +51,7 @@ class Desk:
     memory: Memory
     new_hosts: dict[HostKey, int] = field(default_factory=dict)
     new_machines: dict[Machine, int] = field(default_factory=dict)
+    new_confirmed: set[int] = field(default_factory=set)
     new_granted: dict[tuple[int, str], Granted] = field(default_factory=dict)
     settled: list[tuple[int, str]] = field(default_factory=list)
     """Claims that are over."""
@@ -85,6 +88,7 @@ class Desk:
         self.memory.layouts[self.version.id] = self.layout
         self.memory.hosts |= self.new_hosts
         self.memory.machines |= self.new_machines
+        self.memory.confirmed |= self.new_confirmed
         self.memory.granted |= self.new_granted
         for key in self.settled:
             self.memory.granted.pop(key, None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from hashlib import blake2b
@@ -21,19 +20,6 @@ NOBODY_TOLD = 0
 _MACHINE = ("digest", "label", "cpu", "cores", "accelerators", "setup", "assumed")
 _HOST = ("name", "machine", "kernel", "memory")
 _CONDITIONS = tuple(f.name for f in fields(Conditions) if f.name != "other")
-
-
-def label_of(machine: Machine) -> str:
-    """All of a kind of machine in words."""
-    parts = [machine.cpu or "unknown processor"]
-    if machine.cores:
-        parts.append(f"{machine.cores} core{'s' if machine.cores > 1 else ''}")
-    parts += [
-        f"{count} x {name}" if count > 1 else name
-        for name, count in Counter(machine.accelerators).items()
-    ]
-    label = ", ".join(parts)
-    return f"{label} ({' '.join(machine.setup.split())})" if machine.setup else label
 
 
 def digest_of(machine: Machine) -> bytes:
@@ -57,12 +43,33 @@ def _added(transaction: Transaction, machine: Machine) -> int:
     asked = f"SELECT id FROM machines WHERE digest = {mark}"
     found = transaction.sql(asked, (digest,))
     if not found:
-        escaped = map(codec.escape, (label_of(machine), machine.cpu))
+        escaped = map(codec.escape, (machine.label, machine.cpu))
         more = json.dumps(list(machine.accelerators)), codec.escape(machine.setup), 0
         row = (digest, *escaped, machine.cores, *more)
         transaction.insert_new("machines", _MACHINE, [row])
         found = transaction.sql(asked, (digest,))
     return int(found[0][0])
+
+
+def numbers_of(transaction: Transaction, kind: Machine) -> frozenset[int]:
+    """The numbers of what counts as measured by *kind*: itself, and what nobody knows for sure."""
+    mark = transaction.flavour.mark
+    rows = transaction.sql(
+        f"SELECT id FROM machines WHERE digest = {mark} OR assumed <> 0", (digest_of(kind),)
+    )
+    return frozenset({NOBODY_TOLD, *(number for (number,) in rows)})
+
+
+def confirm(desk: Desk, numbers: Iterable[int]) -> None:
+    """Says that these kinds of machine have results of their own by now, not only assumed ones.
+
+    Otherwise what they measure from now on would count for every kind.
+    """
+    new = set(numbers) - {NOBODY_TOLD} - desk.memory.confirmed - desk.new_confirmed
+    desk.transaction.among_sql(
+        "UPDATE machines SET assumed = 0 WHERE assumed <> 0 AND {among}", "id", sorted(new)
+    )
+    desk.new_confirmed |= new
 
 
 def machines_of(transaction: Transaction, numbers: Iterable[int]) -> dict[int, Machine]:

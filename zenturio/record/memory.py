@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from zenturio.errors import Complaint
 from zenturio.experiment.experiment import Artifact, Experiment, Log, Outcome, Recipe
+from zenturio.experiment.machine import Machine
 from zenturio.record import complaints, naming, rules
 from zenturio.record.driver import Driver
 from zenturio.record.facts import (
@@ -111,7 +112,8 @@ class Memory(Line):
     def burden(self, study: str) -> Removal:
         with self._lock:
             shelf = self._shelf(study)
-            alone = [digest for digest in shelf.rows if not self._others(shelf, digest)]
+            rows = list(shelf.results())
+            alone = [row for row in rows if not self._others(shelf, row.outcome.digest)]
             gone = self._gone(shelf)
             kept, others = (
                 {str(file.kept) for n, files in self._artifacts.items() if (n in gone) == own
@@ -127,7 +129,7 @@ class Memory(Line):
             return Removal(
                 study,
                 experiments=len(alone),
-                shared=len(shelf.rows) - len(alone),
+                shared=len(rows) - len(alone),
                 attempts=len(alone) + sum(tried.shelf is shelf for tried in self._tried.values()),
                 log_bytes=sum(len(stream.head) + len(stream.tail) for stream in streams),
                 artifacts=tuple(sorted(kept - others)),
@@ -135,11 +137,11 @@ class Memory(Line):
 
     def _gone(self, shelf: Shelf) -> set[int]:
         """The attempts to which nothing leads, once the study is away."""
-        own = {row.source for row in shelf.rows.values()}
+        own = {row.source for row in shelf.results()}
         own |= {tried.id for tried in self._tried.values() if tried.shelf is shelf}
         others = (s for s in self._shelves if s is not shelf)
         own -= {tried.id for tried in self._tried.values() if tried.shelf is not shelf}
-        return own - {row.source for other in others for row in other.rows.values()}
+        return own - {row.source for other in others for row in other.results()}
 
     def delete(self, study: str) -> Removal:
         with self._lock:
@@ -244,18 +246,22 @@ class Memory(Line):
 
     # Experiments
 
-    def cached(self, study: str, experiments: Iterable[Experiment]) -> frozenset[str]:
+    def cached(
+        self, study: str, experiments: Iterable[Experiment], kind: Machine | None = None
+    ) -> frozenset[str]:
         with self._lock:
             shelf = self._shelf(study)
-            return frozenset(e.digest for e in experiments if self._cached(shelf, e))
+            return frozenset(e.digest for e in experiments if self._cached(shelf, e, kind))
 
-    def _cached(self, shelf: Shelf, experiment: Experiment) -> bool:
+    def _cached(self, shelf: Shelf, experiment: Experiment, kind: Machine | None) -> bool:
         digest = experiment.digest
+        if shelf.counting(digest, kind):
+            return True
         others = self._others(shelf, digest)
-        if digest in shelf.rows or not others:
-            return digest in shelf.rows
-        home = min(others, key=lambda other: other.rows[digest].key.row)
-        row = home.rows[digest]
+        there = [(row, other) for other in others for row in other.counting(digest, kind)]
+        if not there:
+            return False
+        row, home = min(there, key=lambda pair: pair[0].key.row)
         self._copy(home, row, shelf, experiment, row.equality)
         return True
 
@@ -273,23 +279,32 @@ class Memory(Line):
         for name in row.outcome.metrics:
             shelf.ways.setdefault(name, "")
 
-    def claim(self, study: str, driver: int, experiments: Sequence[Experiment]) -> dict[str, int]:
+    def claim(
+        self,
+        study: str,
+        driver: int,
+        experiments: Sequence[Experiment],
+        kind: Machine | None = None,
+    ) -> dict[str, int]:
         with self._lock:
             shelf = self._held(study, driver)
             wanted = {experiment.digest: experiment for experiment in experiments}
             self._relieve(wanted, driver)
-            found = {d: self._claim(shelf, e, driver) for d, e in wanted.items()}
+            found = {d: self._claim(shelf, e, driver, kind) for d, e in wanted.items()}
             return {digest: claim.attempt for digest, claim in found.items() if claim}
 
-    def _claim(self, shelf: Shelf, experiment: Experiment, driver: int) -> Claim | None:
+    def _claim(
+        self, shelf: Shelf, experiment: Experiment, driver: int, kind: Machine | None
+    ) -> Claim | None:
         """Our claim on the experiment; none if another one holds it, or it has an outcome."""
         digest = experiment.digest
         claim = self._claims.get(digest)
-        if any(digest in each.rows for each in self._shelves):
+        if any(each.counting(digest, kind) for each in self._shelves):
             return None
         if claim is not None:
             return claim if claim.lease == driver else None
         past = [t.attempt.number for t in self._tried.values() if t.digest == digest]
+        past += [r.outcome.attempt for each in self._shelves for r in each.counting(digest)]
         lease = self._leases[driver][0]
         claim = Claim(
             next(self._numbers), shelf, driver, max(past, default=0) + 1, lease.host,
@@ -337,10 +352,11 @@ class Memory(Line):
     def _was_accepted(
         self, shelf: Shelf, outcome: Outcome, driver: int, now: dict[str, Outcome]
     ) -> bool:
-        row, again = shelf.rows.get(outcome.digest), now.get(outcome.digest)
+        again = now.get(outcome.digest)
         if again is not None and again.attempt == outcome.attempt:
             return True
-        return row is not None and (row.lease, row.outcome.attempt) == (driver, outcome.attempt)
+        rows = shelf.counting(outcome.digest)
+        return any((r.lease, r.outcome.attempt) == (driver, outcome.attempt) for r in rows)
 
     def _accept(self, shelf: Shelf, claim: Claim, outcome: Outcome) -> None:
         experiment = claim.experiment
@@ -389,17 +405,16 @@ class Memory(Line):
             shelf = self._held(study, driver)
             wanted = {e.digest: (e, rules.capped(outcome)) for e, outcome in results}
             for experiment, _ in wanted.values():
-                self._cached(shelf, experiment)
+                self._cached(shelf, experiment, None)
             self._relieve(wanted, driver)
             return frozenset(
                 digest for digest, pair in wanted.items() if self._enter(shelf, driver, *pair)
             )
 
     def _enter(self, shelf: Shelf, driver: int, experiment: Experiment, outcome: Outcome) -> bool:
-        row = shelf.rows.get(experiment.digest)
-        if row is not None and row.lease == driver:
+        if any(row.lease == driver for row in shelf.counting(experiment.digest)):
             return True
-        claim = self._claim(shelf, experiment, driver)
+        claim = self._claim(shelf, experiment, driver, None)
         if claim is None:
             self._supersede(shelf, driver, outcome)
             return False
@@ -415,9 +430,11 @@ class Memory(Line):
             if definition is not None:
                 self.open(study, definition)
             shelf = self._shelf(study)
-            found = {o.digest: rules.capped(o) for o in given if o.digest in shelf.rows}
-            for digest, outcome in found.items():
-                row = shelf.rows[digest]
+            again = [rules.capped(outcome) for outcome in given]
+            rows = [row for o in {o.digest: o for o in again} for row in shelf.counting(o)]
+            found = rules.measured_again(again, [row.outcome for row in rows])
+            for at, outcome in found.items():
+                row = rows[at]
                 anew = (outcome.status, outcome.cause, dict(outcome.metrics))
                 status, cause, metrics = anew
                 row.outcome = replace(row.outcome, status=status, cause=cause, metrics=metrics)
@@ -427,15 +444,12 @@ class Memory(Line):
     def reopen(self, study: str, digests: Sequence[str]) -> int:
         with self._lock:
             shelf = self._shelf(study)
-            closed = [
-                digest
-                for digest in sorted(set(digests))
-                if digest in shelf.rows and shelf.rows[digest].outcome.status != "ok"
-            ]
+            wanted = sorted(set(digests))
+            closed = [digest for digest in wanted if _not_ok(shelf, digest)]
             for each in self._shelves:
-                for digest in closed:
-                    if digest in each.rows and each.rows[digest].outcome.status != "ok":
-                        self._set_aside(each, each.rows.pop(digest))
+                for row in [row for digest in closed for row in _not_ok(each, digest)]:
+                    each.take(row)
+                    self._set_aside(each, row)
             return len(closed)
 
     def _set_aside(self, shelf: Shelf, row: Row) -> None:
@@ -458,9 +472,11 @@ class Memory(Line):
             shelf, home = self._shelf(study), self._shelf(source)
             self._refuse_drivers(shelf, home)
             now, count = self._clock(), 0
-            found = [(home.rows[d], e) for d, e in experiments.items() if d in home.rows]
+            there = {e.digest for e in experiments.values() if e.digest in shelf.rows}
+            found = [(row, e) for d, e in experiments.items() for row in home.counting(d)]
             for row, experiment in sorted(found, key=lambda pair: pair[0].key.row):
-                if experiment.digest not in shelf.rows:
+                kinds = shelf.rows.get(experiment.digest, {})
+                if experiment.digest not in there and row.outcome.machine not in kinds:
                     of = row.equality.digest if row.equality else row.outcome.digest
                     equality = Equality(home.fixed_name, person, now, of)
                     self._copy(home, row, shelf, experiment, equality)
@@ -470,11 +486,13 @@ class Memory(Line):
     def undo_equate(self, study: str, source: str) -> int:
         with self._lock:
             shelf, home = self._shelf(study), self._shelf(source)
-            digests = [d for d in shelf.rows if _is_equal(shelf, d, home)]
-            copies = [(s, d) for s in self._shelves for d in digests if _is_equal(s, d, home)]
+            digests = [d for d in shelf.rows if _equal(shelf, d, home)]
+            copies = [
+                (s, row) for s in self._shelves for d in digests for row in _equal(s, d, home)
+            ]
             self._refuse_drivers(shelf, home, *(each for each, _ in copies))
-            for each, digest in copies:
-                del each.rows[digest]
+            for each, row in copies:
+                each.take(row)
             return len(digests)
 
     def _refuse_drivers(self, *wanted: Shelf) -> None:
@@ -487,29 +505,37 @@ class Memory(Line):
 
     def equality(self, study: str, digest: str) -> Equality | None:
         with self._lock:
-            row = self._shelf(study).rows.get(digest)
-            if row is None or row.equality is None:
+            copies = [row for row in self._shelf(study).counting(digest) if row.equality]
+            if not copies:
                 return None
-            numbers = {each.key.row for shelf in self._shelves for each in shelf.rows.values()}
+            row = copies[-1]
+            assert row.equality is not None, "those without are left out"
+            numbers = {each.key.row for shelf in self._shelves for each in shelf.results()}
             is_there = row.source in numbers | self._tried.keys()
             return row.equality if is_there else replace(row.equality, digest="")
 
     # Answers
 
-    def find(self, digests: Sequence[str], study: str | None = None) -> dict[str, Outcome]:
+    def find(
+        self, digests: Sequence[str], study: str | None = None, kind: Machine | None = None
+    ) -> dict[str, Outcome]:
         with self._lock:
             shelves = self._shelves if study is None else [self._shelf(study)]
             found = {}
             for digest in digests:
-                rows = [shelf.rows[digest] for shelf in shelves if digest in shelf.rows]
+                rows = [row for shelf in shelves for row in shelf.counting(digest, kind)]
+                if study is None:
+                    rows.sort(key=lambda row: -row.key.row)
+                else:
+                    rows.sort(key=lambda row: (row.outcome.machine == kind, row.key.row))
                 if rows:
-                    found[digest] = min(rows, key=lambda row: row.key.row).outcome
+                    found[digest] = rows[-1].outcome
             return found
 
     def counts(self, study: str) -> dict[State, int]:
         with self._lock:
             shelf = self._shelf(study)
-            states: list[State] = [row.outcome.status for row in shelf.rows.values()]
+            states: list[State] = [row.outcome.status for row in shelf.results()]
             states += ["running" for claim in self._claims.values() if claim.shelf is shelf]
             return {state: states.count(state) for state in STATES}
 
@@ -523,7 +549,7 @@ class Memory(Line):
         return iter([each for each in found if after is None or each.key > after])
 
     def _all(self, shelf: Shelf) -> Iterator[Record]:
-        yield from map(shelf.record, shelf.rows)
+        yield from map(shelf.record, shelf.results())
         for claim in self._claims.values():
             if claim.shelf is shelf:
                 yield claim.record("running")
@@ -536,7 +562,10 @@ class Memory(Line):
 
     def row(self, study: str, digest: str) -> Record:
         with self._lock:
-            for record in self._all(self._shelf(study)):
+            shelf = self._shelf(study)
+            if rows := shelf.counting(digest):
+                return shelf.record(rows[-1])
+            for record in self._all(shelf):
                 if record.digest == digest:
                     return record
         raise complaints.no_experiment([digest])
@@ -560,7 +589,7 @@ class Memory(Line):
 
     def _attempts(self, digest: str) -> list[tuple[int, Attempt, bool]]:
         """Of each attempt its number here, and whether it is the accepted or running one."""
-        rows = [shelf.rows[digest] for shelf in self._shelves if digest in shelf.rows]
+        rows = [row for shelf in self._shelves for row in shelf.counting(digest)]
         first: dict[int, Row] = {}
         for row in sorted(rows, key=lambda row: row.key.row):
             first.setdefault(row.source, row)
@@ -584,10 +613,12 @@ class Memory(Line):
     def _chosen(self, digest: str, number: int | None) -> int | None:
         """The attempt of that number; the accepted, running or newest one, if none is named."""
         found = self._attempts(digest)
-        newest = next((each for each in found if each[2]), found[-1])
-        if number in (None, newest[1].number):
-            return newest[0]
-        return next((each[0] for each in found if each[1].number == number), None)
+        chiefs = [each for each in found if each[2]]
+        others = [each for each in found if not each[2]]
+        if number is None:
+            accepted = [each for each in chiefs if each[1].state != "running"]
+            return (accepted or chiefs or others)[-1][0]
+        return next((each[0] for each in (*chiefs, *others) if each[1].number == number), None)
 
     def note(self, study: str, kind: str, text: str, digest: str | None = None) -> None:
         with self._lock:
@@ -614,10 +645,17 @@ class Memory(Line):
             return () if number is None else self._artifacts.get(number, ())
 
 
-def _is_equal(shelf: Shelf, digest: str, home: Shelf) -> bool:
-    """Whether the result is a copy of one that was accepted as equal to one of *home*."""
-    row = shelf.rows.get(digest)
-    return bool(row and row.equality and row.equality.study == home.fixed_name)
+def _equal(shelf: Shelf, digest: str, home: Shelf) -> list[Row]:
+    """The results that are copies of one that was accepted as equal to one of *home*."""
+    return [
+        row
+        for row in shelf.counting(digest)
+        if row.equality and row.equality.study == home.fixed_name
+    ]
+
+
+def _not_ok(shelf: Shelf, digest: str) -> list[Row]:
+    return [row for row in shelf.counting(digest) if row.outcome.status != "ok"]
 
 
 def _plain(outcome: Outcome) -> Outcome:

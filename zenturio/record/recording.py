@@ -42,7 +42,8 @@ def record(
     outcomes = [rules.capped(outcome) for outcome in outcomes]
     keys = {codec.key(outcome.digest) for outcome in outcomes}
     taken = claims.take(desk.transaction, lease.number, keys)
-    taken = _first_come(desk, taken) if desk.transaction.careful else taken
+    if desk.transaction.careful:
+        taken = _first_come(desk, taken, outcomes)
     accepted: dict[str, _Pair] = {}
     rest = []
     for outcome in outcomes:
@@ -78,7 +79,7 @@ def _said_before(
     transaction = desk.transaction
     keys = sorted({codec.key(outcome.digest) for outcome in outcomes})
     results = {
-        bytes(digest): (version, holder, attempt)
+        (bytes(digest), holder, attempt)
         for digest, version, holder, attempt in transaction.among_sql(
             "SELECT digest, version, lease, attempt FROM results WHERE {among}", "digest", keys
         )
@@ -87,12 +88,12 @@ def _said_before(
     late, known, lost = [], set(), {}
     for outcome in outcomes:
         key = codec.key(outcome.digest)
-        own = (desk.version.id, lease.number, outcome.attempt)
+        own = (key, lease.number, outcome.attempt)
         at = accepted.get(outcome.digest)
-        if results.get(key) == own or (at is not None and at[1].attempt == outcome.attempt):
+        if own in results or (at is not None and at[1].attempt == outcome.attempt):
             known.add(outcome.digest)
         elif at is None and outcome.digest not in lost and lease.ended is None:
-            claim = _lost_claim(desk, lease, outcome, key) if key not in results else None
+            claim = _lost_claim(desk, lease, outcome, key)
             if claim is None:
                 late.append(outcome)
             else:
@@ -111,7 +112,10 @@ def _lost_claim(desk: Desk, lease: LeaseRow, outcome: Outcome, key: bytes) -> Cl
         return None
     for asked, given in (
         (f"SELECT 1 FROM claims WHERE digest = {mark}", (key,)),
-        (f"SELECT 1 FROM results WHERE digest = {mark}", (key,)),
+        (
+            f"SELECT 1 FROM results WHERE digest = {mark} AND machine = {mark}",
+            (key, machines.machine_number(desk, outcome.machine)),
+        ),
         (
             f"SELECT 1 FROM attempts WHERE digest = {mark} AND number = {mark} AND lease = {mark}",
             (key, outcome.attempt, lease.number),
@@ -127,16 +131,19 @@ def _lost_claim(desk: Desk, lease: LeaseRow, outcome: Outcome, key: bytes) -> Cl
     )  # fmt: skip
 
 
-def _first_come(desk: Desk, taken: dict[bytes, Claim]) -> dict[bytes, Claim]:
+def _first_come(
+    desk: Desk, taken: dict[bytes, Claim], outcomes: Iterable[Outcome]
+) -> dict[bytes, Claim]:
     """Those of the claims whose result nobody has entered by another way."""
     found = desk.transaction.among_sql(
-        "SELECT digest FROM results WHERE version = "
+        "SELECT digest, machine FROM results WHERE version = "
         f"{desk.transaction.flavour.mark} AND round = {ROUND} AND {{among}}",
         "digest",
         sorted(taken),
         (desk.version.id,),
     )
-    there = {bytes(digest) for (digest,) in found}
+    kinds = {codec.key(o.digest): machines.machine_number(desk, o.machine) for o in outcomes}
+    there = {bytes(digest) for digest, machine in found if kinds.get(bytes(digest)) == machine}
     return {key: claim for key, claim in taken.items() if key not in there}
 
 
@@ -318,12 +325,14 @@ def _claimed(transaction: Transaction, keys: Sequence[bytes]) -> dict[bytes, Cla
 
 def remeasure(desk: Desk, outcomes: Iterable[Outcome]) -> int:
     """Replaces status, cause and metrics of recorded experiments; how many there were."""
-    by_digest = {outcome.digest: rules.capped(outcome) for outcome in outcomes}
-    keys = sorted(map(codec.key, by_digest))
-    found = rows.read(desk.transaction, desk.layout, "", among=("e.digest", keys))
-    if not found:
+    again = [rules.capped(outcome) for outcome in outcomes]
+    keys = sorted({codec.key(outcome.digest) for outcome in again})
+    there = rows.read(desk.transaction, desk.layout, "", among=("e.digest", keys))
+    anew_of = rules.measured_again(again, [row.outcome for row in there])
+    pairs = [(row, anew_of[at]) for at, row in enumerate(there) if at in anew_of]
+    if not pairs:
         return 0
-    anew = [by_digest[row.record.digest] for row in found]
+    found, anew = [row for row, _ in pairs], [outcome for _, outcome in pairs]
     rows.rewrite(desk, [row.number for row in found], [row.record.values for row in found], anew)
     tally = Tally(desk.transaction)
     for row, outcome in zip(found, anew, strict=True):

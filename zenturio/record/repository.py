@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from zenturio.errors import Complaint
 from zenturio.experiment.experiment import Artifact, Experiment, Outcome
+from zenturio.experiment.machine import Machine
 from zenturio.record.driver import Driver
 from zenturio.record.facts import (
     Attempt,
@@ -104,8 +105,13 @@ class Repository(Protocol):
         """The leases on *study* that have not ended, oldest first."""
         ...
 
-    def cached(self, study: str, experiments: Iterable[Experiment]) -> frozenset[str]:
+    def cached(
+        self, study: str, experiments: Iterable[Experiment], kind: Machine | None = None
+    ) -> frozenset[str]:
         """The digests of those that have an outcome already, and are not to be run again.
+
+        With *kind* only what that kind of machine has measured counts, and what nobody knows the
+        machine of; so it does where *kind* is named below.
 
         One that another study has run, or another version of this one, has a row here then: a
         copy with the metrics that are measured in the same way; the others are missing, and say
@@ -113,12 +119,19 @@ class Repository(Protocol):
         """
         ...
 
-    def claim(self, study: str, driver: int, experiments: Sequence[Experiment]) -> dict[str, int]:
+    def claim(
+        self,
+        study: str,
+        driver: int,
+        experiments: Sequence[Experiment],
+        kind: Machine | None = None,
+    ) -> dict[str, int]:
         """Which of *experiments* the driver with this lease number may run, and each one's attempt.
 
         Granted are those that nobody holds, and again those that this driver holds: a claim whose
         answer was lost is found by asking once more. Never granted is what another live driver
-        holds or what has an outcome, in whichever study.
+        holds or what has an outcome, in whichever study. Results of other kinds of machine stay
+        beside the new one, each with an attempt's number of its own.
         """
         ...
 
@@ -152,7 +165,8 @@ class Repository(Protocol):
 
         For metrics that were added or changed afterwards: the study has the new *definition*
         together with them, or not at all. Attempt, times, logs and artifacts stay as they are;
-        metrics that an outcome does not name are taken away. *outcomes* may be too many to be held
+        metrics that an outcome does not name are taken away. Of results of several kinds of
+        machine the attempt says which one is meant. *outcomes* may be too many to be held
         at once: they are iterated over as they are needed, and once more where the transaction is
         done again.
         """
@@ -191,10 +205,13 @@ class Repository(Protocol):
         """
         ...
 
-    def find(self, digests: Sequence[str], study: str | None = None) -> dict[str, Outcome]:
+    def find(
+        self, digests: Sequence[str], study: str | None = None, kind: Machine | None = None
+    ) -> dict[str, Outcome]:
         """The accepted outcomes of those that have one, without logs and artifacts.
 
-        Metrics are those of *study*, or of the study that has run the experiment.
+        Metrics are those of *study*, or of the study that has run the experiment. Of several
+        kinds of machine *study* answers the newest, unless *kind* has one.
         """
         ...
 

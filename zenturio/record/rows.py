@@ -68,6 +68,7 @@ def write(desk: Desk, new: Sequence[New], *, files: bool = True) -> None:
     _write_chunks(transaction, numbers, spread)
     _tell_dropped(desk, outcomes, spread)
     if files:
+        machines.confirm(desk, (machine for machine, _ in hosts))
         attempt_files.keep(transaction, zip(numbers, outcomes, strict=True))
         conditions = ((n, o.conditions) for n, o in zip(numbers, outcomes, strict=True))
         machines.keep_conditions(transaction, conditions)

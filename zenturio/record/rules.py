@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
 from zenturio.experiment.experiment import Missing, Outcome
+from zenturio.experiment.machine import Machine
 from zenturio.record.facts import AttemptState
 
 MOST_METRICS = 10_000
@@ -21,6 +24,30 @@ def supersedes(past: AttemptState | None) -> bool:
     recorded, and this is the same call once more.
     """
     return past is None or past == "stale"
+
+
+def counts(machine: Machine | None, kind: Machine | None) -> bool:
+    """Whether a result of *machine* stands for one of *kind*; of any, if that is none."""
+    return kind is None or machine is None or machine == kind
+
+
+def measured_again(again: Sequence[Outcome], recorded: Sequence[Outcome]) -> dict[int, Outcome]:
+    """What replaces which of the *recorded*, by their places in the sequence.
+
+    Where an experiment has results of several kinds of machine, the attempt says which is meant.
+    """
+    newest = {outcome.digest: outcome for outcome in again}
+    exact = {(outcome.digest, outcome.attempt): outcome for outcome in again}
+    count = Counter(outcome.digest for outcome in recorded)
+    found: dict[int, Outcome] = {}
+    for at, outcome in enumerate(recorded):
+        digest = outcome.digest
+        replacement = (
+            newest.get(digest) if count[digest] == 1 else exact.get((digest, outcome.attempt))
+        )
+        if replacement is not None:
+            found[at] = replacement
+    return found
 
 
 def capped(outcome: Outcome) -> Outcome:

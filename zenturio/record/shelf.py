@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zenturio.experiment.experiment import Experiment, Outcome
-from zenturio.record import naming
+from zenturio.experiment.machine import Machine
+from zenturio.record import naming, rules
 from zenturio.record.facts import (
     Attempt,
     Definition,
@@ -53,8 +54,8 @@ class Shelf:
     created: float
     definition: Definition
     current: bool = True
-    rows: dict[str, Row] = field(default_factory=dict)
-    """By digest."""
+    rows: dict[str, dict[Machine | None, Row]] = field(default_factory=dict)
+    """By digest, and by kind of machine."""
     parameters: dict[str, None] = field(default_factory=dict)
     """Every one that was declared or given, in order."""
     ways: dict[str, str] = field(default_factory=dict)
@@ -93,17 +94,34 @@ class Shelf:
 
     def put(self, row: Row) -> None:
         """One more result."""
-        self.rows[row.outcome.digest] = row
+        self.rows.setdefault(row.outcome.digest, {})[row.outcome.machine] = row
         self.parameters |= dict.fromkeys(row.values)
+
+    def results(self) -> Iterator[Row]:
+        """All of them."""
+        for rows in self.rows.values():
+            yield from rows.values()
+
+    def counting(self, digest: str, kind: Machine | None = None) -> list[Row]:
+        """The results of an experiment that count for *kind*, oldest first."""
+        rows = self.rows.get(digest, {})
+        found = [row for machine, row in rows.items() if rules.counts(machine, kind)]
+        return sorted(found, key=lambda row: row.key.row)
+
+    def take(self, row: Row) -> None:
+        """One result less."""
+        digest = row.outcome.digest
+        del self.rows[digest][row.outcome.machine]
+        if not self.rows[digest]:
+            del self.rows[digest]
 
     def point(self, values: Mapping[str, Value]) -> dict[str, Value]:
         """Every parameter; None where *values* has it not."""
         return {name: values.get(name) for name in self.parameters} | dict(values)
 
-    def record(self, digest: str) -> Record:
-        row = self.rows[digest]
+    def record(self, row: Row) -> Record:
         values = {name: row.values.get(name) for name in self.parameters}
-        return Record(row.key, digest, row.outcome.status, values, row.outcome)
+        return Record(row.key, row.outcome.digest, row.outcome.status, values, row.outcome)
 
 
 @dataclass

@@ -11,6 +11,7 @@ from sqlalchemy import Engine
 
 from zenturio.errors import Complaint
 from zenturio.experiment.experiment import Artifact, Experiment, Outcome
+from zenturio.experiment.machine import Machine
 from zenturio.record import (
     answers,
     claims,
@@ -243,19 +244,27 @@ class Sql:
 
     # Experiments and outcomes
 
-    def cached(self, study: str, experiments: Iterable[Experiment]) -> frozenset[str]:
+    def cached(
+        self, study: str, experiments: Iterable[Experiment], kind: Machine | None = None
+    ) -> frozenset[str]:
         wanted = list(experiments)
         if not wanted:
             self.study(study)  # which has to be there
             return frozenset()
-        return self._at_desk(self._database.write, study, lambda d: copying.cached(d, wanted))
+        return self._at_desk(self._database.write, study, lambda d: copying.cached(d, wanted, kind))
 
-    def claim(self, study: str, driver: int, experiments: Sequence[Experiment]) -> dict[str, int]:
+    def claim(
+        self,
+        study: str,
+        driver: int,
+        experiments: Sequence[Experiment],
+        kind: Machine | None = None,
+    ) -> dict[str, int]:
         return self._driving(
             self._database.write_briefly,
             study,
             driver,
-            lambda desk, lease: claims.claim(desk, lease, experiments),
+            lambda desk, lease: claims.claim(desk, lease, experiments, kind),
         )
 
     def record(
@@ -332,10 +341,13 @@ class Sql:
 
     # Answers
 
-    def find(self, digests: Sequence[str], study: str | None = None) -> dict[str, Outcome]:
+    def find(
+        self, digests: Sequence[str], study: str | None = None, kind: Machine | None = None
+    ) -> dict[str, Outcome]:
         if study is None:
-            return self._database.read(lambda t: answers.find_anywhere(t, self._memory, digests))
-        return self._read(study, lambda desk: answers.find(desk, digests))
+            memory = self._memory
+            return self._database.read(lambda t: answers.find_anywhere(t, memory, digests, kind))
+        return self._read(study, lambda desk: answers.find(desk, digests, kind))
 
     def records(
         self, study: str, *, after: Key | None = None, states: Iterable[State] | None = None

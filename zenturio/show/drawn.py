@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -222,6 +223,7 @@ def _together(studies: Sequence[str], tables: Sequence[pd.DataFrame]) -> pd.Data
         "of": sum(each["of"] for each in attrs),
         "sql": "\n\n".join(each["sql"] for each in attrs),
         "left_out": sum(each.get("left_out", 0) for each in attrs),
+        "machines": dict(sum((Counter(each.get("machines", {})) for each in attrs), Counter())),
     }
     sampled = [each.get("sampled", (len(t), len(t))) for each, t in zip(attrs, tables, strict=True)]
     if any(drawn < found for drawn, found in sampled):

@@ -22,6 +22,7 @@ from zenturio.study import (
     Settings,
     Summary,
     choose,
+    choose_any_machine,
     choose_only,
     choose_place,
     run_here,
@@ -52,6 +53,7 @@ def run(
     only: str = "missing",
     fail_fast: bool = False,
     on: str = "",
+    machine: str = "same",
     db: str | Repository | None = None,
     listener: Callable[[Progress], None] = lambda _progress: None,
 ) -> Study:
@@ -60,6 +62,7 @@ def run(
     *what* are annotated files, or a function that is called at each point of *space*: its
     arguments are the parameters, and what it returns are the metrics. *on* names a place, as
     ``zen run --on`` does; without one, files run on this machine, and a function in this process.
+    With *machine* ``any`` results of files that another kind of machine measured count, too.
     """
     if callable(what):
         function = what if isinstance(what, Function) else as_experiment(what)
@@ -79,7 +82,7 @@ def run(
         here=Here(jobs, place=choose_place(on or "local")),
         name=name,
         only=choose_only(only),
-        settings=Settings(fail_fast),
+        settings=Settings(fail_fast, any_machine=choose_any_machine(machine)),
         listener=listener,
     )
     return Study(summary.study, db, summary)

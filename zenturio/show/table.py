@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from zenturio.errors import InputError
+from zenturio.experiment.machine import of_machines
 from zenturio.query.present import left_out
 from zenturio.show.cells import Cell, cells, is_number, levels, missing, text
 from zenturio.show.charts import Axis, Chart, Errors, Panel
@@ -37,6 +38,7 @@ class Table:
         if sampled := frame.attrs.get("sampled"):
             self.notes.append(f"a sample of {sampled[0]:,} of {sampled[1]:,} experiments")
         self.notes += left_out(frame.attrs.get("left_out", 0))
+        self.notes += of_machines(frame.attrs.get("machines", {}))
         self.total = int(frame.attrs.get("of", len(frame)))
         self.noun = str(frame.attrs.get("noun", "experiments"))
         """What a row is."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -62,6 +63,7 @@ def visited(
         "parameters": [*dict.fromkeys(n for each in attrs for n in each["parameters"]), name],
         "of": sum(each["of"] for each in attrs),
         "left_out": sum(each["left_out"] for each in attrs),
+        "machines": dict(sum((Counter(each.get("machines", {})) for each in attrs), Counter())),
         "sql": "\n\n".join(each["sql"] for each in attrs),
         "runs": [name, *attrs[0]["runs"]],
     }

@@ -8,6 +8,7 @@ from zenturio.study.choose import Chosen, choose
 if TYPE_CHECKING:
     from zenturio.study.here import (
         Here,
+        choose_any_machine,
         choose_keep,
         choose_only,
         choose_place,
@@ -19,7 +20,15 @@ if TYPE_CHECKING:
     from zenturio.study.session import Session
 
 _HOMES = {
-    "here": ("Here", "choose_keep", "choose_only", "choose_place", "plan_here", "run_here"),
+    "here": (
+        "Here",
+        "choose_any_machine",
+        "choose_keep",
+        "choose_only",
+        "choose_place",
+        "plan_here",
+        "run_here",
+    ),
     "progress": ("Failures", "Found", "Plan", "Progress", "Summary"),
     "run": ("Settings",),
     "session": ("Session",),
@@ -36,6 +45,7 @@ __all__ = [
     "Settings",
     "Summary",
     "choose",
+    "choose_any_machine",
     "choose_keep",
     "choose_only",
     "choose_place",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -9,6 +10,7 @@ from zenturio.annotate import Goal
 from zenturio.annotate.goals import goals_of
 from zenturio.errors import InputError
 from zenturio.experiment.aggregates import mean
+from zenturio.experiment.machine import UNKNOWN, Machine, of_machines
 from zenturio.expression import Value, parse
 from zenturio.record import SEED, Repository, State
 from zenturio.search import Goals
@@ -27,6 +29,8 @@ class Scored:
     """Repeats that succeeded."""
     tried: int
     """Repeats that ran to an end, whatever it was."""
+    machine: Machine | None = None
+    """The kind of machine that measured all of these; none where nobody knows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +42,13 @@ class Ranking:
     words: str
     outside: int = 0
     """Experiments that were left out."""
+    machines: Mapping[str, int] = field(default_factory=dict)
+    """Experiments by kind of machine."""
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know of the points before believing their order."""
-        said = []
+        said = list(of_machines(self.machines))
         for rank, point in enumerate(self.points, 1):
             if point.used < point.tried:
                 failed = point.tried - point.ok
@@ -59,6 +65,7 @@ class Ranking:
 @dataclass
 class _Repeats:
     values: Mapping[str, Value]
+    machine: Machine | None
     tried: int = 0
     scores: list[tuple[float | None, ...]] = field(default_factory=list)
     """For each repeat that succeeded, its score for each goal."""
@@ -77,18 +84,23 @@ def best(
 ) -> Ranking:
     """The *count* best points of *study*; of several goals all that no other point is better than.
 
-    A point none of whose repeats has a number for each goal is never among them. Experiments with
+    Results of several kinds of machine are not averaged: a point has a score for each kind. A
+    point none of whose repeats has a number for each goal is never among them. Experiments with
     a digest in *without* are left out. Points of equal score stand in the order of the space.
     """
     goals = _goals(repository, study, objective)
-    points: dict[tuple[Value, ...], _Repeats] = {}
+    points: dict[tuple[tuple[Value, ...], Machine | None], _Repeats] = {}
+    machines = Counter[str]()
     fields = repository.definition(study).parameters
     names = [field.name for field in fields if field.kind != SEED]  # it differs run by run
     for record in repository.records(study, states=TRIED):
         if record.outcome is None or record.digest in without:
             continue
         key = tuple(record.values.get(name) for name in names)
-        repeats = points.setdefault(key, _Repeats(dict(zip(names, key, strict=True))))
+        machine = record.outcome.machine
+        machines[machine.label if machine else UNKNOWN] += 1
+        fresh = _Repeats(dict(zip(names, key, strict=True)), machine)
+        repeats = points.setdefault((key, machine), fresh)
         repeats.tried += 1
         if record.state == "ok":
             values, outcome = record.values, record.outcome
@@ -99,7 +111,8 @@ def best(
     words = ", ".join(f"{goal.direction} {goal.expression.text}" for goal in goals)
     ranked = _ranked(scored, wanted)
     chosen = ranked[:count] if len(goals) == 1 else _front(ranked, wanted)
-    return Ranking(tuple(chosen), len(points), words, len(without))
+    count_of = len({key for key, _ in points})
+    return Ranking(tuple(chosen), count_of, words, len(without), machines)
 
 
 def _goals(repository: Repository, study: str, objective: str) -> tuple[Goal, ...]:
@@ -126,7 +139,9 @@ def _scored(repeats: _Repeats, goals: Sequence[Goal]) -> Scored | None:
             means[goal.expression.text] = found
     if not means:
         return None
-    return Scored(repeats.values, means, len(used), len(repeats.scores), repeats.tried)
+    return Scored(
+        repeats.values, means, len(used), len(repeats.scores), repeats.tried, repeats.machine
+    )
 
 
 def _ranked(scored: Sequence[Scored], goals: Goals) -> list[Scored]:

@@ -111,15 +111,16 @@ class Measured(Iterable[Outcome]):
     def add(self, outcomes: Iterable[Outcome]) -> None:
         """Put *outcomes* behind the others."""
         for o in outcomes:
-            row = [o.digest, o.status, o.cause, noted_values(o.metrics)]
+            row = [o.digest, o.status, o.cause, noted_values(o.metrics), o.attempt]
             self._file.write(json.dumps(row) + "\n")
 
     def __iter__(self) -> Iterator[Outcome]:
         """Every outcome; from the first one on again, each time."""
         self._file.seek(0)
         for line in self._file:
-            digest, status, cause, metrics = cast("list[Any]", json.loads(line))
-            yield Outcome(digest, status, cause, {n: read_noted(m) for n, m in metrics.items()})
+            digest, status, cause, noted, attempt = cast("list[Any]", json.loads(line))
+            metrics = {name: read_noted(measure) for name, measure in noted.items()}
+            yield Outcome(digest, status, cause, metrics, attempt)
 
 
 class _Again:
@@ -140,18 +141,20 @@ class _Again:
         if outcome is None:
             return
         kept = {n: m for n, m in outcome.metrics.items() if n not in self.names}
-        logs = repository.logs(record.digest)
-        files = {a.path: a.kept for a in repository.artifacts(record.digest)}
+        logs = repository.logs(record.digest, outcome.attempt)
+        artifacts = repository.artifacts(record.digest, outcome.attempt)
+        files = {artifact.path: artifact.kept for artifact in artifacts}
         evidence = Evidence(logs.stdout, logs.stderr, usage=kept, files=files)
         metrics = self._meter.measure(record.values, evidence)
         yield self._judged(outcome, metrics)
 
     def seen(self, batch: list[Record], outcomes: list[Outcome]) -> Iterator[str]:
         """For each value that is missing and each experiment whose status changed, a word."""
-        before = {record.digest: record.outcome.status for record in batch if record.outcome}
+        recorded = [record.outcome for record in batch if record.outcome]
+        before = {(each.digest, each.attempt): each.status for each in recorded}
         for outcome in outcomes:
             yield from ("missing" for n in self.names if isinstance(outcome.metrics[n], Missing))
-            if outcome.status != before[outcome.digest]:
+            if outcome.status != before[outcome.digest, outcome.attempt]:
                 yield outcome.status
 
     def _judged(self, outcome: Outcome, metrics: dict[str, Measure]) -> Outcome:

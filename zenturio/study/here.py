@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 from zenturio.annotate import Application, Goal
 from zenturio.errors import InputError, NotFoundError, did_you_mean
+from zenturio.execute.machine_codec import own_machine
 from zenturio.execute.places import find_place, open_place
 from zenturio.execute.workspace import Keep
 from zenturio.output_files import note_database
@@ -90,11 +91,18 @@ def plan_here(
     name: str = "",
     hunt: Hunt | None = None,
     wanted: tuple[Goal, ...] = (),
+    here: Here = ALL,
+    settings: Settings = PLAIN,
 ) -> Plan:
     """What ``run_here`` would do; nothing is written."""
+    local = find_place(here.place, project_folder()).kind == "local"
+    machine = own_machine() if local else None
     with _opened(db, create=False) as repository:
-        session = Session(application, points, repository, name, hunt=hunt, wanted=wanted)
-        return Pipeline(session).foresee() if application.after else session.foresee()
+        session = Session(
+            application, points, repository, name, settings=settings, hunt=hunt, wanted=wanted
+        )
+        plans = Pipeline(session) if application.after else session
+        return plans.foresee(machine)
 
 
 @contextmanager
@@ -128,6 +136,14 @@ def choose_only(text: str) -> frozenset[Only]:
             raise InputError(f"--only {text}: {word!r} is no state", cure=cure)
         found.add(word)  # type: ignore[arg-type] # it is one of them
     return frozenset(found)
+
+
+def choose_any_machine(text: str) -> bool:
+    """Whether ``--machine`` lets results of every kind of machine count as cached."""
+    words = {"same": False, "any": True}
+    if text not in words:
+        raise InputError(f"--machine {text}: neither same nor any", cure=did_you_mean(text, words))
+    return words[text]
 
 
 def choose_keep(text: str) -> Keep:

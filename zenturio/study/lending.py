@@ -18,9 +18,9 @@ from time import monotonic
 
 from zenturio.errors import PlaceError
 from zenturio.execute import Executor
-from zenturio.execute.executor import Lasting, Learning, Talking
+from zenturio.execute.executor import Lasting, Learning, Talking, machine_of
 from zenturio.execute.stoppable import Stoppable
-from zenturio.experiment import Experiment, Outcome
+from zenturio.experiment import Experiment, Machine, Outcome
 
 KILLING = 10.0
 """Seconds within which what was killed is back, at the most: more than any place's grace."""
@@ -88,6 +88,11 @@ class Share:
         """What the place has to say: to one of those who share it."""
         return self._lender.remarks
 
+    @property
+    def machine(self) -> Machine | None:
+        """The kind of machine that the place is, if it is one."""
+        return self._lender.machine
+
     def forget(self, digest: str) -> None:
         """The outcome of that experiment is recorded."""
         self._lender.forget(digest)
@@ -123,6 +128,10 @@ class Lender:
     @property
     def slots(self) -> int:
         return self._place.slots
+
+    @property
+    def machine(self) -> Machine | None:
+        return machine_of(self._place)
 
     def forget(self, digest: str) -> None:
         if isinstance(self._place, Lasting):

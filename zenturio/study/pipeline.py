@@ -10,7 +10,7 @@ from threading import Lock, Thread
 
 from zenturio.annotate import Application
 from zenturio.errors import InputError
-from zenturio.experiment import Generator
+from zenturio.experiment import Generator, Machine
 from zenturio.experiment.used import ask_versions
 from zenturio.study.course import Course
 from zenturio.study.define import recalled
@@ -66,12 +66,12 @@ class Pipeline:
         for session in self._sessions:
             session.check()
 
-    def foresee(self) -> Plan:
-        """What a run would do, as far as no stage needs to have run for it."""
+    def foresee(self, machine: Machine | None = None) -> Plan:
+        """What a run would do on *machine*, as far as no stage needs to have run for it."""
         plans = []
         for stage, session in zip(self.stages, self._sessions, strict=True):
             plain = replace(session, source=None)
-            plans.append(plain.plan(0, 0, 0) if stage.links else plain.foresee())
+            plans.append(plain.plan(0, 0, 0) if stage.links else plain.foresee(machine))
         return replace(plans[-1], before=tuple(plans[:-1]))
 
     @property

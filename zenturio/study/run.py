@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from zenturio.annotate import Goal
 from zenturio.errors import Interrupted, RecordError
 from zenturio.execute import Executor
 from zenturio.execute.executor import Learning
-from zenturio.experiment import Experiment, Outcome
+from zenturio.experiment import Experiment, Machine, Outcome
 from zenturio.experiment.failure import log_end
 from zenturio.record import Lease, Repository
 from zenturio.study.flight import Flight
@@ -50,6 +51,8 @@ class Settings:
     """Attempts beyond the first; what the RUN line says, if none is given."""
     lease: float = 60.0
     """Seconds of silence after which another driver may take over what this one had claimed."""
+    any_machine: bool = False
+    """Whether results of another kind of machine count as cached, too."""
 
 
 PLAIN = Settings()
@@ -71,7 +74,9 @@ class Run:
         settings: Settings = PLAIN,
         listener: Listener = lambda _progress: None,
         programs: ProgramHistory | None = None,
+        kind: Machine | None = None,
     ) -> None:
+        """With *kind* only results of that kind of machine count as cached."""
         self._study = study
         self._repository = repository
         self._slots = executor.slots
@@ -83,7 +88,7 @@ class Run:
         self._heart = Heart(repository, lease)
         self._tally = Tally(study, executor.slots, goals, programs)
         self._flight = Flight(executor)
-        self._supply = Supply(study, lease.number, repository, source, only, self._recalled)
+        self._supply = Supply(study, lease.number, repository, source, only, self._recalled, kind)
         self._journal = Journal(
             study,
             lease.number,
@@ -105,6 +110,10 @@ class Run:
         """Make the first batch; how many experiments it had, and how many of them are known."""
         made = self._supply.look_ahead()
         return made, self._tally.known
+
+    def other_machines(self) -> Counter[Machine]:
+        """Of what is to be run of the first batch: which other kinds of machine have results."""
+        return self._supply.other_machines()
 
     def drive(self) -> Summary:
         """Run until nothing is left, or until somebody stops it."""

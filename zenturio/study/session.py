@@ -12,7 +12,8 @@ from typing import Any
 from zenturio.annotate import Application, Goal
 from zenturio.errors import InputError, NotFoundError, RecordError
 from zenturio.execute import Executor
-from zenturio.experiment import Generator
+from zenturio.execute.executor import machine_of
+from zenturio.experiment import Generator, Machine
 from zenturio.experiment.used import ask_versions
 from zenturio.failpoints import Failpoint
 from zenturio.record import Definition, Lease, Repository
@@ -27,13 +28,14 @@ from zenturio.study.define import (
     recalled,
     spaces_of,
 )
+from zenturio.study.exactness import is_exact
 from zenturio.study.programs import PROGRAMS, ProgramHistory, outdated
 from zenturio.study.progress import Plan, Progress, Summary
 from zenturio.study.refusals import refuse
 from zenturio.study.remembered import RUN
 from zenturio.study.run import Run, Settings
 from zenturio.study.source import Hunt, Searching, Source, Walk
-from zenturio.study.supply import BATCH, Only
+from zenturio.study.supply import BATCH, Only, machines_with_results
 
 OPENED = Failpoint("study.opened")
 LEASED = Failpoint("study.leased")
@@ -95,24 +97,35 @@ class Session:
             raise InputError("a search has one driver", cure="--join without --search")
         self.hunt.pilot(self.application.space, self.goals)
 
-    def foresee(self) -> Plan:
-        """What a run would do; nothing is written, and nothing is run."""
+    def foresee(self, machine: Machine | None = None) -> Plan:
+        """What a run would do, on *machine*; nothing is written, and nothing is run."""
         self.check()
         generator = Generator(recalled(self.application, self.repository, self.study))
         experiments = iter(self._source(generator))
         known = looked_at = 0
         programs, changed = self._programs(), Counter[str]()
+        kind, others = self.counting_kind(machine), Counter[Machine]()
         while batch := [each.digest for each in islice(experiments, BATCH)]:
             looked_at += len(batch)
-            outcomes = self.repository.find(batch)
+            outcomes = self.repository.find(batch, kind=kind)
             known += len(outcomes)
+            if kind is not None:
+                rest = [digest for digest in batch if digest not in outcomes]
+                others += machines_with_results(self.repository, rest)
             for outcome in outcomes.values():
                 changed.update(programs.changed_since(outcome))
             if self.hunt is not None:  # what comes next depends on what comes of these
                 break
         notes = define(self.application, self.experiments, self._program(generator)).notes
         archived = foresee_version(self.repository, self.study, notes)
-        return replace(self.plan(looked_at, known, 0, archived), remarks=tuple(outdated(changed)))
+        remarks = (*outdated(changed), *_of_others(others))
+        return replace(self.plan(looked_at, known, 0, archived), remarks=remarks)
+
+    def counting_kind(self, machine: Machine | None) -> Machine | None:
+        """The kind of machine whose results count as cached at a place of *machine*, if not all."""
+        if self.settings.any_machine or is_exact(self.application, self.goals):
+            return None
+        return machine
 
     def run(
         self,
@@ -150,10 +163,12 @@ class Session:
                 settings=self.settings,
                 listener=listener,
                 programs=programs,
+                kind=self.counting_kind(machine_of(executor)),
             )
             begun(run)
             looked_at, known = run.look_ahead()
-            planned(self.plan(looked_at, known, executor.slots, archived))
+            plan = self.plan(looked_at, known, executor.slots, archived)
+            planned(replace(plan, remarks=_of_others(run.other_machines())))
             summary = run.drive()
             DRIVEN()
             return self._concluded(summary, source, definition)
@@ -245,3 +260,13 @@ class Session:
             archived,
             self.hunt.engine if self.hunt else "",
         )
+
+
+def _of_others(kinds: Counter[Machine]) -> tuple[str, ...]:
+    """What is to be said of results that are not used: each kind of machine and how many it has."""
+    if not kinds:
+        return ()
+    names = "; ".join(f"{kind.label} ({count:,})" for kind, count in kinds.most_common())
+    count = sum(kinds.values())
+    verb = "have results" if count > 1 else "has a result"
+    return (f"{count:,} {verb} of another kind of machine: {names}; --machine any uses them",)

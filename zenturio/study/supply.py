@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Literal
 
 from zenturio.errors import NotFoundError, PlaceError
-from zenturio.experiment import Experiment, Outcome
+from zenturio.experiment import Experiment, Machine, Outcome
 from zenturio.failpoints import Failpoint
 from zenturio.record import Repository
 from zenturio.study.source import Source
@@ -42,6 +42,12 @@ class Ready:
     """How often its place gave it back."""
 
 
+def machines_with_results(repository: Repository, digests: Sequence[str]) -> Counter[Machine]:
+    """How many of these experiments have a result of which kind of machine."""
+    outcomes = repository.find(digests).values() if digests else ()
+    return Counter(outcome.machine for outcome in outcomes if outcome.machine is not None)
+
+
 @dataclass
 class Supply:
     """Experiments in the order of their points, claimed as they are asked for.
@@ -56,6 +62,8 @@ class Supply:
     only: frozenset[Only] = frozenset({"missing"})
     recalled: Callable[[Experiment, Outcome], None] = lambda _e, _o: None
     """Hears of each experiment that has an outcome already; so does the source."""
+    kind: Machine | None = None
+    """The kind of machine whose results count as cached; those of any, if none is named."""
     skipped: int = 0
     """Those that were left out, for they are not in the state that *only* names."""
     _made: list[Experiment] = field(default_factory=list)
@@ -77,6 +85,12 @@ class Supply:
             self._sort(self._made)
         made, self._made = len(self._made), []
         return made
+
+    def other_machines(self) -> Counter[Machine]:
+        """Of those that are to be run: the other kinds of machine that have results."""
+        if self.kind is None:
+            return Counter()
+        return machines_with_results(self.repository, [e.digest for e in self._unclaimed])
 
     def take(self, count: int) -> list[Ready]:
         """Claim up to *count*; none or fewer if not more can be had now."""
@@ -161,7 +175,7 @@ class Supply:
         if not asked:
             return []
         CLAIMING()
-        granted = self.repository.claim(self.study, self.driver, list(asked.values()))
+        granted = self.repository.claim(self.study, self.driver, list(asked.values()), self.kind)
         CLAIMED()
         self._held.update(granted)
         for digest, experiment in asked.items():
@@ -174,9 +188,9 @@ class Supply:
     def _sort(self, batch: list[Experiment], *, again: bool = False) -> None:
         """Tell the known ones; keep what is to be run."""
         digests = [experiment.digest for experiment in batch]
-        cached = self.repository.cached(self.study, batch)
+        cached = self.repository.cached(self.study, batch, self.kind)
         ADDED()
-        outcomes = self.repository.find(sorted(cached), self.study) if cached else {}
+        outcomes = self.repository.find(sorted(cached), self.study, self.kind) if cached else {}
         wanted = set(digests) - outcomes.keys() if again else self._wanted(digests, outcomes)
         for experiment in batch:
             outcome = outcomes.get(experiment.digest)

@@ -3,6 +3,7 @@
 from zenturio.testing.experiments import experiment, outcome, same
 from zenturio.testing.repository_claims import Claims, Files, Sharing
 from zenturio.testing.repository_equating import Equating
+from zenturio.testing.repository_machines import Machines
 from zenturio.testing.repository_outcomes import Outcomes
 from zenturio.testing.repository_queue import Queue
 from zenturio.testing.repository_studies import Leases, Studies
@@ -10,5 +11,7 @@ from zenturio.testing.repository_studies import Leases, Studies
 __all__ = ["RepositoryContract", "experiment", "outcome", "same"]
 
 
-class RepositoryContract(Studies, Leases, Claims, Outcomes, Files, Sharing, Equating, Queue):
+class RepositoryContract(
+    Studies, Leases, Claims, Outcomes, Machines, Files, Sharing, Equating, Queue
+):
     """Everything that a repository promises."""

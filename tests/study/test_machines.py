@@ -1,0 +1,211 @@
+"""A study on several kinds of machine: what counts as cached, and what is measured anew."""
+
+import pytest
+
+from zenturio.annotate import scan
+from zenturio.execute import machine_codec
+from zenturio.query import compare, frame, results
+from zenturio.query.groups import groups
+from zenturio.record.open import open_repository
+from zenturio.study import Here, Settings, choose, plan_here, run_here
+from zenturio.study.best import best
+from zenturio.study.extract import extract
+
+PROGRAM = """\
+n = 1
+#ZEN$ ASSIGN n = { 1:3 }
+#ZEN$ RUN "python3 counted.py"
+#ZEN$ METRIC total FROM stdout REGEX "total (\\d+)" EXACT
+print("total", n * 10)
+"""
+EXACT = "EXACT\n"
+
+
+@pytest.fixture
+def on(monkeypatch):
+    """Makes this machine another one, by the name of its processor."""
+    facts = machine_codec.machine_facts()
+
+    def become(cpu):
+        monkeypatch.setattr(machine_codec, "machine_facts", lambda: {**facts, "cpu": cpu})
+        machine_codec.own_machine_parts.cache_clear()
+
+    yield become
+    machine_codec.own_machine_parts.cache_clear()
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+class Driven:
+    """Runs of one program, remembered in one repository."""
+
+    def __init__(self, folder, text=PROGRAM):
+        self.path = folder / "counted.py"
+        self.path.write_text(text)
+        self.db = str(folder / "zenturio.db")
+
+    def _application(self):
+        application = scan([str(self.path)])
+        return application, choose(application.space)
+
+    def run(self, **settings):
+        """How many were cached, how many ran, and what was said before."""
+        plans = []
+        summary = run_here(
+            *self._application(),
+            db=self.db,
+            here=Here(jobs=2),
+            settings=Settings(**settings),
+            planned=plans.append,
+        )
+        return summary.known, summary.ok, plans[-1].remarks
+
+    def foresee(self, **settings):
+        plan = plan_here(*self._application(), db=self.db, settings=Settings(**settings))
+        return plan.known, plan.remarks
+
+    def machines(self):
+        repository = open_repository(self.db)
+        try:
+            found = [r.outcome.machine.cpu for r in repository.records("counted") if r.outcome]
+        finally:
+            repository.close()
+        return sorted(found)
+
+
+def test_times_of_another_kind_of_machine_are_measured_anew_beside_the_earlier(project, on):
+    study = Driven(project, PROGRAM.replace(EXACT, "\n"))
+    on("Zen 5")
+    assert study.run() == (0, 3, ())
+    on("RISC-V")
+    known, remarks = study.foresee()
+    assert known == 0
+    assert "3 have results of another kind of machine: Zen 5" in remarks[0]
+    known, ran, remarks = study.run()
+    assert (known, ran) == (0, 3)
+    assert "3 have results of another kind of machine: Zen 5" in remarks[0]
+    assert study.machines() == ["RISC-V"] * 3 + ["Zen 5"] * 3
+    for cpu in ("RISC-V", "Zen 5"):
+        on(cpu)
+        assert study.run() == (3, 0, ()), "each machine has its own results by now"
+
+
+def test_machine_any_takes_what_there_is(project, on):
+    study = Driven(project, PROGRAM.replace(EXACT, "\n"))
+    on("Zen 5")
+    study.run()
+    on("RISC-V")
+    assert study.foresee(any_machine=True) == (3, ())
+    assert study.run(any_machine=True) == (3, 0, ())
+
+
+def test_results_of_exact_metrics_count_on_every_kind_of_machine(project, on):
+    study = Driven(project)
+    on("Zen 5")
+    study.run()
+    on("RISC-V")
+    assert study.foresee() == (3, ())
+    assert study.run() == (3, 0, ())
+
+
+def test_what_is_computed_from_exact_metrics_is_exact(project, on):
+    study = Driven(project, PROGRAM + "#ZEN$ METRIC twice := total * 2\n")
+    on("Zen 5")
+    study.run()
+    on("RISC-V")
+    assert study.foresee() == (3, ())
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "#ZEN$ OBJECTIVE MINIMIZE wtime\n",
+        "#ZEN$ METRIC rate := total / wtime EXACT\n",
+        '#ZEN$ METRIC more FROM stdout REGEX "total (\\d+)"\n',
+    ],
+)
+def test_a_study_that_asks_for_times_is_not_exact(project, on, more):
+    study = Driven(project, PROGRAM + more)
+    on("Zen 5")
+    study.run()
+    on("RISC-V")
+    assert study.foresee()[0] == 0
+
+
+def test_a_study_without_a_metric_is_one_of_times(project, on):
+    lines = [line for line in PROGRAM.splitlines(keepends=True) if "METRIC" not in line]
+    study = Driven(project, "".join(lines))
+    on("Zen 5")
+    study.run()
+    on("RISC-V")
+    assert study.foresee()[0] == 0
+
+
+def test_extracting_again_reads_what_each_kind_of_machine_said(project, on):
+    study = Driven(project, PROGRAM.replace(EXACT, "\n"))
+    on("Zen 5")
+    study.run()
+    on("RISC-V")
+    study.run()
+    study.path.write_text(
+        study.path.read_text().replace(
+            '(\\d+)"', '(\\d+)"\n#ZEN$ METRIC again FROM stdout REGEX "l (\\d+)"'
+        )
+    )
+    repository = open_repository(study.db)
+    try:
+        done = extract(repository, "counted")
+        assert done.experiments == 6
+        values = [r.outcome.metrics["again"] for r in repository.records("counted") if r.outcome]
+    finally:
+        repository.close()
+    assert sorted(values) == [10, 10, 20, 20, 30, 30]
+
+
+@pytest.fixture
+def mixed(project, on):
+    """A study with results of two kinds of machine; the metric differs between them."""
+    study = Driven(project, PROGRAM.replace(EXACT, "\n"))
+    on("Zen 5")
+    study.run()
+    on("RISC-V")
+    study.run()
+    repository = open_repository(study.db)
+    yield repository
+    repository.close()
+
+
+def test_an_answer_of_several_kinds_of_machine_says_so(mixed):
+    listed = results(mixed, "counted")
+    assert "results of 2 kinds of machine: RISC-V" in listed.notes[0]
+    assert "results of 2 kinds of machine" in results(mixed, "counted", by=["n"]).notes[0]
+
+
+def test_results_are_grouped_and_chosen_by_kind_of_machine(mixed):
+    grouped = results(mixed, "counted", by=["machine"])
+    assert [row[:2] for row in grouped.rows] == [
+        (label, 3) for label in sorted(row[0] for row in grouped.rows)
+    ]
+    assert grouped.notes == ()
+    label = grouped.rows[0][0]
+    chosen = results(mixed, "counted", where=f'machine == "{label}"')
+    assert (len(chosen.rows), chosen.notes) == (3, ())
+
+
+def test_the_best_point_is_that_of_one_kind_of_machine(mixed):
+    ranking = best(mixed, "counted", 2, "MAXIMIZE total")
+    assert [(each.values["n"], each.tried) for each in ranking.points] == [(3, 1), (3, 1)]
+    assert len({each.machine for each in ranking.points}) == 2
+    assert ranking.of == 3
+    assert "results of 2 kinds of machine" in ranking.notes[0]
+
+
+def test_a_comparison_and_a_frame_say_which_kinds_of_machine_they_are_of(mixed):
+    table = frame(mixed, "counted")
+    assert sorted(table.attrs["machines"].values()) == [3, 3]
+    assert any("2 kinds of machine" in note for note in compare(table, table, "total").notes)
+    assert groups(mixed, "counted", ["n"], "total").attrs["machines"] == table.attrs["machines"]

@@ -1,0 +1,100 @@
+"""What a repository promises of several kinds of machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from zenturio.experiment.experiment import Experiment, Outcome
+from zenturio.experiment.machine import Machine
+from zenturio.record.driver import Driver
+from zenturio.record.repository import Repository
+from zenturio.testing.experiments import DEFINITION, A, B, driven, outcome, run
+
+ZEN5 = Machine("Zen 5", 16)
+RISCV = Machine("RISC-V", 4, ("Tensor",))
+
+
+def measured(of: Experiment, machine: Machine | None, time: float, attempt: int = 1) -> Outcome:
+    """An outcome of *of* on a kind of machine."""
+    return replace(outcome(of, attempt=attempt, time=time), machine=machine)
+
+
+def run_on(
+    repository: Repository, driver: int, of: Experiment, machine: Machine, time: float
+) -> None:
+    """Claim the experiment for a kind of machine, and record what this measured."""
+    claims = repository.claim("s", driver, [of], machine)
+    found = measured(of, machine, time, claims[of.digest])
+    assert repository.record("s", driver, [found]) == {of.digest}
+
+
+class Machines:
+    def test_a_result_of_another_kind_of_machine_does_not_count(
+        self, repository: Repository
+    ) -> None:
+        (one,) = driven(repository)
+        run_on(repository, one, A, ZEN5, 1.0)
+        assert repository.cached("s", [A, B], ZEN5) == {A.digest}
+        assert repository.cached("s", [A, B], RISCV) == frozenset()
+        assert repository.cached("s", [A, B]) == {A.digest}
+        assert repository.claim("s", one, [A], ZEN5) == {}
+        assert repository.claim("s", one, [A]) == {}
+        assert repository.claim("s", one, [A], RISCV) == {A.digest: 2}
+
+    def test_each_kind_of_machine_has_a_result_of_its_own(self, repository: Repository) -> None:
+        (one,) = driven(repository)
+        run_on(repository, one, A, RISCV, 4.0)
+        run_on(repository, one, A, ZEN5, 1.0)
+        assert repository.counts("s")["ok"] == 2
+        for kind, time in ((RISCV, 4.0), (ZEN5, 1.0)):
+            assert repository.find([A.digest], "s", kind)[A.digest].metrics == {"time": time}
+            assert repository.find([A.digest], kind=kind)[A.digest].machine == kind
+            assert repository.cached("s", [A], kind) == {A.digest}
+            assert repository.claim("s", one, [A], kind) == {}
+        assert repository.find([A.digest], "s")[A.digest].machine == ZEN5
+        kinds = [record.outcome.machine for record in repository.records("s") if record.outcome]
+        assert kinds == [RISCV, ZEN5]
+        assert [a.number for a in repository.attempts(A.digest)] == [1, 2]
+
+    def test_a_result_whose_machine_nobody_knows_counts_for_every_kind(
+        self, repository: Repository
+    ) -> None:
+        (one,) = driven(repository)
+        run(repository, one, [A], time=2.0)
+        assert repository.cached("s", [A], RISCV) == {A.digest}
+        assert repository.find([A.digest], "s", RISCV)[A.digest].metrics == {"time": 2.0}
+        assert repository.claim("s", one, [A], RISCV) == {}
+
+    def test_another_study_gets_the_result_of_its_own_kind_of_machine(
+        self, repository: Repository
+    ) -> None:
+        (one,) = driven(repository)
+        run_on(repository, one, A, RISCV, 4.0)
+        run_on(repository, one, A, ZEN5, 1.0)
+        repository.open("t", DEFINITION)
+        assert repository.cached("t", [A], ZEN5) == {A.digest}
+        assert repository.find([A.digest], "t")[A.digest].metrics == {"time": 1.0}
+        assert repository.cached("t", [A], RISCV) == {A.digest}
+        assert repository.counts("t")["ok"] == 2
+        lease = repository.lease("t", Driver.here())
+        assert repository.claim("t", lease.number, [A], RISCV) == {}
+
+    def test_an_outcome_of_a_second_kind_that_is_recorded_twice_is_kept_once(
+        self, repository: Repository
+    ) -> None:
+        (one,) = driven(repository)
+        run_on(repository, one, A, RISCV, 4.0)
+        run_on(repository, one, A, ZEN5, 1.0)
+        for machine, time, attempt in ((RISCV, 4.0, 1), (ZEN5, 1.0, 2)):
+            again = measured(A, machine, time, attempt)
+            assert repository.record("s", one, [again]) == {A.digest}
+        assert [a.state for a in repository.attempts(A.digest)] == ["ok", "ok"]
+
+    def test_measuring_anew_keeps_kinds_of_machine_apart(self, repository: Repository) -> None:
+        (one,) = driven(repository)
+        run_on(repository, one, A, RISCV, 4.0)
+        run_on(repository, one, A, ZEN5, 1.0)
+        anew = [measured(A, RISCV, 4.5, 1), measured(A, ZEN5, 1.5, 2)]
+        assert repository.remeasure("s", anew) == 2
+        for kind, time in ((RISCV, 4.5), (ZEN5, 1.5)):
+            assert repository.find([A.digest], "s", kind)[A.digest].metrics == {"time": time}
