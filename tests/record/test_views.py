@@ -176,6 +176,13 @@ def test_an_edit_leaves_units_and_types_of_earlier_versions_alone(repository):
     assert units("s") == {"n": ("str", ""), "t": (None, "ms")}
 
 
+def test_a_table_of_somebodys_own_with_may_be_called_as_one_of_ours(repository):
+    _entered(repository, "s", {"n": 1}, {"t": 1.5})
+    for table in ("machines", "results", "hosts"):
+        asked = f"WITH {table} AS (SELECT 1 AS x) SELECT n, machine, x FROM study_s, {table}"
+        assert [row["n"] for row in _asked(repository, asked)] == [1]
+
+
 def test_a_metric_may_change_its_form(repository):
     for index, value in enumerate([1, 2.5, 2**70, True, "x", Series((1, 2))]):
         _entered(repository, "s", {"n": index}, {"m": value}, index=index)

@@ -56,12 +56,15 @@ def rows_sql(
     keys: tuple[str, str, str] | None = None,
     facts: bool = True,
     names: Collection[str] | None = None,
+    schema: str = "",
 ) -> str:
     """What selects the rows of a version.
 
     *whole*: all of them, and what every study has; else those that succeeded. *keys*: names for
     the position, the repeat and the number, in the order of an index. *facts* false: without what
     every study has. *names*: the fields that are needed, by their names in SQL.
+    *schema*, with a dot behind it, stands before each table: beside somebody's own SQL, whose WITH
+    may have a table of that name.
     """
     chosen = [f for f in layout.own if names is None or f.sql_name in names][:MOST_NAMED]
     if names is None:
@@ -71,28 +74,32 @@ def rows_sql(
         order = ("e.position", "e.repeat", "e.id")
         columns += [f"{sql} AS {quoted(key)}" for sql, key in zip(order, keys, strict=True)]
     if facts:
-        columns += [f"{sql} AS {quoted(name)}" for name, sql in facts_sql(flavour, whole=whole)]
-    columns += [f"{field_sql(flavour, f)[0]} AS {quoted(f.sql_name)}" for f in chosen]
+        columns += [
+            f"{sql} AS {quoted(name)}"
+            for name, sql in facts_sql(flavour, whole=whole, schema=schema)
+        ]
+    columns += [f"{field_sql(flavour, f, schema)[0]} AS {quoted(f.sql_name)}" for f in chosen]
     listed = ", ".join(columns) or "e.id AS number"
     ok = "" if whole else " AND e.status = 'ok' AND e.newest = 1"
-    return f"SELECT {listed} FROM results e WHERE e.version = {layout.version}{ok}"
+    return f"SELECT {listed} FROM {schema}results e WHERE e.version = {layout.version}{ok}"
 
 
-def facts_sql(flavour: Flavour, *, whole: bool) -> list[tuple[str, str]]:
+def facts_sql(flavour: Flavour, *, whole: bool, schema: str = "") -> list[tuple[str, str]]:
     known = {
         "digest": flavour.hex_sql("e.digest"),
         "index": flavour.index_sql("e.position"),
-        **_FACTS,
+        **{name: sql.replace("FROM ", f"FROM {schema}") for name, sql in _FACTS.items()},
     }
     return [(name, known[name]) for name in (naming.FACTS if whole else _LEADING)]
 
 
-def field_sql(flavour: Flavour, stored: StoredField) -> tuple[str, str]:
+def field_sql(flavour: Flavour, stored: StoredField, schema: str = "") -> tuple[str, str]:
     """The value of a field in a row ``e``, and its type."""
     place, forms = stored.place, stored.forms
     sql = {slot[0]: f"e.{slot}" for slot in place.slots}
     if place.chunk is not None:
-        sql["chunk"] = flavour.chunk_sql("e.id", place.chunk // CHUNK, place.chunk % CHUNK)
+        chunk = flavour.chunk_sql("e.id", place.chunk // CHUNK, place.chunk % CHUNK)
+        sql["chunk"] = chunk.replace("FROM ", f"FROM {schema}")
     key = literal(codec.remark_key(stored.role, stored.field.name))
     for form, part in ((Form.BIG, "int"), (Form.SERIES, "series")):
         if form in forms:
@@ -119,11 +126,15 @@ def expanded(transaction: Transaction, memory: Memory, text: str) -> str:
     parts: dict[str, str] = {}
     replaced: dict[str, str] = {}
     star = any(token["star"] for token in tokens)
+    schema = "main."
+    if transaction.flavour.name == "postgresql":
+        ((current,),) = transaction.sql("SELECT current_schema()")
+        schema = f"{quoted(current)}."
     for name, (version, whole) in views.items():
         layout = Desk.at(transaction, version, memory).layout
         used = _used(layout, names, star=star)
         replaced |= _exact(layout, names)
-        sql = rows_sql(transaction.flavour, layout, whole=whole, names=used)
+        sql = rows_sql(transaction.flavour, layout, whole=whole, names=used, schema=schema)
         written = names[name]
         written = quoted(name) if written[0] in "`[" else written
         parts.setdefault(written, f"{written} AS NOT MATERIALIZED ({sql})")
