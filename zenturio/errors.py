@@ -2,7 +2,7 @@
 Everything zenturio raises on purpose, and the words for where something stands.
 
 * ZenError
-  + InputError           wrong input; carries every complaint that was found             exit 2
+  + InputError           wrong input; carries every diagnostic that was found             exit 2
     - ExpressionError    an expression cannot be read, checked or evaluated
     - AnnotationError    a directive is wrong, or a file does not hold what it says
     - SpaceError         a parameter, a set or a constraint is impossible
@@ -84,12 +84,12 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
-class Complaint:
+class Diagnostic:
     """One thing that is wrong: what, where, and what would be right."""
 
     message: str
     place: Place | None = None
-    cure: str = ""
+    hint: str = ""
     severity: Literal["error", "warning"] = "error"
 
     def __str__(self) -> str:
@@ -98,8 +98,8 @@ class Complaint:
         lines = [f"{head}{mark}{self.message}"]
         if self.place and self.place.text:
             lines += _excerpt(self.place)
-        if self.cure:
-            lines += ["  " + line for line in self.cure.splitlines()]
+        if self.hint:
+            lines += ["  " + line for line in self.hint.splitlines()]
         return "\n".join(lines)
 
 
@@ -120,30 +120,30 @@ class ZenError(Exception):
 
     exit_code: ClassVar[int] = 1
 
-    def __init__(self, message: str, *, place: Place | None = None, cure: str = "") -> None:
+    def __init__(self, message: str, *, place: Place | None = None, hint: str = "") -> None:
         super().__init__(message)
-        self.complaints: tuple[Complaint, ...] = (Complaint(message, place, cure),)
+        self.diagnostics: tuple[Diagnostic, ...] = (Diagnostic(message, place, hint),)
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.complaints))
+        return "\n".join(map(str, self.diagnostics))
 
 
 class InputError(ZenError):
     exit_code = 2
 
     @classmethod
-    def all(cls, complaints: Iterable[Complaint]) -> InputError:
-        """One error that carries all *complaints*, in the order of their places."""
-        found = sorted(set(complaints), key=_order)
+    def all(cls, diagnostics: Iterable[Diagnostic]) -> InputError:
+        """One error that carries all *diagnostics*, in the order of their places."""
+        found = sorted(set(diagnostics), key=_order)
         error = cls(found[0].message)
-        error.complaints = tuple(found)
+        error.diagnostics = tuple(found)
         return error
 
 
-def _order(complaint: Complaint) -> tuple[str, int, int, str]:
-    place = complaint.place
+def _order(diagnostic: Diagnostic) -> tuple[str, int, int, str]:
+    place = diagnostic.place
     where = (place.file, place.line, place.column) if place else ("", 0, 0)
-    return (*where, complaint.message)
+    return (*where, diagnostic.message)
 
 
 class ExpressionError(InputError):

@@ -67,7 +67,7 @@ def _note(path: Path, digest: str) -> None:
         if error.errno not in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
             raise
         message = f"{record} cannot be written to: {error.strerror}"
-        raise SafetyError(message, cure="it is to be a plain file: remove it") from error
+        raise SafetyError(message, hint="it is to be a plain file: remove it") from error
     with os.fdopen(descriptor, "ab") as file:
         file.write(line.encode())
 

@@ -29,7 +29,7 @@ def load(kind: str, name: str) -> Any:
     match _found(kind).get(name, ()):
         case ():
             raise NotFoundError(
-                f"no {_ONE.get(kind, kind)} is named {name!r}", cure=did_you_mean(name, names(kind))
+                f"no {_ONE.get(kind, kind)} is named {name!r}", hint=did_you_mean(name, names(kind))
             )
         case (only,):
             try:
@@ -41,5 +41,5 @@ def load(kind: str, name: str) -> Any:
         case several:
             claims = ", ".join(sorted(point.value for point in several))
             raise PluginError(
-                f"{kind} {name!r} is claimed twice: {claims}", cure="remove one of them"
+                f"{kind} {name!r} is claimed twice: {claims}", hint="remove one of them"
             )

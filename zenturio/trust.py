@@ -75,13 +75,13 @@ def check_owner(path: Path, what: str) -> None:
         if not _belongs(status, path, root=True):
             raise SafetyError(
                 f"{path}: this {what} belongs to {_user(status.st_uid)}, not to you",
-                cure=_hint(path),
+                hint=_hint(path),
             )
     reason = _writable_by(seen[1], path)
     if reason:
         raise SafetyError(
             f"{path}: this {what} can be changed by {reason}",
-            cure=f"chmod go-w {path}, or {_hint(path)}",
+            hint=f"chmod go-w {path}, or {_hint(path)}",
         )
 
 
@@ -95,13 +95,13 @@ def check_home(folder: Path) -> None:
     if not _belongs(status, folder, root=True):
         raise SafetyError(
             f"{folder} belongs to {_user(status.st_uid)}, who could replace what is run there",
-            cure=f"run in a folder of your own, or {_hint(folder)}",
+            hint=f"run in a folder of your own, or {_hint(folder)}",
         )
     reason = "" if status.st_mode & stat.S_ISVTX else _writable_by(status, folder)
     if reason:
         raise SafetyError(
             f"{folder} can be changed by {reason}, who could replace what is run there",
-            cure=f"chmod go-w {folder}, or {_hint(folder)}",
+            hint=f"chmod go-w {folder}, or {_hint(folder)}",
         )
 
 
@@ -143,7 +143,7 @@ def require(folder: Path, texts: Mapping[str, str]) -> None:
         raise SafetyError(
             "this project would execute what you have not agreed to yet:\n"
             + "\n".join(_shown(questions)),
-            cure=f"read it; then run the command in a terminal and answer, or with --trust "
+            hint=f"read it; then run the command in a terminal and answer, or with --trust "
             f"(or {VARIABLE}=1 in the environment)",
         )
     _remember(_project_key(folder))
@@ -329,7 +329,7 @@ def _shared_of(path: Path, changed: int) -> _Shared:
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise SafetyError(
             f"{path} cannot be read: {error}",
-            cure='it holds groups = ["lab"] and folders = ["/srv/project"]',
+            hint='it holds groups = ["lab"] and folders = ["/srv/project"]',
         ) from error
     return _Shared(frozenset(groups), folders)
 
@@ -341,7 +341,7 @@ def _shared() -> _Shared:
     except OSError:
         return _Shared()
     if status.st_uid not in (0, os.geteuid()) or status.st_mode & (stat.S_IWOTH | stat.S_IWGRP):
-        raise SafetyError(f"{path} can be changed by others", cure=f"chmod 600 {path}")
+        raise SafetyError(f"{path} can be changed by others", hint=f"chmod 600 {path}")
     return _shared_of(path, status.st_mtime_ns)
 
 

@@ -148,13 +148,13 @@ def test_where_no_quoting_is_safe_the_value_is_refused_with_its_place(command, v
     place = Place("job.sh", 7, 1, command)
     with pytest.raises(AnnotationError) as caught:
         fill_command(Passage(command, ((0, place),)), {"n": value})
-    (complaint,) = caught.value.complaints
-    assert (complaint.place.file, complaint.place.line, complaint.place.column) == (
+    (diagnostic,) = caught.value.diagnostics
+    assert (diagnostic.place.file, diagnostic.place.line, diagnostic.place.column) == (
         "job.sh",
         7,
         column,
     )
-    assert complaint.cure
+    assert diagnostic.hint
 
 
 @given(st.text("{}$'\"\\`()#<n \n", max_size=20))

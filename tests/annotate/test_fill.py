@@ -42,10 +42,10 @@ def one(tmp_path, name, content, number=0):
     return content.decode()
 
 
-def complaints(tmp_path, files):
+def diagnostics(tmp_path, files):
     with pytest.raises(AnnotationError) as caught:
         application(tmp_path, files)
-    return caught.value.complaints
+    return caught.value.diagnostics
 
 
 def test_a_substitute_fills_every_occurrence_and_its_line_says_what_was_chosen(tmp_path):
@@ -216,10 +216,10 @@ def test_a_fixed_line_that_grows_beyond_column_72_is_an_error_with_its_place(tmp
     assert one(tmp_path, "a.f", program).splitlines()[1] == line.replace("LONG", "A")
     with pytest.raises(AnnotationError) as caught:
         one(tmp_path, "a.f", program, 1)
-    (complaint,) = caught.value.complaints
-    assert complaint.place.line == 2
-    assert complaint.place.text == line
-    assert "with LONG = ABCDEFGHIJ this line has 73 columns" in complaint.message
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.place.line == 2
+    assert diagnostic.place.text == line
+    assert "with LONG = ABCDEFGHIJ this line has 73 columns" in diagnostic.message
 
 
 def test_fixed_lines_that_were_too_long_already_and_comments_may_grow(tmp_path):
@@ -247,8 +247,8 @@ def test_an_assignment_beyond_column_72_is_an_error_however_long_its_directive_i
     with pytest.raises(AnnotationError, match="this line has 73 columns") as caught:
         one(tmp_path, "a.f", program, 1)
     assert "this line has 73 columns" in str(lint(application(tmp_path, {"a.f": program})))
-    (complaint,) = caught.value.complaints
-    assert complaint.place.line == 1
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.place.line == 1
 
 
 def test_a_tab_of_fixed_form_leads_to_column_7(tmp_path):
@@ -278,14 +278,14 @@ def test_an_assignment_of_fixed_form_begins_in_column_7(tmp_path):
     assert one(tmp_path, "a.f", program) == "      n = 1\n      k = 2\n         m = 3\n"
 
 
-def test_a_text_that_the_encoding_lacks_is_an_error_with_place_and_cure(tmp_path):
+def test_a_text_that_the_encoding_lacks_is_an_error_with_place_and_hint(tmp_path):
     program = '# ZEN$ SUBSTITUTE n = { LINES("names") }\nn é\n'.encode("latin-1")
     with pytest.raises(AnnotationError) as caught:
         filled(tmp_path, {"a.py": program, "names": "名\n"})
-    (complaint,) = caught.value.complaints
-    assert (complaint.place.line, complaint.place.column) == (1, 19)
-    assert "a.py is in latin-1, which has no '\\u540d'" in complaint.message
-    assert "UTF-8" in complaint.cure
+    (diagnostic,) = caught.value.diagnostics
+    assert (diagnostic.place.line, diagnostic.place.column) == (1, 19)
+    assert "a.py is in latin-1, which has no '\\u540d'" in diagnostic.message
+    assert "UTF-8" in diagnostic.hint
 
 
 def test_a_study_file_fills_all_files_and_the_others_are_unchanged(tmp_path):
@@ -320,7 +320,7 @@ def test_a_seed_comes_before_the_points_texts(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("program", "cure"),
+    ("program", "hint"),
     [
         (
             "# ZEN$ SUBSTITUTE host1 = { a }\nhost10\n",
@@ -339,12 +339,12 @@ def test_a_seed_comes_before_the_points_texts(tmp_path):
     ],
 )
 def test_a_target_that_does_not_occur_is_a_complaint_with_the_likely_reason(
-    tmp_path, program, cure
+    tmp_path, program, hint
 ):
-    (complaint,) = complaints(tmp_path, {"a.py": program})
-    assert "does not stand in a.py" in complaint.message
-    assert cure in complaint.cure
-    assert "OPTIONAL" in complaint.cure
+    (diagnostic,) = diagnostics(tmp_path, {"a.py": program})
+    assert "does not stand in a.py" in diagnostic.message
+    assert hint in diagnostic.hint
+    assert "OPTIONAL" in diagnostic.hint
     optional = re.sub(r"(\}.*)\n", r"\1 OPTIONAL\n", program, count=1)
     assert application(tmp_path, {"a.py": optional}).space.size == 1
 

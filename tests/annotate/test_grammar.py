@@ -35,10 +35,10 @@ def statement(text):
     return read(Passage.of(text, "prog.c"))
 
 
-def complaints(text):
+def diagnostics(text):
     with pytest.raises(InputError) as caught:
         statement(text)
-    return caught.value.complaints
+    return caught.value.diagnostics
 
 
 def test_a_declaration_has_a_target_and_a_set():
@@ -247,27 +247,27 @@ def test_objectives_have_parts():
 def test_outputs_and_stages():
     assert statement('OUTPUT "*.csv", "plots/*.png"') == Kept(("*.csv", "plots/*.png"))
     assert statement('OUTPUT "a", "b" optional') == Kept(("a", "b"), optional=True)
-    assert complaints('OUTPUT "a" OPTIONAL, "b"')[0].message == ", is not expected here"
+    assert diagnostics('OUTPUT "a" OPTIONAL, "b"')[0].message == ", is not expected here"
     found = statement('AFTER "mesh" ON n, threads')
     assert isinstance(found, Waits)
     assert (found.stage.text, [name.text for name in found.on]) == ("mesh", ["n", "threads"])
 
 
 def test_several_mistakes_in_one_directive_are_all_said():
-    found = complaints('SUBSTITUTE n = { 1, 2 } TYPE integer MATCH WORDS UNIT s WHEN n > FOO "x"')
+    found = diagnostics('SUBSTITUTE n = { 1, 2 } TYPE integer MATCH WORDS UNIT s WHEN n > FOO "x"')
     assert [each.place.column for each in found] == [30, 44, 55, 70]
 
 
 @pytest.mark.parametrize(
     "text", ["PARAM n ==", "PARAM n :", "PARAM n =", "PARAM n :=", "PARAM n", "PARAM"]
 )
-def test_a_declaration_that_ends_too_early_is_a_complaint(text):
-    (found,) = complaints(text)
-    assert found.cure
+def test_a_declaration_that_ends_too_early_is_a_diagnostic(text):
+    (found,) = diagnostics(text)
+    assert found.hint
 
 
 def test_a_directive_that_is_too_long_is_refused():
-    (found,) = complaints("PARAM n = { " + "a" * LONGEST + " }")
+    (found,) = diagnostics("PARAM n = { " + "a" * LONGEST + " }")
     assert "100,000" in found.message
 
 
@@ -347,7 +347,7 @@ def complaints_of(text):
     try:
         statement(text)
     except InputError as error:
-        return error.complaints
+        return error.diagnostics
     return None
 
 
@@ -362,7 +362,7 @@ def test_any_words_make_a_statement_or_complaints_with_places(words):
 
 
 @given(st.text(max_size=60))
-def test_any_text_makes_a_statement_or_complaints(text):
+def test_any_text_makes_a_statement_or_diagnostics(text):
     found = complaints_of(text)
     assert found is None or found
 

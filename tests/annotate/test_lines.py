@@ -22,8 +22,8 @@ def bodies(text, name="a.py"):
 
 def messages(text, name="a.py"):
     return [
-        f"{c.place.line}:{c.place.column} {c.severity}: {c.message}; {c.cure}"
-        for c in found(text, name).complaints
+        f"{c.place.line}:{c.place.column} {c.severity}: {c.message}; {c.hint}"
+        for c in found(text, name).diagnostics
     ]
 
 
@@ -63,7 +63,7 @@ def messages(text, name="a.py"):
 )
 def test_a_directive_is_a_comment_of_its_own(name, line):
     assert bodies(f"first\n{line}\nlast\n", name) == ["A"]
-    assert not found(f"first\n{line}\nlast\n", name).complaints
+    assert not found(f"first\n{line}\nlast\n", name).diagnostics
 
 
 @pytest.mark.parametrize(
@@ -118,12 +118,12 @@ def test_what_stands_in_a_string_or_behind_code_is_a_warning_that_says_so(name, 
     for end in ("\n", "\r\n"):
         result = found(text.replace("\n", end), name)
         assert result.lines == ()
-        (complaint,) = result.complaints
-        assert complaint.severity == "warning"
-        assert complaint.place.line == line
-        assert complaint.place.text[complaint.place.column - 1 :].startswith("ZEN$")
-        assert what in complaint.message
-        assert complaint.cure
+        (diagnostic,) = result.diagnostics
+        assert diagnostic.severity == "warning"
+        assert diagnostic.place.line == line
+        assert diagnostic.place.text[diagnostic.place.column - 1 :].startswith("ZEN$")
+        assert what in diagnostic.message
+        assert diagnostic.hint
 
 
 @pytest.mark.parametrize(
@@ -165,11 +165,11 @@ def test_what_only_seems_to_begin_a_string_hides_no_directive(name, before):
     closer = dialect_of(name).closers[opener]
     result = found(f"{before}\n{opener} ZEN$ B {closer}\n", name)
     assert [line.body.text for line in result.lines][-1:] == ["B"]
-    assert not result.complaints
+    assert not result.diagnostics
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    ("text", "diagnostic"),
     [
         ("# zen$ PARAM n", "1:3 warning: zen$ begins no directive; did you mean ZEN$?"),
         ("# ZEN $ PARAM n", "1:3 warning: ZEN $ begins no directive; did you mean ZEN$?"),
@@ -180,8 +180,8 @@ def test_what_only_seems_to_begin_a_string_hides_no_directive(name, before):
         ("#ZEN& x", "1:2 warning: ZEN& begins no directive; did you mean ZEN$&?"),
     ],
 )
-def test_a_misspelt_mark_is_a_warning(text, complaint):
-    assert messages(text) == [complaint]
+def test_a_misspelt_mark_is_a_warning(text, diagnostic):
+    assert messages(text) == [diagnostic]
     assert bodies(text) == []
 
 
@@ -232,9 +232,9 @@ def test_a_directive_goes_on_in_several_lines_and_places_stay_right():
     ],
 )
 def test_what_goes_on_from_nothing_is_an_error(text):
-    (complaint,) = found(text).complaints
-    assert complaint.severity == "error"
-    assert "goes on from the line before" in complaint.message
+    (diagnostic,) = found(text).diagnostics
+    assert diagnostic.severity == "error"
+    assert "goes on from the line before" in diagnostic.message
 
 
 def test_behind_another_opener_nothing_goes_on():
@@ -249,7 +249,7 @@ def test_off_hides_lines_until_on():
     assert [line.body.text for line in result.lines] == ["A", "OFF", "on", "C"]
     assert [line.body.text for line in result.directives] == ["A", "C"]
     assert hidden(result.lines, 6) == (range(2, 4),)
-    assert result.complaints == ()
+    assert result.diagnostics == ()
 
 
 def test_on_is_found_even_where_hidden_lines_open_a_string():
@@ -273,8 +273,8 @@ def test_off_without_on_and_on_without_off_are_warnings():
     ],
 )
 def test_a_comment_that_does_not_fill_its_line_is_an_error(text, message):
-    (complaint,) = found(text, "a.c").complaints
-    assert (complaint.message, complaint.severity) == (message, "error")
+    (diagnostic,) = found(text, "a.c").diagnostics
+    assert (diagnostic.message, diagnostic.severity) == (message, "error")
     assert bodies(text, "a.c") == []
 
 
@@ -323,8 +323,8 @@ def test_any_text_is_read_without_harm(dialect, text):
     lines = split_lines(text)
     for line in result.lines:
         assert "ZEN$" in lines[line.first]
-    for complaint in result.complaints:
-        assert complaint.place.text in lines[complaint.place.line - 1]
+    for diagnostic in result.diagnostics:
+        assert diagnostic.place.text in lines[diagnostic.place.line - 1]
 
 
 def test_a_side_file_needs_no_opener():

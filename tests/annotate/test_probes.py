@@ -185,16 +185,16 @@ def test_a_region_tells_what_all_its_rounds_took(name, program, commands, tmp_pa
     assert told.get("Größe_maxrss", 1e6) > 500_000
 
 
-def test_what_a_language_lacks_is_a_complaint(tmp_path):
+def test_what_a_language_lacks_is_a_diagnostic(tmp_path):
     source = tmp_path / "a.rs"
     source.write_text("//ZEN$ CR a PMETRIC WTIME, CTIME BEGIN\n//ZEN$ END CR\n")
     (annotated,) = _regions(source)
-    (complaint,) = unprobed([annotated])
-    assert complaint.message == "there is no CTIME probe for rust"
-    assert (complaint.place.column, complaint.cure) == (28, "there is WTIME")
+    (diagnostic,) = unprobed([annotated])
+    assert diagnostic.message == "there is no CTIME probe for rust"
+    assert (diagnostic.place.column, diagnostic.hint) == (28, "there is WTIME")
 
 
-def test_a_language_without_probes_and_a_region_without_a_word_are_complaints(tmp_path):
+def test_a_language_without_probes_and_a_region_without_a_word_are_diagnostics(tmp_path):
     source = tmp_path / "a.tex"
     source.write_text('% ZEN$ CR "a b" PMETRIC WTIME BEGIN\n% ZEN$ END CR\n')
     (annotated,) = _regions(source)

@@ -43,7 +43,7 @@ def texts(application, name):
 def messages(*paths, overrides=()):
     with pytest.raises(InputError) as caught:
         scan(paths, overrides=overrides)
-    return [each.message for each in caught.value.complaints]
+    return [each.message for each in caught.value.diagnostics]
 
 
 MATMUL = r"""//ZEN$ SUBSTITUTE lapw0_host = { machine{1:300} }
@@ -254,7 +254,7 @@ def test_a_pipe_is_left_out_and_never_waited_for(write, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="root reads everything")
-def test_what_cannot_be_read_is_a_complaint(write, tmp_path):
+def test_what_cannot_be_read_is_a_diagnostic(write, tmp_path):
     write(a_txt="# ZEN$ PARAM a = { 1 }\n")
     (tmp_path / "a.txt").chmod(0)
     assert "cannot be read" in messages(".")[0]
@@ -382,7 +382,7 @@ def test_a_name_that_a_misread_directive_may_declare_is_not_called_unknown(write
     assert messages("a.txt") == ["PARM is no directive", "an element is missing here"]
 
 
-def test_nothing_named_is_a_complaint():
+def test_nothing_named_is_a_diagnostic():
     with pytest.raises(AnnotationError):
         scan([])
 
@@ -393,7 +393,7 @@ def test_files_in_any_encoding_keep_their_columns(write, tmp_path):
     )
     with pytest.raises(AnnotationError) as caught:
         scan("a.txt")
-    assert (caught.value.complaints[0].place.line, caught.value.complaints[0].place.column) == (
+    assert (caught.value.diagnostics[0].place.line, caught.value.diagnostics[0].place.column) == (
         2,
         23,
     )
@@ -426,7 +426,7 @@ def outcome(path):
     try:
         return scan(path)
     except InputError as error:
-        return error.complaints
+        return error.diagnostics
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -434,7 +434,7 @@ def outcome(path):
     st.lists(LINES, max_size=25).map("".join), st.sampled_from(["a.c", "a.py", "a.txt", "a.html"])
 )
 @example("//ZEN$ PARAM m := n\n//ZEN$ PARAM n := m\n", "a.c")
-def test_any_file_makes_an_application_or_complaints(tmp_path, text, name):
+def test_any_file_makes_an_application_or_diagnostics(tmp_path, text, name):
     path = tmp_path / name
     path.write_text(text, newline="")
     assert outcome(path)
@@ -442,7 +442,7 @@ def test_any_file_makes_an_application_or_complaints(tmp_path, text, name):
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=200), st.sampled_from([b"", b"//ZEN$ ", b"# ZEN$ PARAM n = {"]))
-def test_any_bytes_make_an_application_or_complaints(tmp_path, content, start):
+def test_any_bytes_make_an_application_or_diagnostics(tmp_path, content, start):
     path = tmp_path / "a.c"
     path.write_bytes(start + content)
     assert outcome(path)

@@ -30,10 +30,10 @@ def values(text, kind=None):
     return [domain.value(i) for i in range(domain.size)]
 
 
-def complaint(text, kind=None, base=Path()):
+def diagnostic(text, kind=None, base=Path()):
     with pytest.raises(AnnotationError) as caught:
         read(text, kind, base)
-    (found,) = caught.value.complaints
+    (found,) = caught.value.diagnostics
     return found
 
 
@@ -167,7 +167,7 @@ def test_lines_come_from_a_file_beside(tmp_path):
 
 def test_lines_that_are_no_text_are_refused(tmp_path):
     (tmp_path / "hosts.txt").write_bytes(b"\xff\xfe\x00")
-    assert "UTF-8" in complaint('{ LINES("hosts.txt") }', base=tmp_path).message
+    assert "UTF-8" in diagnostic('{ LINES("hosts.txt") }', base=tmp_path).message
 
 
 def test_a_pattern_gives_sorted_paths(tmp_path):
@@ -179,16 +179,17 @@ def test_a_pattern_gives_sorted_paths(tmp_path):
 
 
 def test_equal_elements_are_found_across_groups_and_ranges():
-    assert complaint("{ 1:3, 2 }").message == "the element '2' stands twice: in 1:3"
-    assert complaint("{ n1, n{1,2} }").message == "the element 'n1' stands twice: in n{1,2}"
-    assert complaint("{ 1, 1.0 }").message == "the elements '1' and '1.0' are the same value"
+    assert diagnostic("{ 1:3, 2 }").message == "the element '2' stands twice: in 1:3"
+    assert diagnostic("{ n1, n{1,2} }").message == "the element 'n1' stands twice: in n{1,2}"
+    assert diagnostic("{ 1, 1.0 }").message == "the elements '1' and '1.0' are the same value"
     assert (
-        complaint("{ yes, on }", "bool").message == "the elements 'yes' and 'on' are the same value"
+        diagnostic("{ yes, on }", "bool").message
+        == "the elements 'yes' and 'on' are the same value"
     )
 
 
 def test_a_complaint_points_at_the_second_of_two_equal_elements():
-    found = complaint("{ a, bb, c, bb }")
+    found = diagnostic("{ a, bb, c, bb }")
     assert (found.place.column, found.place.width) == (13, 2)
 
 
@@ -197,7 +198,7 @@ def test_what_looks_like_a_range_but_is_none_stays_a_text():
 
 
 def test_a_set_that_takes_too_long_to_read_is_refused():
-    assert "too many parentheses" in complaint("{ " + "(," * 60_000 + " }").message
+    assert "too many parentheses" in diagnostic("{ " + "(," * 60_000 + " }").message
 
 
 def test_parts_know_where_they_stand():
@@ -254,11 +255,11 @@ def outcome(text):
     try:
         return read(text), ()
     except InputError as error:
-        return None, error.complaints
+        return None, error.diagnostics
 
 
 @given(st.text(st.sampled_from("{},:*()\"'\\ \n1234567890.-ab+eELINOGTSUFRM"), max_size=40))
-def test_any_text_is_read_as_a_set_or_refused_with_a_place_and_a_cure(text):
+def test_any_text_is_read_as_a_set_or_refused_with_a_place_and_a_hint(text):
     domain, found = outcome("{" + text + "}")
-    assert all(each.place and each.message and each.cure for each in found)
+    assert all(each.place and each.message and each.hint for each in found)
     assert found or isinstance(domain, Dependent | Continuous) or domain.size > 0

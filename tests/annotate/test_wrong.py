@@ -38,4 +38,4 @@ def test_every_answer_says_what_would_be_right():
             case.printed.splitlines(), case.printed.splitlines()[1:], strict=False
         ):
             if "^" in line and not line.strip("^ \t"):
-                assert following.startswith("  "), f"{case.title}: no cure behind {line!r}"
+                assert following.startswith("  "), f"{case.title}: no hint behind {line!r}"

@@ -107,7 +107,7 @@ def test_check_tells_all_as_json(study):
     study.write_text(SMALL.replace("{ 1:4 }", "{ }"))
     facts = zen("check", study.name, "--json", cwd=study.parent, code=2).facts
     assert facts["ok"] is False
-    assert facts["complaints"][0]["line"] == 2
+    assert facts["diagnostics"][0]["line"] == 2
 
 
 def test_check_of_a_good_study(study):
@@ -334,7 +334,7 @@ def test_one_warning_is_one_and_a_flood_of_them_is_cut(tmp_path):
     assert told.count("is no directive") == 100
     assert "... and 400 more: --json lists all" in told
     facts = zen("check", "b.sh", "--json", cwd=tmp_path).facts
-    assert len(facts["complaints"]) == 500
+    assert len(facts["diagnostics"]) == 500
 
 
 def test_what_was_expanded_is_no_part_of_the_folder_that_it_lies_in(tmp_path):

@@ -148,7 +148,7 @@ def test_tasks_that_never_end_are_named(folder):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "diagnostic"),
     [
         (["flow.json", "--on", "identical:2"], "--algorithm NAME or --plan FILE decide"),
         (["flow.json", "--plan", "plan.json"], "names no machines"),
@@ -157,8 +157,8 @@ def test_tasks_that_never_end_are_named(folder):
         (["flow.json", "--on", "grid.toml", "--plan", "flow.json"], "unknown key 'name'"),
     ],
 )
-def test_what_cannot_be_played_is_refused(folder, arguments, complaint):
-    assert complaint in zen("simulate", *arguments, cwd=folder, code=2).err
+def test_what_cannot_be_played_is_refused(folder, arguments, diagnostic):
+    assert diagnostic in zen("simulate", *arguments, cwd=folder, code=2).err
 
 
 def test_an_algorithm_plans_what_is_played(folder):

@@ -93,7 +93,7 @@ def test_a_killed_tuning_goes_on(folder):
 
 
 def test_what_cannot_be_tuned_is_told(folder):
-    for words, complaint in [
+    for words, diagnostic in [
         (("tune", "cost.py:cots"), "did you mean 'cost'"),
         (("tune", "nothing"), "no file and no study 'nothing'"),
         (("tune", "cost.py:cost", "--settings", "populaton=3"), "did you mean 'population'"),
@@ -102,4 +102,4 @@ def test_what_cannot_be_tuned_is_told(folder):
         (("tune", "cost.py:cost", "--budget", "much"), "no budget"),
     ]:
         told = zen(*words, cwd=folder, code=2)
-        assert complaint in told.err, told
+        assert diagnostic in told.err, told

@@ -130,7 +130,7 @@ def test_what_others_could_listen_to_is_refused(tmp_path, address):
     with pytest.raises(SafetyError) as caught:
         Dask(tmp_path, options=Options(address))
     assert caught.value.exit_code == 6
-    assert "tls://" in caught.value.complaints[0].cure
+    assert "tls://" in caught.value.diagnostics[0].hint
     assert not list((tmp_path / "places").iterdir())
 
 

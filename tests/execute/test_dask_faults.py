@@ -94,7 +94,7 @@ def test_a_scheduler_that_stays_away_is_an_error_of_the_place(cluster, tmp_path)
 def test_a_cluster_without_workers_is_an_error_of_the_place(cluster, tmp_path):
     with pytest.raises(PlaceError, match="has no worker") as caught:
         opened(cluster, tmp_path, patience=1.0)
-    assert f"dask worker tcp://127.0.0.1:{cluster.port}" in caught.value.complaints[0].cure
+    assert f"dask worker tcp://127.0.0.1:{cluster.port}" in caught.value.diagnostics[0].hint
     worker = cluster.worker()
     with opened(cluster, tmp_path) as place:
         place._traffic._patience = 1.0

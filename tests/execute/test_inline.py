@@ -117,7 +117,7 @@ def test_a_function_gets_the_parameters_that_it_knows():
 def test_a_space_with_a_parameter_that_the_function_lacks_is_refused():
     with pytest.raises(InputError, match=r"divide\(\) has no argument thread\n") as caught:
         divide.check(Space(n=[1, 2], thread=[1]))
-    assert "did you mean 'threads'" in caught.value.complaints[0].cure
+    assert "did you mean 'threads'" in caught.value.diagnostics[0].hint
     divide.check(Space(n=[1, 2], threads=[1]))
 
 

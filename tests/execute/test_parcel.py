@@ -294,10 +294,10 @@ def test_an_artifact_that_changed_on_the_way_is_refused(tmp_path):
 
 def test_what_a_place_could_not_do_is_raised_where_it_is_read():
     cause = parse("host.memory > 1TB").passage.place(5)
-    gone = ConflictError("no room", place=cause, cure="make some")
+    gone = ConflictError("no room", place=cause, hint="make some")
     with pytest.raises(ConflictError) as caught:
         back(pack_failure(gone))
-    assert caught.value.complaints == gone.complaints
+    assert caught.value.diagnostics == gone.diagnostics
 
 
 @pytest.mark.parametrize("read", [unpack, back])

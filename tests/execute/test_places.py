@@ -97,15 +97,15 @@ WRONG = {
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_a_mistake_in_the_file_is_shown_with_its_place_and_its_cure(written, text):
-    line, column, message, cure = WRONG[text]
+def test_a_mistake_in_the_file_is_shown_with_its_place_and_its_hint(written, text):
+    line, column, message, hint = WRONG[text]
     folder = written(text)
     with pytest.raises(InputError) as caught:
         open_place("mine", folder)
-    (complaint,) = caught.value.complaints
-    place = complaint.place
-    assert message in complaint.message
-    assert cure in complaint.cure
+    (diagnostic,) = caught.value.diagnostics
+    place = diagnostic.place
+    assert message in diagnostic.message
+    assert hint in diagnostic.hint
     assert (place.file, place.line, place.column) == (
         str(folder.parent / "zenturio.toml"), line, column,
     )  # fmt: skip
@@ -116,11 +116,11 @@ def test_all_mistakes_are_told_at_once(written):
     folder = written("[places.far]\nworkers = 0\ncolour = 1\n")
     with pytest.raises(InputError) as caught:
         open_place("far", folder, given={"nodes": "1"})
-    assert len(caught.value.complaints) == 3
+    assert len(caught.value.diagnostics) == 3
 
 
 @pytest.mark.parametrize(
-    ("name", "cure"),
+    ("name", "hint"),
     [
         ("locla", "did you mean 'local'"),
         ("mien", "did you mean 'mine'"),
@@ -129,11 +129,11 @@ def test_all_mistakes_are_told_at_once(written):
         ("far://", "host:8786"),
     ],
 )
-def test_a_name_that_is_none_tells_what_is_near(written, name, cure):
+def test_a_name_that_is_none_tells_what_is_near(written, name, hint):
     folder = written("[places.mine]\nkind = 'far'\n")
     with pytest.raises(InputError) as caught:
         open_place(name, folder)
-    assert cure in caught.value.complaints[0].cure
+    assert hint in caught.value.diagnostics[0].hint
 
 
 def test_a_setting_that_a_place_does_not_have_is_refused(written):

@@ -169,7 +169,7 @@ def test_what_never_ends_has_no_makespan(place, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("commands", "complaint"),
+    ("commands", "diagnostic"),
     [
         (["echo 3"], "cannot run 'echo 3'"),
         ([PLAIN, PLAIN], "one command alone"),
@@ -189,10 +189,10 @@ def test_what_never_ends_has_no_makespan(place, tmp_path):
         (["zen simulate flow.json --on identical:1"], "'solve' does not say where it runs: 'p2'"),
     ],
 )
-def test_what_it_cannot_run_is_an_outcome_that_says_why(place, commands, complaint):
+def test_what_it_cannot_run_is_an_outcome_that_says_why(place, commands, diagnostic):
     found = outcome(place, experiment(*commands, files=flow()))
     assert (found.status, found.cause, found.exit) == ("failed", "exit 2", 2)
-    assert complaint in found.stderr.head.decode()
+    assert diagnostic in found.stderr.head.decode()
 
 
 def test_one_experiment_does_not_see_the_files_of_another(place):

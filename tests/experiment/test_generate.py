@@ -203,10 +203,10 @@ def test_cpus_that_are_no_whole_number_are_refused_with_the_values(generator, cp
     made = generator(PROGRAM.replace("CPUS threads", f"CPUS {cpus}"))
     with pytest.raises(InputError, match="CPUS is ") as caught:
         all_of(made)
-    (complaint,) = caught.value.complaints
-    assert complaint.place.line == 5
-    assert complaint.place.text[complaint.place.column - 1 :].startswith(cpus.split()[0])
-    assert "max(1, threads)" in complaint.cure
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.place.line == 5
+    assert diagnostic.place.text[diagnostic.place.column - 1 :].startswith(cpus.split()[0])
+    assert "max(1, threads)" in diagnostic.hint
 
 
 def test_cpus_may_be_computed(generator):

@@ -148,7 +148,7 @@ def test_an_attack_is_refused_in_a_tenth_of_a_second_with_its_place(text):
         with pytest.raises(ExpressionError) as caught:
             parse(text).check(KNOWN)
         message = str(caught.value)
-    assert caught.value.complaints[0].place.column == ATTACKS[text]
+    assert caught.value.diagnostics[0].place.column == ATTACKS[text]
     assert len(message) < 6_000
 
 
@@ -176,11 +176,11 @@ def test_a_pattern_that_would_backtrack_for_ever_takes_no_time():
 
 
 def places(text):
-    """Where the complaints about *text* stand; nothing if it can be read."""
+    """Where the diagnostics about *text* stand; nothing if it can be read."""
     try:
         parse(text)
     except ExpressionError as error:
-        return [complaint.place for complaint in error.complaints]
+        return [diagnostic.place for diagnostic in error.diagnostics]
     return []
 
 

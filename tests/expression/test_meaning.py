@@ -232,7 +232,7 @@ def test_what_has_no_answer_is_an_error_with_a_place(text, message):
     expression = parse(text)
     with pytest.raises(ExpressionError, match=message) as caught:
         expression.value({**HERE, "inf": math.inf, "nan": math.nan})
-    place = caught.value.complaints[0].place
+    place = caught.value.diagnostics[0].place
     assert place.text == text
     assert 1 <= place.column <= len(text)
 

@@ -225,13 +225,13 @@ def test_a_place_is_one_of_the_file_even_where_a_directive_goes_on():
     passage = Passage("n * thr <= 2048 *", ((0, first), (11, second)))
     with pytest.raises(ExpressionError) as caught:
         parse(passage)
-    assert str(caught.value.complaints[0].place) == "m.c:4:14"
+    assert str(caught.value.diagnostics[0].place) == "m.c:4:14"
 
 
 def test_a_text_of_several_lines_is_placed_by_line():
     with pytest.raises(ExpressionError) as caught:
         parse("n > 1\n  and (m < 2")
-    assert str(caught.value.complaints[0].place) == "<text>:2:7"
+    assert str(caught.value.diagnostics[0].place) == "<text>:2:7"
 
 
 @given(st.text(min_size=1))

@@ -71,7 +71,7 @@ def test_a_circle_of_definitions_is_drawn():
         ExpressionError, match="'a' is defined by itself: a -> b -> c -> a"
     ) as caught:
         replaced("1 + a", a="b", b="c + 1", c="a * 2")
-    assert caught.value.complaints[0].place.column == 5
+    assert caught.value.diagnostics[0].place.column == 5
 
 
 def test_definitions_that_double_each_other_are_refused_at_once():
@@ -93,7 +93,7 @@ def test_an_error_in_a_definition_points_to_its_name():
     expression = replaced("a > 1 and 2 * d < 3", d="a / (b - 1) + a ** b")
     with pytest.raises(ExpressionError, match="division by zero") as caught:
         expression.value({"a": 2, "b": 1})
-    place = caught.value.complaints[0].place
+    place = caught.value.diagnostics[0].place
     assert (place.column, place.width) == (15, 1)
 
 

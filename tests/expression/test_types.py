@@ -68,7 +68,7 @@ def test_a_type_follows_from_the_types_of_names(text, expected):
 
 
 @pytest.mark.parametrize(
-    ("text", "message", "cure"),
+    ("text", "message", "hint"),
     [
         ("thraeds > 1", "unknown name 'thraeds'", "did you mean 'threads'?"),
         ("index(q) > 1", "unknown name 'q'", "there is: any, flag, m, n, s, threads, x"),
@@ -104,12 +104,12 @@ def test_a_type_follows_from_the_types_of_names(text, expected):
         ("host.memory > 1", "host.memory is not known here", "REQUIRE and RANK"),
     ],
 )
-def test_a_mistake_is_told_before_anything_runs(text, message, cure):
+def test_a_mistake_is_told_before_anything_runs(text, message, hint):
     with pytest.raises(ExpressionError) as caught:
         parse(text).check(TYPES)
     assert message in str(caught.value)
-    assert cure in str(caught.value)
-    assert caught.value.complaints[0].place
+    assert hint in str(caught.value)
+    assert caught.value.diagnostics[0].place
 
 
 def test_a_host_is_known_where_one_is_chosen():
@@ -120,13 +120,13 @@ def test_a_host_is_known_where_one_is_chosen():
 def test_all_mistakes_are_told_together_in_their_order():
     with pytest.raises(ExpressionError) as caught:
         parse("q + 1 > r and s").check(TYPES)
-    assert [complaint.place.column for complaint in caught.value.complaints] == [1, 9, 15]
+    assert [diagnostic.place.column for diagnostic in caught.value.diagnostics] == [1, 9, 15]
 
 
 def test_a_flood_of_mistakes_is_cut_and_says_so():
     with pytest.raises(ExpressionError) as caught:
         parse(" + ".join(f"q{at}" for at in range(50))).check(TYPES)
-    assert len(caught.value.complaints) == 11
+    assert len(caught.value.diagnostics) == 11
     assert str(caught.value).count("unknown name") == 10
     assert "there are more mistakes from here on" in str(caught.value)
 

@@ -65,7 +65,7 @@ def test_without_files_a_query_is_as_it_was():
 
 
 @pytest.mark.parametrize(
-    ("content", "complaint"),
+    ("content", "diagnostic"),
     [
         ("", "is empty"),
         ("a,b\n", "no rows"),
@@ -76,11 +76,11 @@ def test_without_files_a_query_is_as_it_was():
         (None, "No such file"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_told(tmp_path, content, complaint):
+def test_what_is_wrong_with_a_file_is_told(tmp_path, content, diagnostic):
     path = tmp_path / "file.csv"
     if content is not None:
         path.write_text(content)
-    with pytest.raises(InputError, match=complaint):
+    with pytest.raises(InputError, match=diagnostic):
         with_tables("SELECT 1", {"t": path})
 
 

@@ -139,7 +139,7 @@ def check(reader, text):
     try:
         found = answers(reader, text)
     except ExpressionError as error:
-        refused = error.complaints[0]
+        refused = error.diagnostics[0]
         reader._cursor.execute("ROLLBACK")
         found = wanted if reader.dialect == "postgresql" and refused.place.text == text else error
         assert found is wanted, text

@@ -185,7 +185,7 @@ def test_a_mistake_comes_with_the_words_of_the_database(study):
     with pytest.raises(InputError, match="nothing_such") as caught:
         raw(study, "SELECT n,\n nothing_such FROM study_matmul")
     if study.engine.dialect.name == "postgresql":
-        place = caught.value.complaints[0].place
+        place = caught.value.diagnostics[0].place
         assert (place.line, place.column) == (2, 2)
     with pytest.raises(InputError, match="syntax error"):
         raw(study, "SELECT FROM WHERE")

@@ -110,7 +110,7 @@ def test_what_postgresql_cannot_say_has_a_place(postgres_url):
         ):
             with pytest.raises(ExpressionError) as caught:
                 answers(reader, text)
-            assert caught.value.complaints[0].place.column == column
+            assert caught.value.diagnostics[0].place.column == column
     repository.close()
 
 
@@ -203,7 +203,7 @@ def test_what_the_server_cannot_compute_comes_with_its_words(postgres_url):
     fill(repository, "values", TYPES, {"m": "real"}, ROWS)
     with pytest.raises(ExpressionError, match="leaves the numbers of PostgreSQL") as caught:
         results(repository, "values", where="(y + 1) * 1e308 * 1e10 > 1")
-    assert caught.value.complaints[0].place.text == "(y + 1) * 1e308 * 1e10 > 1"
+    assert caught.value.diagnostics[0].place.text == "(y + 1) * 1e308 * 1e10 > 1"
     repository.close()
 
 

@@ -26,13 +26,13 @@ def _sql(url, *statements):
     database.close()
 
 
-def test_a_sound_repository_has_no_complaints(url):
+def test_a_sound_repository_has_no_diagnostics(url):
     drive(url, 10, 5)
     assert upkeep.check(url) == ()
 
 
 @pytest.mark.parametrize(
-    ("sabotage", "complaint"),
+    ("sabotage", "diagnostic"),
     [
         (
             "UPDATE counters SET count = 7 WHERE status = 'ok'",
@@ -57,10 +57,10 @@ def test_a_sound_repository_has_no_complaints(url):
         ("UPDATE fields SET place = 'v0'", "fields of study number 1 stand at v0"),
     ],
 )
-def test_a_broken_law_is_found(url, sabotage, complaint):
+def test_a_broken_law_is_found(url, sabotage, diagnostic):
     drive(url, 10, 5)
     _sql(url, sabotage)
-    assert any(complaint in str(each) for each in upkeep.check(url))
+    assert any(diagnostic in str(each) for each in upkeep.check(url))
 
 
 def test_a_repository_that_is_not_there_is_not_created(tmp_path):

@@ -66,7 +66,7 @@ def test_an_order_that_is_none_takes_for_ever_or_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("processors", "orders", "complaint"),
+    ("processors", "orders", "diagnostic"),
     [
         ([0, 0], [0, 1, 2], "processors: 3 whole numbers"),
         ([0, 0, 1], [0, 1, 2], "from 0 to 0"),
@@ -77,9 +77,9 @@ def test_an_order_that_is_none_takes_for_ever_or_is_refused():
     ],
 )
 def test_numbers_that_are_none_of_its_tasks_and_processors_are_refused(
-    processors, orders, complaint
+    processors, orders, diagnostic
 ):
-    with pytest.raises(InputError, match=complaint):
+    with pytest.raises(InputError, match=diagnostic):
         makespans(numbers(Problem.of(CHAIN, identical(1))), processors, orders)
 
 

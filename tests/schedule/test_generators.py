@@ -344,7 +344,7 @@ def test_generators_and_files_are_named_in_one_line(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("text", "message", "cure"),
+    ("text", "message", "hint"),
     [
         ("wien2", "'wien2' is neither a file nor a generator", "did you mean 'wien2k'?"),
         ("wien2k:kpoint=3", "generator wien2k has no setting 'kpoint'", "did you mean 'kpoints'?"),
@@ -357,11 +357,11 @@ def test_generators_and_files_are_named_in_one_line(tmp_path, monkeypatch):
         ("dotg:pst=100,branches=1000,step=1000", "subtasks", "up to 1,000,000"),
     ],
 )
-def test_a_wrong_name_or_setting_is_told_with_what_would_be_right(text, message, cure):
+def test_a_wrong_name_or_setting_is_told_with_what_would_be_right(text, message, hint):
     with pytest.raises((InputError, NotFoundError)) as caught:
         instance_of(text)
     assert message in str(caught.value)
-    assert cure in str(caught.value)
+    assert hint in str(caught.value)
 
 
 @QUICK

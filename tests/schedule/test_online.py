@@ -394,4 +394,4 @@ def test_what_cannot_be_a_stream_is_refused(make_it, words):
 def test_a_policy_that_there_is_not_is_refused_with_what_is_near():
     with pytest.raises(NotFoundError) as caught:
         Online(stream((SHORT, 0)), ONE).play("sprt")
-    assert "srpt" in caught.value.complaints[0].cure
+    assert "srpt" in caught.value.diagnostics[0].hint

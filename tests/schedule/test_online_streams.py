@@ -122,7 +122,7 @@ def test_what_is_no_stream_is_refused(word, words):
 def test_a_name_that_is_neither_file_nor_generator_is_refused_with_what_is_near():
     with pytest.raises(NotFoundError) as caught:
         stream_of(["maxod@3"])
-    assert "maxdo" in caught.value.complaints[0].cure
+    assert "maxdo" in caught.value.diagnostics[0].hint
 
 
 @pytest.mark.parametrize(
@@ -141,5 +141,5 @@ def test_a_name_that_is_neither_file_nor_generator_is_refused_with_what_is_near(
 def test_what_is_wrong_in_a_file_is_told_with_its_place(tmp_path, text, line, words):
     with pytest.raises(InputError, match=words) as caught:
         stream_of([written(tmp_path, text)])
-    assert caught.value.complaints[0].place.line == line
+    assert caught.value.diagnostics[0].place.line == line
     assert json.dumps(str(caught.value))

@@ -121,7 +121,7 @@ def test_a_perturbation_is_read_from_a_line():
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    ("text", "diagnostic"),
     [
         ("every=20:60", "every and lasting are missing"),
         ("evry=20:60,lasting=1", "did you mean.*every"),
@@ -135,8 +135,8 @@ def test_a_perturbation_is_read_from_a_line():
         ("every=1,lasting=1,failing=0:1", "failing is one number"),
     ],
 )
-def test_what_is_no_perturbation_is_refused(text, complaint):
-    with pytest.raises(InputError, match=f"(?s){complaint}"):
+def test_what_is_no_perturbation_is_refused(text, diagnostic):
+    with pytest.raises(InputError, match=f"(?s){diagnostic}"):
         Perturbation.read(text)
 
 

@@ -67,7 +67,7 @@ def test_a_metric_that_a_plan_does_not_have_is_null():
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "complaint"),
+    ("old", "new", "diagnostic"),
     [
         ('"prep"', '"perp"', r"9:9: the workflow has no task 'perp'"),
         ('"größe"', '"prep"', r"10:9: task 'prep' is planned twice"),
@@ -81,10 +81,10 @@ def test_a_metric_that_a_plan_does_not_have_is_null():
         ("}\n]", "}]]", r"not JSON"),
     ],
 )
-def test_what_is_wrong_in_a_plan_is_shown_at_its_place(tmp_path, old, new, complaint):
+def test_what_is_wrong_in_a_plan_is_shown_at_its_place(tmp_path, old, new, diagnostic):
     path = tmp_path / "plan.json"
     path.write_text(GOLDEN.replace("METRICS", "{}").replace(old, new, 1), "utf-8")
-    with pytest.raises(InputError, match=complaint):
+    with pytest.raises(InputError, match=diagnostic):
         plan_json.read(path, Problem.of(FLOW, PLATFORM))
 
 

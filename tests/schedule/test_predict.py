@@ -57,7 +57,7 @@ def test_a_moldable_task_scales_as_its_model_does():
 
 
 @pytest.mark.parametrize(
-    ("models", "complaint"),
+    ("models", "diagnostic"),
     [
         ({"solv": lambda columns: columns["n"]}, "no task of f runs the program 'solv'"),
         ({"solve": lambda columns: columns["n"] - 15}, "program 'solve' foretells -5 s for n=10"),
@@ -65,7 +65,7 @@ def test_a_moldable_task_scales_as_its_model_does():
         ({"solve": lambda _columns: [1.0]}, "answers (1,) to 2 questions"),
     ],
 )
-def test_what_no_task_can_take_is_refused(models, complaint):
+def test_what_no_task_can_take_is_refused(models, diagnostic):
     with pytest.raises(InputError) as refused:
         predicted(FLOW, models, features)
-    assert complaint in str(refused.value)
+    assert diagnostic in str(refused.value)

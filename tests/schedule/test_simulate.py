@@ -206,7 +206,7 @@ def test_a_policy_that_does_nothing_leaves_all_and_one_that_only_wakes_is_not_as
 
 
 @pytest.mark.parametrize(
-    ("act", "complaint"),
+    ("act", "diagnostic"),
     [
         (lambda grid: grid.cancel(0), "'a' is waiting: it cannot be cancelled"),
         (lambda grid: grid.again(0), "'a' is waiting: it cannot be run again"),
@@ -214,8 +214,8 @@ def test_a_policy_that_does_nothing_leaves_all_and_one_that_only_wakes_is_not_as
         (lambda grid: grid.run(1), "'b' is waiting: it has no progress"),
     ],
 )
-def test_what_a_policy_cannot_do_is_refused(act, complaint):
-    with pytest.raises(InputError, match=complaint):
+def test_what_a_policy_cannot_do_is_refused(act, diagnostic):
+    with pytest.raises(InputError, match=diagnostic):
         simulate(Problem.of(PAIR, identical(2)), Script(at_0=act))
 
 
@@ -226,15 +226,15 @@ def test_a_task_is_not_sent_where_it_cannot_run():
 
 
 @pytest.mark.parametrize(
-    ("steps", "complaint"),
+    ("steps", "diagnostic"),
     [
         ([(1, -0.5)], "share of its speed"),
         ([(float("nan"), 1)], "from a time on"),
         ([(2, 1), (1, 0.5)], "not in their order"),
     ],
 )
-def test_loads_are_shares_of_the_speed_in_the_order_of_their_times(steps, complaint):
-    with pytest.raises(InputError, match=complaint):
+def test_loads_are_shares_of_the_speed_in_the_order_of_their_times(steps, diagnostic):
+    with pytest.raises(InputError, match=diagnostic):
         played(PAIR, loaded(*steps))
 
 

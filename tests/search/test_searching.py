@@ -269,7 +269,7 @@ def test_samplers_that_choose_nothing_themselves_are_refused_with_what_to_take(
 ):
     with pytest.raises(InputError, match=f"optuna:{variant} is not for this") as caught:
         zen.search(SPACE, cost, engine=f"optuna:{spelled(variant)}", budget=5)
-    assert caught.value.complaints[0].cure == f"take engine {engine}"
+    assert caught.value.diagnostics[0].hint == f"take engine {engine}"
 
 
 @pytest.mark.parametrize("variant", ["TPQ", "Base", "BaseGrid"])

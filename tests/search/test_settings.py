@@ -52,7 +52,7 @@ def test_what_is_wrong_says_what_would_be_right(name, value, told):
 def test_all_that_is_wrong_is_told_at_once():
     with pytest.raises(InputError) as caught:
         settings_of(Sample, {"rate": "9", "kind": "none", "nothing": 1})
-    assert len(caught.value.complaints) == 3
+    assert len(caught.value.diagnostics) == 3
 
 
 def test_settings_describe_themselves():

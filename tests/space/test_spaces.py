@@ -107,12 +107,12 @@ def test_whole_bounds_count_as_integers_and_an_empty_range_has_no_points():
     assert zen.Space(n=[2, 4], m=zen.span("n / 2", 2)).size == 3
 
 
-def test_a_fractional_start_is_an_error_with_its_cure():
+def test_a_fractional_start_is_an_error_with_its_hint():
     with pytest.raises(SpaceError, match=r"begins at n/2, which is 1.5[\s\S]*write //"):
         _ = zen.Space(n=[3], m=zen.span("n/2", 5)).size
 
 
-def test_a_bound_that_is_null_is_an_error_with_its_cure():
+def test_a_bound_that_is_null_is_an_error_with_its_hint():
     space = zen.Space(n=[1, 2], m=zen.parameter([1, 2], when="n > 1"), k=zen.span(1, "m"))
     with pytest.raises(SpaceError, match=r"the bound m is NULL[\s\S]*the same WHEN"):
         _ = space.size
@@ -248,7 +248,7 @@ def test_all_complaints_of_a_space_come_together_with_their_places():
     bad = Parameter("n", Dependent("1", parse("word")), place=place)
     with pytest.raises(SpaceError) as caught:
         zen.Space([bad], [parse(passage), Zip(("n", "k"), place)], word=["x"])
-    messages = [str(complaint.place) for complaint in caught.value.complaints]
+    messages = [str(diagnostic.place) for diagnostic in caught.value.diagnostics]
     assert len(messages) == 3
     assert "f.c:9:1" in messages
     assert "f.c:3:7" in messages

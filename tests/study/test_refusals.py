@@ -57,7 +57,7 @@ def test_check_and_run_refuse_the_same(write, title):
     assert f"{path}:" in found.output
     error = run(path)
     assert isinstance(error, InputError)
-    assert error.complaints[0].message in found.output
+    assert error.diagnostics[0].message in found.output
     assert no_study()
 
 

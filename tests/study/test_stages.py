@@ -430,7 +430,7 @@ def label(source, experiment):
 
 
 @pytest.mark.parametrize(
-    ("after", "message", "cure"),
+    ("after", "message", "hint"),
     [
         ('AFTER "mash" ON n', "no stage 'mash' beside solve.sh", "did you mean 'mesh'"),
         ('AFTER "mesh" ON threads', "stage mesh has no parameter threads", "order"),
@@ -438,16 +438,16 @@ def label(source, experiment):
         ('AFTER "plot"', "solve after plot after solve", "first"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(three, after, message, cure):
+def test_what_is_wrong_is_told_with_its_place(three, after, message, hint):
     text = SOLVE.replace('AFTER "mesh" ON n, order', after)
     (three / "solve.sh").write_text(text.replace("PARAM n", "PARAM threads = { 1 }\n#ZEN$ PARAM n"))
     with pytest.raises(AnnotationError) as raised:
         run("solve.sh")
-    (complaint,) = raised.value.complaints
-    assert message in complaint.message
-    assert cure in complaint.cure
-    assert Path(complaint.place.file).name in ("solve.sh", "plot.sh")
-    assert "AFTER" in complaint.place.text
+    (diagnostic,) = raised.value.diagnostics
+    assert message in diagnostic.message
+    assert hint in diagnostic.hint
+    assert Path(diagnostic.place.file).name in ("solve.sh", "plot.sh")
+    assert "AFTER" in diagnostic.place.text
 
 
 def test_a_check_looks_for_the_stages_as_well(three):

@@ -364,7 +364,7 @@ def test_sets_are_written_as_in_directives():
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    ("text", "diagnostic"),
     [
         ("populaton=4", "did you mean 'population'"),
         ("crossover=0.4:1:0.2", "there is: single, two, uniform"),
@@ -374,8 +374,8 @@ def test_sets_are_written_as_in_directives():
         ("elite={1", "--settings elite"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(text, complaint):
-    with pytest.raises(InputError, match=complaint):
+def test_settings_that_cannot_be_are_refused(text, diagnostic):
+    with pytest.raises(InputError, match=diagnostic):
         sets(text)
 
 

@@ -9,9 +9,9 @@ from typing import TypeVar
 
 from zenturio.annotate.checks import check_formulas, check_parameters
 from zenturio.annotate.commands import fill_command
-from zenturio.annotate.complaints import Complaints
+from zenturio.annotate.diagnostics import Diagnostics
 from zenturio.annotate.documents import Document, used_path
-from zenturio.annotate.holes import complaints as absent_targets
+from zenturio.annotate.holes import diagnostics as absent_targets
 from zenturio.annotate.model import MEASURED, After, Application, Metric, Repeat, Use
 from zenturio.annotate.names import Names
 from zenturio.annotate.parameters import Declared, Parameters, known_names, merge
@@ -47,11 +47,11 @@ S = TypeVar("S")
 
 @dataclass
 class Assembly:
-    """One walk from statements to an application; every step adds its complaints."""
+    """One walk from statements to an application; every step adds its diagnostics."""
 
     documents: Sequence[Document]
     overrides: Mapping[str, Declaration]
-    complaints: Complaints
+    diagnostics: Diagnostics
 
     def each(self, kind: type[S]) -> Iterator[S]:
         """The statements of one kind, file by file, line by line."""
@@ -74,7 +74,7 @@ class Assembly:
         space = self.space(dimensions, names)
         aim = self.once(Aim, "OBJECTIVE", lambda each: each.place)
         rank = self.once(Rank, "RANK", lambda each: each.place)
-        if space is None or self.complaints.errors:
+        if space is None or self.diagnostics.errors:
             return None
         return Application(
             name=name,
@@ -118,7 +118,7 @@ class Assembly:
             for written in document.written
             if isinstance(written.statement, Declaration)
         )
-        return merge(declared, self.overrides, self.complaints)
+        return merge(declared, self.overrides, self.diagnostics)
 
     def warn_of_files_outside(self, root: Path) -> None:
         """Name files outside of *root* from which elements are taken.
@@ -131,15 +131,15 @@ class Assembly:
                     for name in files_outside(written.statement.elements, document.base, root):
                         message = f"elements are read from {name.text}, outside of {root}"
                         place = name.place(0, len(name.text))
-                        self.complaints.warn(message, place, "run it only if that is meant")
+                        self.diagnostics.warn(message, place, "run it only if that is meant")
 
     def once(self, kind: type[S], keyword: str, place: Callable[[S], Place]) -> S | None:
-        """The only statement of its kind; a second one is a complaint that names the first."""
+        """The only statement of its kind; a second one is a diagnostic that names the first."""
         first: S | None = None
         for each in self.each(kind):
             if first is not None:
                 message = f"{keyword} stands already at {place(first)}"
-                self.complaints.error(message, place(each), "leave one of them")
+                self.diagnostics.error(message, place(each), "leave one of them")
             first = first or each
         return first
 
@@ -153,19 +153,19 @@ class Assembly:
         declared = parameters.found.get(name) if name is not None else None
         repeat = Repeat(repeated.count, name)
         if declared is not None:
-            with self.complaints.gather():
+            with self.diagnostics.gather():
                 repeat = replace(repeat, seeds=seed_of(declared, repeated))
         return repeat, {k: v for k, v in parameters.found.items() if k != name}
 
     def targets(self, parameters: Parameters, repeat: Repeat) -> Targets:
-        """What is replaced where; a target that stands nowhere is a complaint."""
+        """What is replaced where; a target that stands nowhere is a diagnostic."""
         files = [document for document in self.documents if document.kind == "file"]
         seed = {repeat.seed} if repeat.seed is not None else set()
-        targets = Targets(files, self.complaints, known_names(parameters) | seed)
+        targets = Targets(files, self.diagnostics, known_names(parameters) | seed)
         for document in self.documents:
             targets.add(document)
         annotated = targets.annotated()
-        self.complaints.errors += (*absent_targets(annotated), *unprobed(annotated))
+        self.diagnostics.errors += (*absent_targets(annotated), *unprobed(annotated))
         self.check_regions()
         return targets
 
@@ -175,8 +175,8 @@ class Assembly:
             place = probed.name.place(0, len(probed.name.text))
             if probed.name.text in seen:
                 message = f"the region {probed.name.text} stands already at "
-                cure = "give one of them another name"
-                self.complaints.error(message + str(seen[probed.name.text]), place, cure)
+                hint = "give one of them another name"
+                self.diagnostics.error(message + str(seen[probed.name.text]), place, hint)
             seen.setdefault(probed.name.text, place)
 
     def metrics(self, parameters: Parameters) -> dict[str, Metric]:
@@ -186,7 +186,7 @@ class Assembly:
             place = measured.name.place(0, len(name))
             if name in found:
                 message = f"the metric {name} stands already at {found[name].place}"
-                self.complaints.error(message, place, "give one of them another name")
+                self.diagnostics.error(message, place, "give one of them another name")
             found.setdefault(name, measured.metric)
         for metric in self.regional():
             self.add_regional(metric, found)
@@ -195,7 +195,7 @@ class Assembly:
                 declared = parameters.found.get(name)
                 where = f" at {declared.place}" if declared else ""
                 message = f"{name} is a parameter{where}, so no metric can have its name"
-                self.complaints.error(message, metric.place, "give one of them another name")
+                self.diagnostics.error(message, metric.place, "give one of them another name")
         return found
 
     def regional(self) -> Iterator[Metric]:
@@ -212,7 +212,7 @@ class Assembly:
         declared = found.setdefault(metric.name, metric)
         if declared.source or declared.formula is not None:
             message = f"the region's {metric.name} stands already at {declared.place}"
-            self.complaints.error(message, metric.place, "give one of them another name")
+            self.diagnostics.error(message, metric.place, "give one of them another name")
 
     def names(
         self, dimensions: Mapping[str, Parameter], metrics: Mapping[str, Metric], repeat: Repeat
@@ -220,7 +220,7 @@ class Assembly:
         """What expressions may name, with types that are known without looking at any."""
         declarations = list(self.each(Declaration))
         unlisted = (Continuous, Dependent, type(None))
-        names = Names(self.complaints, seed=repeat.seed)
+        names = Names(self.diagnostics, seed=repeat.seed)
         words = {word for document in self.documents for word in document.failed}
         names.words = words - {repeat.seed}
         names.declared = {d.name.text for d in declarations if not d.same} - {repeat.seed}
@@ -249,7 +249,7 @@ class Assembly:
         commands += [step.command for step in self.each(Run)]
         known = dict.fromkeys([*dimensions, *filter(None, [names.seed])], "1")
         for command in commands:
-            with self.complaints.gather():
+            with self.diagnostics.gather():
                 fill_command(command.text, known)
             if command.cpus is not None:
                 names.number(command.cpus, "CPUS")
@@ -263,8 +263,8 @@ class Assembly:
             for each in waits.on:
                 if not names.may_be(each.text):
                     place = each.place(0, len(each.text))
-                    cure = did_you_mean(each.text, names.parameters)
-                    self.complaints.error(f"no parameter is named {each.text}", place, cure)
+                    hint = did_you_mean(each.text, names.parameters)
+                    self.diagnostics.error(f"no parameter is named {each.text}", place, hint)
             place = waits.stage.place(0, len(waits.stage.text))
             found.append(After(waits.stage.text, tuple(name.text for name in waits.on), place))
         return tuple(found)
@@ -283,8 +283,8 @@ class Assembly:
                         constraints.append(Zip(together_names, together.place))
                     case _:
                         pass
-        if not self.complaints.errors:
-            with self.complaints.gather():
+        if not self.diagnostics.errors:
+            with self.diagnostics.gather():
                 return Space(tuple(dimensions.values()), tuple(constraints))
         return None
 
@@ -293,30 +293,30 @@ class Assembly:
     ) -> None:
         """Names that run together: declared, listed, each once, and equally many."""
         sizes: dict[str, int] = {}
-        before = len(self.complaints.errors)
+        before = len(self.diagnostics.errors)
         for name in together.names:
             place, text = name.place(0, len(name.text)), name.text
             if text in sizes:
-                self.complaints.error(f"{text} stands twice", place, "leave one of them")
+                self.diagnostics.error(f"{text} stands twice", place, "leave one of them")
             elif text == names.seed:
                 message = f"{text} is the seed: it is no dimension"
-                self.complaints.error(message, place, "leave it away")
+                self.diagnostics.error(message, place, "leave it away")
             elif text in names.unplaced:
                 message = f"{text} has no listed set, so it cannot run together with others"
-                self.complaints.error(message, place, "say what must hold: CONSTRAINT VALUE …")
+                self.diagnostics.error(message, place, "say what must hold: CONSTRAINT VALUE …")
             elif text in dimensions:
                 domain = dimensions[text].domain
                 sizes[text] = domain.size if domain else 0
             elif not names.may_be(text):
-                cure = did_you_mean(text, dimensions)
-                self.complaints.error(f"no parameter is named {text}", place, cure)
+                hint = did_you_mean(text, dimensions)
+                self.diagnostics.error(f"no parameter is named {text}", place, hint)
             else:
                 return
-        if len(set(sizes.values())) > 1 and len(self.complaints.errors) == before:
+        if len(set(sizes.values())) > 1 and len(self.diagnostics.errors) == before:
             lengths = ", ".join(f"{name} has {size}" for name, size in sizes.items())
             message = f"the sets are not equally long: {lengths} elements"
-            cure = "give each as many elements as the others"
-            self.complaints.error(message, together.place, cure)
+            hint = "give each as many elements as the others"
+            self.diagnostics.error(message, together.place, hint)
 
 
 _TYPES: dict[str, Type] = {"wtime": "real", "ctime": "real", "maxrss": "int", "exit": "int"}

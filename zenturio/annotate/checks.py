@@ -14,7 +14,7 @@ def check_parameters(names: Names, dimensions: Mapping[str, Parameter]) -> None:
     """Derived values, conditions and bounds, each behind what it needs."""
     needs = {name: parameter.needs for name, parameter in dimensions.items()}
     places = {name: parameter.place for name, parameter in dimensions.items()}
-    order, circular = in_order(needs, places, names.complaints)
+    order, circular = in_order(needs, places, names.diagnostics)
     for name in order:
         parameter = dimensions[name]
         if name in circular:
@@ -34,7 +34,7 @@ def check_formulas(names: Names, metrics: Mapping[str, Metric]) -> None:
     }
     needs = {name: formula.names for name, formula in formulas.items()}
     places = {name: metrics[name].place for name in formulas}
-    order, circular = in_order(needs, places, names.complaints)
+    order, circular = in_order(needs, places, names.diagnostics)
     for name in order:
         if name not in circular:
             names.metrics[name] = names.check(formulas[name], "a metric", metrics=True)

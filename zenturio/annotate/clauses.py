@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from zenturio.annotate.complaints import Complaints
+from zenturio.annotate.diagnostics import Diagnostics
 from zenturio.annotate.text_syntax import read_text
 from zenturio.annotate.tokens import Token, tokens, unclosed, unquote
 from zenturio.errors import AnnotationError, InputError, Passage, Place, did_you_mean
@@ -62,13 +62,13 @@ class Clauses:
     """Reads clauses and collects what is wrong with them."""
 
     def __init__(
-        self, passage: Passage, head: str, known: tuple[str, ...], complaints: Complaints
+        self, passage: Passage, head: str, known: tuple[str, ...], diagnostics: Diagnostics
     ) -> None:
         self.passage = passage
         self.head = head
         self.known = known
         self.found: dict[str, Clause] = {}
-        self.complaints = complaints
+        self.diagnostics = diagnostics
 
     def read(self, start: int) -> Clauses:
         """Read all clauses from *start* to the end of the directive."""
@@ -77,7 +77,7 @@ class Clauses:
             try:
                 at = self.clause(token)
             except InputError as error:
-                self.complaints.errors += error.complaints
+                self.diagnostics.errors += error.diagnostics
                 at = self.resume(token.end)
         return self
 
@@ -95,7 +95,7 @@ class Clauses:
         place = self.passage.place(token.start, token.end)
         end, clause = self.content(keyword, place, token.end)
         if keyword in self.found:
-            raise AnnotationError(f"{keyword} stands twice", place=place, cure="leave one of them")
+            raise AnnotationError(f"{keyword} stands twice", place=place, hint="leave one of them")
         self.found[keyword] = clause
         return end
 
@@ -144,7 +144,7 @@ class Clauses:
             raise AnnotationError(
                 f"{keyword} needs {what}" if quoted else f"{bare} has to be quoted",
                 place=self.passage.place(token.start, end),
-                cure=f'write {keyword} "{bare}"',
+                hint=f'write {keyword} "{bare}"',
             )
         return text, token.end
 
@@ -170,7 +170,7 @@ class Clauses:
             raise AnnotationError(
                 f"{keyword} needs {what}",
                 place=self.passage.place(max(at - len(keyword), 0), at),
-                cure=_EXAMPLES[keyword],
+                hint=_EXAMPLES[keyword],
             )
 
     def unknown(self, token: Token) -> AnnotationError:
@@ -178,17 +178,17 @@ class Clauses:
         keyword = token.upper()
         allowed = ", ".join(self.known)
         if keyword in SHAPES:
-            cure = f"{self.head} knows {allowed}" if allowed else f"{self.head} ends here"
+            hint = f"{self.head} knows {allowed}" if allowed else f"{self.head} ends here"
             return AnnotationError(
-                f"{keyword} does not go with {self.head}", place=place, cure=cure
+                f"{keyword} does not go with {self.head}", place=place, hint=hint
             )
         if token.kind == "sign" and token.text in "\"'":
             return unclosed(self.passage, token)
         near = did_you_mean(token.text, self.known)
-        cure = near if near.startswith("did") else f"here may stand: {allowed}"
+        hint = near if near.startswith("did") else f"here may stand: {allowed}"
         if not allowed:
-            cure = f"{self.head} ends here"
-        return AnnotationError(f"{token.text} is not expected here", place=place, cure=cure)
+            hint = f"{self.head} ends here"
+        return AnnotationError(f"{token.text} is not expected here", place=place, hint=hint)
 
     def text(self, keyword: str) -> str | None:
         """The text of a clause, if it is there."""
@@ -196,7 +196,7 @@ class Clauses:
         return clause.text.text if clause else None
 
     def choice(self, keyword: str, choices: tuple[T, ...]) -> T | None:
-        """The word behind *keyword*, in any case; a complaint where it is none of *choices*."""
+        """The word behind *keyword*, in any case; a diagnostic where it is none of *choices*."""
         clause = self.found.get(keyword)
         return self.chosen(keyword, clause.text, choices) if clause else None
 
@@ -208,7 +208,7 @@ class Clauses:
         place = word.place(0, len(word.text))
         shown = [choice.upper() if keyword == "MATCH" else choice for choice in choices]
         near = did_you_mean(word.text, shown)
-        self.complaints.error(f"{keyword} {word.text} is not known", place, near)
+        self.diagnostics.error(f"{keyword} {word.text} is not known", place, near)
         return None
 
 

@@ -202,12 +202,12 @@ class _Filling:
         inside = self.levels[-1].kind == "substitution" and self._begins_word()
         return inside and _CASE.match(self.text, self.at) is not None
 
-    def _refuse_behind(self, start: int, where: str, cure: str = "set a variable before") -> None:
+    def _refuse_behind(self, start: int, where: str, hint: str = "set a variable before") -> None:
         """Refuse values from *start* on: what the shell makes of their place is not certain."""
         if (at := self._next_name(start)) is not None:
-            raise self._refused(at, where, cure)
+            raise self._refused(at, where, hint)
 
-    def _refused_until(self, closer: str, start: int, where: str, cure: str) -> None:
+    def _refused_until(self, closer: str, start: int, where: str, hint: str) -> None:
         """Copy a quotation in which no value may stand."""
         end = self.at + start
         while end < len(self.text) and not self.text.startswith(closer, end):
@@ -216,17 +216,17 @@ class _Filling:
         # Shells that do not know $'...' read its backslashes otherwise, and so all that follows.
         unsure = closer == "'" and "\\" in self.text[self.at : end]
         if at is not None and (at < end or unsure):
-            raise self._refused(at, where, cure)
+            raise self._refused(at, where, hint)
         self._take(end + 1 - self.at)
 
     def _next_name(self, start: int) -> int | None:
         behind = bisect_left(self.ordered, start)
         return self.ordered[behind] if behind < len(self.ordered) else None
 
-    def _refused(self, at: int, where: str, cure: str) -> AnnotationError:
+    def _refused(self, at: int, where: str, hint: str) -> AnnotationError:
         name = self.names[at]
         place = self.command.place(at, at + len(name) + 2)
-        return AnnotationError(f"{{{name}}} cannot be quoted in {where}", place=place, cure=cure)
+        return AnnotationError(f"{{{name}}} cannot be quoted in {where}", place=place, hint=hint)
 
     def _quoted(self, name: str) -> str:
         text, level = self._safe(name), self.levels[-1]
@@ -246,7 +246,7 @@ class _Filling:
         if "\0" in (text := self.texts[name]):
             place = self.command.place(self.at, self.at + len(name) + 2)
             message = f"{{{name}}} holds a NUL byte, which no program's argument can"
-            raise AnnotationError(message, place=place, cure="leave it out, or put it in a file")
+            raise AnnotationError(message, place=place, hint="leave it out, or put it in a file")
         return text
 
     def _find(self, text: str) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from zenturio.annotate.clauses import Clauses, expression_end
-from zenturio.annotate.complaints import Complaints
+from zenturio.annotate.diagnostics import Diagnostics
 from zenturio.annotate.model import Match
 from zenturio.annotate.set_syntax import NUMBER, read_elements
 from zenturio.annotate.statements import Declaration, Way
@@ -43,17 +43,17 @@ class _Content:
 
 def declaration(body: Passage, start: int, keyword: str) -> Declaration:
     """What stands behind SUBSTITUTE, ASSIGN, ENV or PARAM from *start* on."""
-    complaints = Complaints()
+    diagnostics = Diagnostics()
     target, at = read_target(body, start, keyword)
     found = _SIGN.match(body.text, at)
     sign, at = (found[1], found.end()) if found else ("", at)
-    clauses = Clauses(body, keyword, _known(keyword, sign, body, at), complaints)
+    clauses = Clauses(body, keyword, _known(keyword, sign, body, at), diagnostics)
     content = _Content()
-    with complaints.gather():
+    with diagnostics.gather():
         content, end = _content(body, sign, at, clauses, keyword)
         clauses.read(end)
     result = _assemble(keyword, target, content, clauses)
-    complaints.close()
+    diagnostics.close()
     return result
 
 
@@ -77,14 +77,14 @@ def read_target(body: Passage, start: int, keyword: str) -> tuple[Passage, int]:
         raise AnnotationError(
             f"{keyword} needs a name",
             place=body.place(max(start - len(keyword), 0), start),
-            cure=f"write {_EXAMPLES.get(keyword, f'{keyword} n = {{ 1, 2, 4 }}')}",
+            hint=f"write {_EXAMPLES.get(keyword, f'{keyword} n = {{ 1, 2, 4 }}')}",
         )
     if token.kind in ("text", "name"):
         text = unquote(body.cut(token.start, token.end))
         if not text.text:
             place = body.place(token.start, token.end)
-            cure = "at least one letter between the quotes"
-            raise AnnotationError("the name is empty", place=place, cure=cure)
+            hint = "at least one letter between the quotes"
+            raise AnnotationError("the name is empty", place=place, hint=hint)
         return text, token.end
     if token.text in "\"'":
         raise unclosed(body, token)
@@ -96,7 +96,7 @@ def read_target(body: Passage, start: int, keyword: str) -> tuple[Passage, int]:
         raise AnnotationError(
             f"{bare} has to be quoted",
             place=body.place(token.start, end),
-            cure=f'write {keyword} "{bare}" = …; letters, digits and _ alone need no quotes',
+            hint=f'write {keyword} "{bare}" = …; letters, digits and _ alone need no quotes',
         )
     return body.cut(token.start, end), end
 
@@ -117,29 +117,29 @@ def _content(
         text = body.cut(at, end).strip()
         if text.text:
             return _Content(expression=parse(text)), end
-        message, cure = "the expression is missing", "write := 2 * n"
-        raise AnnotationError(message, place=body.place(at - len(sign)), cure=cure)
+        message, hint = "the expression is missing", "write := 2 * n"
+        raise AnnotationError(message, place=body.place(at - len(sign)), hint=hint)
     raise _no_set(body, sign, at, keyword)
 
 
 def _no_set(body: Passage, sign: str, at: int, keyword: str) -> AnnotationError:
-    """The complaint about what stands in place of a set."""
+    """The diagnostic about what stands in place of a set."""
     behind, at = at, min(at, max(len(body.text.rstrip()) - 1, 0))
     if sign in ("", ":", "=="):
         start = body.text.rindex(sign, 0, behind) if sign else at
         message = f"{sign} is no sign here" if sign else "= is missing"
-        cure = f"write {keyword} name = {{ … }}; := if it is computed from other parameters"
+        hint = f"write {keyword} name = {{ … }}; := if it is computed from other parameters"
         place = body.place(start, start + max(len(sign), 1))
-        return AnnotationError(message, place=place, cure=cure)
+        return AnnotationError(message, place=place, hint=hint)
     written = body.text[at:].strip() if sign == "=" and body.text[at:].strip("= ") else ""
     call = re.match(r"\w+\([^()]*\)", written)
     word = call[0] if call else written.split()[0] if written else ""
     value = word.rstrip(",") or "1, 2, 4"
-    cure = f"write = {{ {value} }}"
+    hint = f"write = {{ {value} }}"
     if word.isidentifier():
-        cure += f"; = @{word} for the same dimension as {word}; := {word} to compute it"
+        hint += f"; = @{word} for the same dimension as {word}; := {word} to compute it"
     end = at + max(len(word), 1)
-    return AnnotationError("a set in braces is missing", place=body.place(at, end), cure=cure)
+    return AnnotationError("a set in braces is missing", place=body.place(at, end), hint=hint)
 
 
 def _assemble(keyword: str, target: Passage, content: _Content, clauses: Clauses) -> Declaration:
@@ -172,6 +172,6 @@ def condition(clauses: Clauses, keyword: str) -> Expression | None:
     """The expression of a clause, if it is there and can be read."""
     clause = clauses.found.get(keyword)
     if clause is not None:
-        with clauses.complaints.gather():
+        with clauses.diagnostics.gather():
             return parse(clause.text)
     return None

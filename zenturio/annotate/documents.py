@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from zenturio.annotate.complaints import Complaints
+from zenturio.annotate.diagnostics import Diagnostics
 from zenturio.annotate.dialects import Dialect, dialect_of
 from zenturio.annotate.grammar import read
 from zenturio.annotate.lines import Found, find
@@ -17,7 +17,7 @@ from zenturio.annotate.model import Line
 from zenturio.annotate.paths import Member, is_study
 from zenturio.annotate.scopes import Scopes, Written, pair
 from zenturio.annotate.source import Source
-from zenturio.errors import Complaint, InputError, Passage
+from zenturio.errors import Diagnostic, InputError, Passage
 
 Kind = Literal["file", "side", "study"]
 
@@ -54,7 +54,7 @@ def used_path(document: Document, text: Passage) -> Path:
 
 
 def read_documents(
-    members: Iterable[Member], complaints: Complaints, *, beside: bool
+    members: Iterable[Member], diagnostics: Diagnostics, *, beside: bool
 ) -> Iterator[Document]:
     """Each file that can be read, *beside* others or part of the experiment."""
     for member in members:
@@ -65,28 +65,28 @@ def read_documents(
             source = Source.read(member.path)
         except OSError as error:
             message = f"{member.path} cannot be read: {error.strerror}"
-            complaints.errors.append(Complaint(message, cure="change its permissions"))
+            diagnostics.errors.append(Diagnostic(message, hint="change its permissions"))
             continue
-        yield _document(source, member.name, kind, complaints)
+        yield _document(source, member.name, kind, diagnostics)
 
 
-def _document(source: Source, name: str, kind: Kind, complaints: Complaints) -> Document:
+def _document(source: Source, name: str, kind: Kind, diagnostics: Diagnostics) -> Document:
     dialect = dialect_of(source.path, source.lines[0] if source.lines else "")
     found = find(source, dialect)
-    sort(found, complaints)
+    sort(found, diagnostics)
     written = []
     for line in found.directives:
         statement = None
         try:
             statement = read(line.body)
         except InputError as error:
-            complaints.errors += error.complaints
+            diagnostics.errors += error.diagnostics
         written.append(Written(line, statement))
-    scopes = pair(written, len(source.lines), complaints)
+    scopes = pair(written, len(source.lines), diagnostics)
     return Document(source, name, kind, dialect, found.lines, tuple(written), scopes)
 
 
-def sort(found: Found, complaints: Complaints) -> None:
+def sort(found: Found, diagnostics: Diagnostics) -> None:
     """Errors to the errors, warnings to the warnings."""
-    for each in found.complaints:
-        (complaints.warnings if each.severity == "warning" else complaints.errors).append(each)
+    for each in found.diagnostics:
+        (diagnostics.warnings if each.severity == "warning" else diagnostics.errors).append(each)

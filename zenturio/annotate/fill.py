@@ -19,7 +19,7 @@ from zenturio.annotate.model import Annotated, Application, Assignment, Line
 from zenturio.annotate.probes import probe_essence, probe_lines, probe_routine
 from zenturio.annotate.source import Source, without_end
 from zenturio.annotate.spans import Spans
-from zenturio.errors import AnnotationError, Complaint, Place
+from zenturio.errors import AnnotationError, Diagnostic, Place
 
 if TYPE_CHECKING:
     from zenturio.space import Point
@@ -61,7 +61,7 @@ class Filler:
         """Every other file with the point's texts; *seed_texts* come before them."""
         return tuple(template.fill(point, seed_texts) for template in self._templates)
 
-    def doubts(self, texts: Mapping[str, Sequence[str]]) -> Iterator[Complaint]:
+    def doubts(self, texts: Mapping[str, Sequence[str]]) -> Iterator[Diagnostic]:
         """What would stop a point that took the longest or the rarest of each name's *texts*."""
         for template in self._templates:
             yield from template.doubts(texts)
@@ -148,7 +148,7 @@ class _Template:
         whole, essence = _joined(self._whole, encoded), _joined(self._essence, encoded)
         return Filled(self.path, whole, self._source.mode, essence)
 
-    def doubts(self, texts: Mapping[str, Sequence[str]]) -> Iterator[Complaint]:
+    def doubts(self, texts: Mapping[str, Sequence[str]]) -> Iterator[Diagnostic]:
         choices = [
             [given.form(text) if given.form else text for text in texts.get(given.parameter, ())]
             for given in self._inputs
@@ -159,7 +159,7 @@ class _Template:
             try:
                 check()
             except AnnotationError as error:
-                yield from error.complaints
+                yield from error.diagnostics
 
     def _encoded(self, texts: list[str]) -> list[bytes]:
         encoding = self._source.encoding
@@ -171,7 +171,7 @@ class _Template:
             raise AnnotationError(
                 f"{given.parameter}: {self._annotated.path} is in {encoding}, which has no {bad!a}",
                 place=given.place,
-                cure="save the file as UTF-8, or choose a text without this character",
+                hint="save the file as UTF-8, or choose a text without this character",
             ) from None
 
     def _check_columns(self, texts: list[str]) -> None:
@@ -185,7 +185,7 @@ class _Template:
                 raise AnnotationError(
                     f"with {chosen} this line has {columns} columns; fixed form ends at {width}",
                     place=Place(str(self._source.path), limit.line + 1, 1, line, len(line)),
-                    cure="go on in a second line, or keep the text in a variable",
+                    hint="go on in a second line, or keep the text in a variable",
                 )
 
 
@@ -308,7 +308,7 @@ def _assignment(annotated: Annotated, assignment: Assignment, start: int, end: i
         raise AnnotationError(
             f"{dialect.name} has no assignment",
             place=line.body.place(0, len("ASSIGN")),
-            cure="use SUBSTITUTE",
+            hint="use SUBSTITUTE",
         )
     before, behind = dialect.around(assignment.target)
     place = line.body.place(0, len(line.body.text))

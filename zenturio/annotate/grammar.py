@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 
 from zenturio.annotate.clauses import Clauses
-from zenturio.annotate.complaints import Complaints
 from zenturio.annotate.declarations import declaration
+from zenturio.annotate.diagnostics import Diagnostics
 from zenturio.annotate.measures import check_inside, measured, probed
 from zenturio.annotate.model import Direction, Goal, UseKind
 from zenturio.annotate.set_syntax import NUMBER
@@ -41,17 +41,17 @@ def read(body: Passage) -> Statement:
     """The statement that *body* (what stands behind ``ZEN$``) makes; AnnotationError if none."""
     if len(body.text) > LONGEST:
         message = f"a directive has at most {LONGEST:,} characters, this one {len(body.text):,}"
-        cure = 'LINES("file") takes the elements of a set from a file'
-        raise AnnotationError(message, place=body.place(0, LONGEST), cure=cure)
+        hint = 'LINES("file") takes the elements of a set from a file'
+        raise AnnotationError(message, place=body.place(0, LONGEST), hint=hint)
     token = next(tokens(body.text), None)
     if token is None:
-        cure = "write a directive behind ZEN$, as PARAM n = { 1, 2, 4 }"
-        raise AnnotationError("the directive is empty", place=body.place(0), cure=cure)
+        hint = "write a directive behind ZEN$, as PARAM n = { 1, 2, 4 }"
+        raise AnnotationError("the directive is empty", place=body.place(0), hint=hint)
     reader = _READERS.get(token.upper())
     if reader is None:
         place = body.place(token.start, token.end)
-        cure = did_you_mean(token.text.upper(), KEYWORDS)
-        raise AnnotationError(f"{token.text} is no directive", place=place, cure=cure)
+        hint = did_you_mean(token.text.upper(), KEYWORDS)
+        raise AnnotationError(f"{token.text} is no directive", place=place, hint=hint)
     return reader(body, token)
 
 
@@ -61,7 +61,7 @@ def _whole(body: Passage, token: Token, example: str) -> Expression:
     if not text.text:
         place = body.place(token.start, token.end)
         message = f"{token.text} needs an expression"
-        raise AnnotationError(message, place=place, cure=f"write {example}")
+        raise AnnotationError(message, place=place, hint=f"write {example}")
     return parse(text)
 
 
@@ -74,33 +74,33 @@ def _constraint(body: Passage, token: Token) -> Statement:
     raise AnnotationError(
         "CONSTRAINT is followed by VALUE or INDEX",
         place=body.place(kind.start, kind.end),
-        cure="write CONSTRAINT VALUE n <= 4 for a condition, CONSTRAINT INDEX a == b for a zip",
+        hint="write CONSTRAINT VALUE n <= 4 for a condition, CONSTRAINT INDEX a == b for a zip",
     )
 
 
 def _together(body: Passage, token: Token) -> Statement:
     """``a == b == c``: names only."""
     names: list[Passage] = []
-    cure = "write CONSTRAINT INDEX a == b: names of parameters with == between them"
+    hint = "write CONSTRAINT INDEX a == b: names of parameters with == between them"
     at = token.end
     while True:
         name = next(tokens(body.text, at), None)
         if name is None or name.kind == "sign":
             start, end = (name.start, name.end) if name else (token.start, token.end)
-            raise AnnotationError("a name is missing", place=body.place(start, end), cure=cure)
+            raise AnnotationError("a name is missing", place=body.place(start, end), hint=hint)
         text = body.cut(name.start, name.end)
         names.append(text if name.kind == "word" else unquote(text))
         found = re.compile(r"\s*(==|$)").match(body.text, name.end)
         if not found:
             behind = next(tokens(body.text, name.end))
             place = body.place(behind.start, behind.end)
-            raise AnnotationError(f"{behind.text} is not expected here", place=place, cure=cure)
+            raise AnnotationError(f"{behind.text} is not expected here", place=place, hint=hint)
         at = found.end()
         if not found[1]:
             break
     place = body.place(token.start, len(body.text.rstrip()))
     if len(names) < 2:
-        raise AnnotationError("INDEX needs two names at least", place=place, cure=cure)
+        raise AnnotationError("INDEX needs two names at least", place=place, hint=hint)
     return Together(tuple(names), place)
 
 
@@ -111,27 +111,27 @@ def _repeat(body: Passage, token: Token) -> Statement:
     end = found.end() if found else token.end
     if not 0 < count <= _MOST_REPEATS:
         start = end - len(word) if word else token.start
-        cure = "write REPEAT 30, or REPEAT 30 SEED seed; 1 is the least"
+        hint = "write REPEAT 30, or REPEAT 30 SEED seed; 1 is the least"
         message = f"REPEAT {word} is no number of runs" if word else "REPEAT needs a number"
-        raise AnnotationError(message, place=body.place(start, end), cure=cure)
-    complaints = Complaints()
-    clauses = Clauses(body, "REPEAT", ("SEED",), complaints).read(end)
-    complaints.close()
+        raise AnnotationError(message, place=body.place(start, end), hint=hint)
+    diagnostics = Diagnostics()
+    clauses = Clauses(body, "REPEAT", ("SEED",), diagnostics).read(end)
+    diagnostics.close()
     seed = clauses.found["SEED"].text if "SEED" in clauses.found else None
     return Repeated(count, seed, body.place(token.start, end))
 
 
 def _objective(body: Passage, token: Token) -> Statement:
     """``MINIMIZE expr, MAXIMIZE expr``."""
-    complaints = Complaints()
+    diagnostics = Diagnostics()
     goals: list[Goal] = []
     at = token.end
     while at <= len(body.text):
         end = _comma(body.text, at)
-        with complaints.gather():
+        with diagnostics.gather():
             goals.append(_goal(body, at, end))
         at = end + 1
-    complaints.close()
+    diagnostics.close()
     return Aim(tuple(goals), body.place(token.start, token.end))
 
 
@@ -146,7 +146,7 @@ def _goal(body: Passage, start: int, end: int) -> Goal:
     raise AnnotationError(
         "a part of an OBJECTIVE begins with MINIMIZE or MAXIMIZE",
         place=body.place(min(first, len(body.text) - 1), last),
-        cure=near if near.startswith("did") else "write OBJECTIVE MINIMIZE time, MAXIMIZE gflops",
+        hint=near if near.startswith("did") else "write OBJECTIVE MINIMIZE time, MAXIMIZE gflops",
     )
 
 
@@ -170,16 +170,16 @@ def _output(body: Passage, token: Token) -> Statement:
         globs.append(text.text)
         comma = next(tokens(body.text, at), None)
         if comma is None or comma.upper() == "OPTIONAL":
-            complaints = Complaints()
-            clauses = Clauses(body, "OUTPUT", ("OPTIONAL",), complaints).read(at)
-            complaints.close()
+            diagnostics = Diagnostics()
+            clauses = Clauses(body, "OUTPUT", ("OPTIONAL",), diagnostics).read(at)
+            diagnostics.close()
             return Kept(tuple(globs), "OPTIONAL" in clauses.found)
         if comma.text != ",":
             place = body.place(comma.start, comma.end)
-            cure = (
+            hint = (
                 'write OUTPUT "a.csv", "b.csv" with a comma between two, OPTIONAL behind the last'
             )
-            raise AnnotationError(f"{comma.text} is not expected here", place=place, cure=cure)
+            raise AnnotationError(f"{comma.text} is not expected here", place=place, hint=hint)
         before = Token("word", "OUTPUT", comma.start, comma.end)
 
 
@@ -190,10 +190,10 @@ def _use(body: Passage, token: Token) -> Statement:
     kind = next((each for each in kinds if word and word.upper() == each.upper()), None)
     if word is None or kind is None:
         place = body.place(*((word.start, word.end) if word else (token.start, token.end)))
-        cure = 'write USE PROGRAM "sim", USE FILE "../data/mesh.bin" or USE VERSION "gcc --version"'
+        hint = 'write USE PROGRAM "sim", USE FILE "../data/mesh.bin" or USE VERSION "gcc --version"'
         near = did_you_mean(word.text.upper(), ["PROGRAM", "FILE", "VERSION"]) if word else ""
         message = "USE is followed by PROGRAM, FILE or VERSION"
-        raise AnnotationError(message, place=place, cure=near if near.startswith("did") else cure)
+        raise AnnotationError(message, place=place, hint=near if near.startswith("did") else hint)
     texts: list[Passage] = []
     before = word
     while True:
@@ -204,8 +204,8 @@ def _use(body: Passage, token: Token) -> Statement:
             return Used(kind, tuple(texts))
         if comma.text != ",":
             place = body.place(comma.start, comma.end)
-            cure = f'write USE {word.upper()} "a", "b" with a comma between two'
-            raise AnnotationError(f"{comma.text} is not expected here", place=place, cure=cure)
+            hint = f'write USE {word.upper()} "a", "b" with a comma between two'
+            raise AnnotationError(f"{comma.text} is not expected here", place=place, hint=hint)
         before = Token("word", word.text, comma.start, comma.end)
 
 
@@ -218,9 +218,9 @@ _USED: dict[UseKind, str] = {
 
 def _after(body: Passage, token: Token) -> Statement:
     stage, at = quoted_text(body, token, 'AFTER "mesh" ON n')
-    complaints = Complaints()
-    clauses = Clauses(body, "AFTER", ("ON",), complaints).read(at)
-    complaints.close()
+    diagnostics = Diagnostics()
+    clauses = Clauses(body, "AFTER", ("ON",), diagnostics).read(at)
+    diagnostics.close()
     return Waits(stage, clauses.found["ON"].names if "ON" in clauses.found else ())
 
 
@@ -238,7 +238,7 @@ def _end(body: Passage, token: Token) -> Statement:
         raise AnnotationError(
             f"{behind.text} is not expected here",
             place=body.place(behind.start, behind.end),
-            cure="write END, or END and the target; quote a target that is not one word",
+            hint="write END, or END and the target; quote a target that is not one word",
         )
     if not names:
         return End(None, region, place)

@@ -15,7 +15,7 @@ from zenturio.annotate.lines import hidden
 from zenturio.annotate.model import Annotated, Hole
 from zenturio.annotate.source import without_end
 from zenturio.annotate.spans import Spans
-from zenturio.errors import Complaint, did_you_mean
+from zenturio.errors import Diagnostic, did_you_mean
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eEdDqQ][+-]?\d+)?")
 _WORD = re.compile(r"\w")
@@ -85,7 +85,7 @@ def occurrences(annotated: Annotated) -> tuple[Occurrence, ...]:
     return tuple(taken)
 
 
-def complaints(files: Iterable[Annotated]) -> tuple[Complaint, ...]:
+def diagnostics(files: Iterable[Annotated]) -> tuple[Diagnostic, ...]:
     """One for each SUBSTITUTE without OPTIONAL whose target stands in none of its files."""
     counts: dict[Hole, int] = defaultdict(int)
     where: dict[Hole, list[Annotated]] = defaultdict(list)
@@ -204,15 +204,15 @@ def _regex(annotated: Annotated, hole: Hole) -> Iterator[Occurrence]:
         position += len(line)
 
 
-def _absent(hole: Hole, files: list[Annotated]) -> Complaint:
+def _absent(hole: Hole, files: list[Annotated]) -> Diagnostic:
     only = files[0].path if len(files) == 1 else f"any of {len(files)} files"
     message = f"{hole.target} does not stand in {only} where it could be replaced"
-    cures = [cure for file in files[:1] for cure in _cures(hole, file)]
-    cure = cures[0] if cures else _near(hole, files[0])
-    return Complaint(message, hole.place, f"{cure}; OPTIONAL if it may be missing")
+    hints = [hint for file in files[:1] for hint in _hints(hole, file)]
+    hint = hints[0] if hints else _near(hole, files[0])
+    return Diagnostic(message, hole.place, f"{hint}; OPTIONAL if it may be missing")
 
 
-def _cures(hole: Hole, file: Annotated) -> Iterator[str]:
+def _hints(hole: Hole, file: Annotated) -> Iterator[str]:
     """Why a target that stands in the file all the same is not replaced."""
     layout = Layout(file)
     scope = next(h for h in file.holes if _directive_of(h) == _directive_of(hole))

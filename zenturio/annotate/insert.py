@@ -55,7 +55,7 @@ def insert(
     found = find(Source(Path("<text>"), result), kind).directives
     if sum(at <= line.first < at + len(new) for line in found) != len(wanted):
         message = f"a directive before line {at + 1} would stand in a string, a comment or between"
-        raise AnnotationError(f"{message} OFF and ON", cure="name another line")
+        raise AnnotationError(f"{message} OFF and ON", hint="name another line")
     return result
 
 
@@ -75,7 +75,7 @@ def _name(name: str) -> str:
             return f"`{name}`"
     raise AnnotationError(
         f"{name!r} cannot be written as a name",
-        cure="leave out control characters, and backticks beside backslashes",
+        hint="leave out control characters, and backticks beside backslashes",
     )
 
 
@@ -105,12 +105,12 @@ def _lines(body: str, dialect: Dialect, indent: str, width: int) -> Iterator[str
     opener = dialect.opener
     if not opener:
         raise AnnotationError(
-            f"{dialect.name} files have no comments", cure="write the directives to NAME.zen"
+            f"{dialect.name} files have no comments", hint="write the directives to NAME.zen"
         )
     closer = dialect.closers[opener]
     if closer and closer in body:
-        cure = "put the directives into NAME.zen beside the file"
-        raise AnnotationError(f"{closer} would end the comment: {body}", cure=cure)
+        hint = "put the directives into NAME.zen beside the file"
+        raise AnnotationError(f"{closer} would end the comment: {body}", hint=hint)
     start = f"{'' if opener in dialect.column_one else indent}{opener} "
     behind = f" {closer}" if closer else ""
     room = max(width - len(start) - len("ZEN$& ") - len(behind), 1)

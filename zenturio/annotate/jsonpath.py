@@ -24,8 +24,8 @@ def json_steps(path: str | Passage) -> tuple[str | int | None, ...]:
     passage = Passage.of(path, "JSON")
     text = passage.text
     if not text.startswith("$"):
-        cure = f'write "$.{text}"' if re.fullmatch(r"[\w.]+", text) else _EXAMPLE
-        raise AnnotationError("a JSON path begins with $", place=passage.place(0), cure=cure)
+        hint = f'write "$.{text}"' if re.fullmatch(r"[\w.]+", text) else _EXAMPLE
+        raise AnnotationError("a JSON path begins with $", place=passage.place(0), hint=hint)
     steps: list[str | int | None] = []
     at = 1
     while at < len(text):
@@ -33,7 +33,7 @@ def json_steps(path: str | Passage) -> tuple[str | int | None, ...]:
         if not found:
             place = passage.place(at, len(text))
             message = f"{text[at:]} is no step of a JSON path"
-            raise AnnotationError(message, place=place, cure=_EXAMPLE)
+            raise AnnotationError(message, place=place, hint=_EXAMPLE)
         steps.append(_step(found))
         at = found.end()
     return tuple(steps)

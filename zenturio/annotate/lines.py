@@ -16,7 +16,7 @@ from zenturio.annotate.dialects import UNKNOWN, Dialect
 from zenturio.annotate.model import Line
 from zenturio.annotate.source import Source, without_end
 from zenturio.annotate.spans import Span, Spans
-from zenturio.errors import Complaint, Passage, Place
+from zenturio.errors import Diagnostic, Passage, Place
 
 MARK = "ZEN$"
 GOES_ON = "ZEN$&"
@@ -41,7 +41,7 @@ class Found:
 
     lines: tuple[Line, ...] = ()
     """Also those that only say OFF or ON; `Line.last` is the last line, not the one behind it."""
-    complaints: tuple[Complaint, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
 
     @property
     def directives(self) -> tuple[Line, ...]:
@@ -54,7 +54,7 @@ def find(source: Source, dialect: Dialect) -> Found:
     if source.text is None or "zen" not in source.text.lower():
         return Found()
     search = _Search(source, dialect)
-    return Found(tuple(search.lines()), tuple(search.complaints))
+    return Found(tuple(search.lines()), tuple(search.diagnostics))
 
 
 def switch(line: Line) -> str:
@@ -87,7 +87,7 @@ class _Search:
         self.starts = _starts(source.lines)
         self.dialect = dialect
         self.spans = Spans(source.text or "", dialect)
-        self.complaints: list[Complaint] = []
+        self.diagnostics: list[Diagnostic] = []
 
     def lines(self) -> Iterator[Line]:
         """The directives; one that goes on is joined."""
@@ -113,7 +113,7 @@ class _Search:
             return found
         message = f"{GOES_ON} goes on from the line before, which is no directive behind "
         message += repr(found.opener)
-        self.complaints.append(Complaint(message, found.body.place(0), f"write {MARK}"))
+        self.diagnostics.append(Diagnostic(message, found.body.place(0), f"write {MARK}"))
         return None
 
     def _switched(self, line: Line, off: Line | None) -> Line | None:
@@ -184,8 +184,8 @@ class _Search:
         place = self._place(number, text, at, len(MARK))
         if span and (not span.comment or span.start < self.starts[number]):
             begins_before = span.start < self.starts[number]
-            cure = "move it out of there" if begins_before else _WHOLE_LINE
-            self._warn(place, f"{MARK} {self._within(span, number)} is no directive", cure)
+            hint = "move it out of there" if begins_before else _WHOLE_LINE
+            self._warn(place, f"{MARK} {self._within(span, number)} is no directive", hint)
         elif head and (span or not self.dialect.verbatim):
             between = head["rest"][: max(at - head.start("rest"), 0)]
             if not re.search(r"\w", between):
@@ -202,11 +202,11 @@ class _Search:
         if not head["rest"].startswith(MARK):
             self._warn(place, f"{MARK} behind code is no directive", _WHOLE_LINE)
         elif self.dialect.openers:
-            cure = f"{self.dialect.name} comments begin with {' or '.join(self.dialect.openers)}"
-            self._warn(place, f"{opener} {MARK} is no directive: {opener} begins no comment", cure)
+            hint = f"{self.dialect.name} comments begin with {' or '.join(self.dialect.openers)}"
+            self._warn(place, f"{opener} {MARK} is no directive: {opener} begins no comment", hint)
         else:
-            cure = "write it in a file of the same name with .zen behind it"
-            self._warn(place, f"{self.dialect.name} files have no comments", cure)
+            hint = "write it in a file of the same name with .zen behind it"
+            self._warn(place, f"{self.dialect.name} files have no comments", hint)
 
     def _within(self, span: Span, number: int) -> str:
         first = self.starts[number]
@@ -219,13 +219,13 @@ class _Search:
         return Place(self.file, number + 1, at + 1, text, width)
 
     def _error(
-        self, number: int, text: str, head: re.Match[str], message: str, cure: str = _WHOLE_LINE
+        self, number: int, text: str, head: re.Match[str], message: str, hint: str = _WHOLE_LINE
     ) -> None:
         place = self._place(number, text, head.start("rest"), len(MARK))
-        self.complaints.append(Complaint(message, place, cure))
+        self.diagnostics.append(Diagnostic(message, place, hint))
 
-    def _warn(self, place: Place, message: str, cure: str = "") -> None:
-        self.complaints.append(Complaint(message, place, cure, "warning"))
+    def _warn(self, place: Place, message: str, hint: str = "") -> None:
+        self.diagnostics.append(Diagnostic(message, place, hint, "warning"))
 
 
 def _starts(lines: tuple[str, ...]) -> list[int]:

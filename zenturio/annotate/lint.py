@@ -14,7 +14,7 @@ from zenturio.annotate.model import MEASURED, Application, Command
 from zenturio.annotate.patterns import check_pattern
 from zenturio.annotate.probes import unguarded
 from zenturio.annotate.spans import Spans
-from zenturio.errors import Complaint, InputError, Passage, Place
+from zenturio.errors import Diagnostic, InputError, Passage, Place
 
 _BRACES = re.compile(r"(?<![\${])\{([^\W\d]\w*)\}")
 _VARIABLE = re.compile(r"\$\{?([^\W\d]\w*)\}?")
@@ -25,37 +25,37 @@ _READ = re.compile(
 )
 _SHELL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
-Rule = Callable[[Application], Iterable[Complaint]]
+Rule = Callable[[Application], Iterable[Diagnostic]]
 
 
-def lint(application: Application) -> tuple[Complaint, ...]:
+def lint(application: Application) -> tuple[Diagnostic, ...]:
     """Warnings about what is likely not meant, in the order of their places."""
-    found = {complaint for rule in RULES for complaint in rule(application)}
+    found = {diagnostic for rule in RULES for diagnostic in rule(application)}
     return tuple(sorted(found, key=_order))
 
 
-def _order(complaint: Complaint) -> tuple[str, int, int, str]:
-    place = complaint.place or Place("", 0, 0)
-    return place.file, place.line, place.column, complaint.message
+def _order(diagnostic: Diagnostic) -> tuple[str, int, int, str]:
+    place = diagnostic.place or Place("", 0, 0)
+    return place.file, place.line, place.column, diagnostic.message
 
 
-def warning(message: str, place: Place | None, cure: str) -> Complaint:
-    return Complaint(message, place, cure, severity="warning")
+def warning(message: str, place: Place | None, hint: str) -> Diagnostic:
+    return Diagnostic(message, place, hint, severity="warning")
 
 
-def no_run(application: Application) -> Iterator[Complaint]:
+def no_run(application: Application) -> Iterator[Diagnostic]:
     """Without RUN there is nothing to do."""
     if not application.runs:
         message = f"{application.name}: there is no RUN, so nothing would be run"
         yield warning(message, None, 'write ZEN$ RUN "./program"')
 
 
-def regions_left(application: Application) -> Iterator[Complaint]:
+def regions_left(application: Application) -> Iterator[Diagnostic]:
     """A region that a RETURN leaves, in a language that cannot tell when."""
     yield from unguarded(application.files)
 
 
-def comments_only(application: Application) -> Iterator[Complaint]:
+def comments_only(application: Application) -> Iterator[Diagnostic]:
     """A SUBSTITUTE that changes nothing but comments."""
     in_code: dict[Place, bool] = {}
     targets: dict[Place, str] = {}
@@ -75,7 +75,7 @@ def comments_only(application: Application) -> Iterator[Complaint]:
             yield warning(message, place, "check the target's spelling and its scope")
 
 
-def names_in_commands(application: Application) -> Iterator[Complaint]:
+def names_in_commands(application: Application) -> Iterator[Diagnostic]:
     """``{word}`` that is nearly a parameter, and ``$word`` that the shell does not know."""
     known = {parameter.name for parameter in application.space.parameters}
     known |= {application.repeat.seed} if application.repeat.seed else set()
@@ -84,7 +84,7 @@ def names_in_commands(application: Application) -> Iterator[Complaint]:
         yield from _shell_names(command, known - set(application.environment))
 
 
-def _near_names(command: Command, known: set[str]) -> Iterator[Complaint]:
+def _near_names(command: Command, known: set[str]) -> Iterator[Diagnostic]:
     for found in _BRACES.finditer(command.text.text):
         near = get_close_matches(found[1], known, n=1, cutoff=0.7)
         if found[1] not in known and near:
@@ -93,18 +93,18 @@ def _near_names(command: Command, known: set[str]) -> Iterator[Complaint]:
             yield warning(message, place, f"did you mean {{{near[0]}}}?")
 
 
-def _shell_names(command: Command, known: set[str]) -> Iterator[Complaint]:
+def _shell_names(command: Command, known: set[str]) -> Iterator[Diagnostic]:
     assigned = set(re.findall(r"\b(\w+)=|\bfor (\w+) in|\bread (\w+)", command.text.text))
     own = {name for names in assigned for name in names}
     for found in _VARIABLE.finditer(command.text.text):
         if found[1] in known and found[1] not in own:
             message = f"{found[0]} is a variable of the shell, not the parameter {found[1]}"
             place = command.text.place(found.start(), found.end())
-            cure = f"write {{{found[1]}}}, or set the variable: ENV {found[1]} = …"
-            yield warning(message, place, cure)
+            hint = f"write {{{found[1]}}}, or set the variable: ENV {found[1]} = …"
+            yield warning(message, place, hint)
 
 
-def environment(application: Application) -> Iterator[Complaint]:
+def environment(application: Application) -> Iterator[Diagnostic]:
     """Variables that a shell cannot name."""
     places = {parameter.name: parameter.place for parameter in application.space.parameters}
     for name, parameter in application.environment.items():
@@ -113,7 +113,7 @@ def environment(application: Application) -> Iterator[Complaint]:
             yield warning(message, places.get(parameter), "letters, digits and _, no digit first")
 
 
-def objectives(application: Application) -> Iterator[Complaint]:
+def objectives(application: Application) -> Iterator[Diagnostic]:
     """Scores that may be missing, or that no measurement changes."""
     metrics = {metric.name: metric for metric in application.metrics}
     for goal in application.goals:
@@ -128,7 +128,7 @@ def objectives(application: Application) -> Iterator[Complaint]:
             yield warning(message, place, "name what is measured, as wtime")
 
 
-def exactness(application: Application) -> Iterator[Complaint]:
+def exactness(application: Application) -> Iterator[Diagnostic]:
     """A metric declared EXACT that is computed from what each machine measures anew."""
     for metric in application.metrics:
         if metric.exact and metric.formula is not None:
@@ -137,7 +137,7 @@ def exactness(application: Application) -> Iterator[Complaint]:
                 yield warning(message, metric.place, "leave EXACT away")
 
 
-def patterns(application: Application) -> Iterator[Complaint]:
+def patterns(application: Application) -> Iterator[Diagnostic]:
     """A regular expression with several groups, of which one is taken."""
     for metric in application.metrics:
         if metric.regex is None:
@@ -148,8 +148,8 @@ def patterns(application: Application) -> Iterator[Complaint]:
             continue
         if pattern.groups > 1 and metric.name not in pattern.groupindex:
             message = f"the pattern of {metric.name} has {pattern.groups} groups; "
-            cure = f"write (?:…) for the others, or (?P<{metric.name}>…) for the one that counts"
-            yield warning(message + "the first one counts", metric.place, cure)
+            hint = f"write (?:…) for the others, or (?P<{metric.name}>…) for the one that counts"
+            yield warning(message + "the first one counts", metric.place, hint)
 
 
 def _whole(passage: Passage) -> Place:

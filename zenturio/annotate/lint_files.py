@@ -8,7 +8,7 @@ from time import time_ns
 from zenturio.annotate.git_ignore import GitIgnore, Rule
 from zenturio.annotate.model import Annotated, Application
 from zenturio.annotate.paths import IGNORE
-from zenturio.errors import Complaint
+from zenturio.errors import Diagnostic
 
 _LINES = 5
 """Lines for .zenignore that are offered at the most."""
@@ -17,11 +17,11 @@ _SKEW = 60 * 10**9
 _ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta/history")
 
 
-def _warning(message: str, cure: str) -> Complaint:
-    return Complaint(message, None, cure, severity="warning")
+def _warning(message: str, hint: str) -> Diagnostic:
+    return Diagnostic(message, None, hint, severity="warning")
 
 
-def ignored(application: Application) -> Iterator[Complaint]:
+def ignored(application: Application) -> Iterator[Diagnostic]:
     """Files that Git ignores: objects, binaries, results of before, or data."""
     rules = GitIgnore.around(application.root)
     if rules is None:
@@ -69,7 +69,7 @@ def _listed(lines: list[str]) -> str:
     return "\n".join(f"    {line}" for line in [*lines[:_LINES], *more])
 
 
-def environments(application: Application) -> Iterator[Complaint]:
+def environments(application: Application) -> Iterator[Diagnostic]:
     """Virtual environments: a copy of one does not work, for it holds absolute paths."""
     for file in application.files:
         for mark in _ENVIRONMENT_MARKS:
@@ -82,7 +82,7 @@ def environments(application: Application) -> Iterator[Complaint]:
                 )
 
 
-def future(application: Application) -> Iterator[Complaint]:
+def future(application: Application) -> Iterator[Diagnostic]:
     """Files whose times have not come yet: to a build they are as new as the present."""
     limit = time_ns() + _SKEW
     late = [file.path for file in application.files if _time(file) > limit]

@@ -10,7 +10,7 @@ from zenturio.annotate.fill import Filler
 from zenturio.annotate.model import Annotated, Application, Assignment
 from zenturio.annotate.replacements import ASSIGNMENT, Replacement, replacements
 from zenturio.annotate.source import without_end
-from zenturio.errors import Complaint, Place
+from zenturio.errors import Diagnostic, Place
 from zenturio.space import Continuous, Dependent, Parameter
 
 _TRIED = 10_000
@@ -19,14 +19,14 @@ _OPERATORS = tuple("=,(+-*/%<>&|[")
 _BARE_WORD = re.compile(r"[-+.\w]+")
 
 
-def fits(application: Application) -> Iterator[Complaint]:
+def fits(application: Application) -> Iterator[Diagnostic]:
     """Texts too long for a line of fixed columns, or that a file's encoding cannot hold."""
     texts = {parameter.name: _texts(parameter) for parameter in application.space.parameters}
-    for complaint in Filler(application).doubts(texts):
-        yield replace(complaint, severity="warning")
+    for diagnostic in Filler(application).doubts(texts):
+        yield replace(diagnostic, severity="warning")
 
 
-def blanks(application: Application) -> Iterator[Complaint]:
+def blanks(application: Application) -> Iterator[Diagnostic]:
     """A WHEN without DEFAULT whose parameter is an operand: ``q = ;`` where it does not hold."""
     bare = {p.name: p for p in application.space.parameters if p.when and p.default is None}
     for each in replacements(application.files):
@@ -35,8 +35,8 @@ def blanks(application: Application) -> Iterator[Complaint]:
         if parameter is not None and line:
             del bare[each.parameter]
             message = f"where its WHEN does not hold, {parameter.name} is nothing: {line}"
-            cure = 'say what stands there, as DEFAULT 0; DEFAULT "" if that is meant'
-            yield Complaint(message, parameter.place, cure, severity="warning")
+            hint = 'say what stands there, as DEFAULT 0; DEFAULT "" if that is meant'
+            yield Diagnostic(message, parameter.place, hint, severity="warning")
 
 
 def _without(replacement: Replacement) -> str:
@@ -59,7 +59,7 @@ def _texts(parameter: Parameter) -> tuple[str, ...]:
     return (*domain.texts(), *default)
 
 
-def strings(application: Application) -> Iterator[Complaint]:
+def strings(application: Application) -> Iterator[Diagnostic]:
     """Words that are replaced both in code and in strings: ``"n = %d"`` is a label, no variable.
 
     A target that stands in strings only, as the mode in ``mode = "fast"``, is meant.
@@ -75,18 +75,18 @@ def strings(application: Application) -> Iterator[Complaint]:
             yield _in_strings(inside)
 
 
-def _in_strings(inside: list[Replacement]) -> Complaint:
+def _in_strings(inside: list[Replacement]) -> Diagnostic:
     first, others = inside[0], len(inside) - 1
     more = f", and in {others:,} more string{'s' * (others > 1)}" if others else ""
     message = f"{first.target} is replaced in {first.context}{more}, not only in code"
-    cure = (
+    hint = (
         "MATCH TEXT says that it is meant; ZEN$ OFF and ZEN$ ON around the line keep it; see all"
         " with zen check --show"
     )
-    return Complaint(message, first.place, cure, severity="warning")
+    return Diagnostic(message, first.place, hint, severity="warning")
 
 
-def overwritten(application: Application) -> Iterator[Complaint]:
+def overwritten(application: Application) -> Iterator[Diagnostic]:
     """An ASSIGN whose variable the next line sets again, so that no value has an effect."""
     for file in application.files:
         directives = {n for line in file.lines for n in range(line.first, line.last + 1)}
@@ -96,9 +96,9 @@ def overwritten(application: Application) -> Iterator[Complaint]:
                 continue
             body = assignment.line.body
             message = f"line {number + 1} sets {assignment.target} again: no value has an effect"
-            cure = "put the directive behind that line"
+            hint = "put the directive behind that line"
             place = body.place(0, len(body.text))
-            yield Complaint(message, place, cure, severity="warning")
+            yield Diagnostic(message, place, hint, severity="warning")
 
 
 def _next_code(file: Annotated, start: int, directives: set[int]) -> int | None:

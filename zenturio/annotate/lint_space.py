@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from zenturio.annotate.model import Application
 from zenturio.annotate.parameters import OPTION
 from zenturio.annotate.set_syntax import NUMBER
-from zenturio.errors import Complaint, InputError, Place, did_you_mean
+from zenturio.errors import Diagnostic, InputError, Place, did_you_mean
 from zenturio.expression import Expression
 from zenturio.space import Continuous, Dependent, Parameter, Space, Zip
 
@@ -22,32 +22,32 @@ _BRACES = re.compile(r"\{([^{}]+)\}")
 _MEASURE = re.compile(r"[0-9.]+(?:[KMGTP]i?B|B|ns|us|ms|s|min|h|d)")
 
 
-def warning(message: str, place: Place | None, cure: str) -> Complaint:
-    return Complaint(message, place, cure, severity="warning")
+def warning(message: str, place: Place | None, hint: str) -> Diagnostic:
+    return Diagnostic(message, place, hint, severity="warning")
 
 
-def unused(application: Application) -> Iterator[Complaint]:
+def unused(application: Application) -> Iterator[Diagnostic]:
     """A PARAM that changes nothing: it only multiplies the experiments."""
     used = _used(application)
     for parameter in application.space.parameters:
         if parameter.kind == "param" and parameter.name not in used:
             times = "is computed, but" if parameter.derived is not None else "is"
             message = f"PARAM {parameter.name} {times} used nowhere"
-            cure = (
+            hint = (
                 f"write {{{parameter.name}}} in a command, or SUBSTITUTE, ASSIGN or ENV for PARAM"
             )
             if parameter.place and parameter.place.file == OPTION:
                 others = {p.name for p in application.space.parameters} - {parameter.name}
                 near = did_you_mean(parameter.name, others)
-                cure = near if near.startswith("did") else cure
-            yield warning(message, parameter.place, cure)
+                hint = near if near.startswith("did") else hint
+            yield warning(message, parameter.place, hint)
 
 
-def added(application: Application) -> Iterator[Complaint]:
+def added(application: Application) -> Iterator[Diagnostic]:
     """Of these, what an option added: a slip of the fingers, before anything is multiplied."""
-    for complaint in unused(application):
-        if complaint.place and complaint.place.file == OPTION:
-            yield complaint
+    for diagnostic in unused(application):
+        if diagnostic.place and diagnostic.place.file == OPTION:
+            yield diagnostic
 
 
 def _used(application: Application) -> set[str]:
@@ -81,14 +81,14 @@ def _expressions(application: Application) -> Iterator[Expression]:
     yield from (metric.formula for metric in application.metrics if metric.formula is not None)
 
 
-def elements(application: Application) -> Iterator[Complaint]:
+def elements(application: Application) -> Iterator[Diagnostic]:
     """Texts that look like something else: a range that is none, half a pair of brackets."""
     names = {parameter.name for parameter in application.space.parameters}
     for parameter in application.space.parameters:
         for text in _texts(parameter):
             if found := _doubt(text, names):
-                message, cure = found
-                yield warning(f"{parameter.name}: {message}", parameter.place, cure)
+                message, hint = found
+                yield warning(f"{parameter.name}: {message}", parameter.place, hint)
                 break
 
 
@@ -132,7 +132,7 @@ def _doubt(text: str, names: set[str]) -> tuple[str, str] | None:
     return None
 
 
-def constraints(application: Application) -> Iterator[Complaint]:
+def constraints(application: Application) -> Iterator[Diagnostic]:
     """A constraint that takes nothing away, or everything."""
     space = application.space
     by_name = {parameter.name: parameter for parameter in space.parameters}
@@ -193,16 +193,16 @@ def _empty(space: Space) -> bool:
         return False
 
 
-def size(application: Application) -> Iterator[Complaint]:
+def size(application: Application) -> Iterator[Diagnostic]:
     """More points than anybody runs, and nothing to search for."""
     if application.goals:
         return
     space = application.space
-    cure = "say what is best, OBJECTIVE MINIMIZE wtime, and search; or run a sample of them"
+    hint = "say what is best, OBJECTIVE MINIMIZE wtime, and search; or run a sample of them"
     continuous = [p.name for p in space.parameters if isinstance(p.domain, Continuous)]
     if continuous:
         message = f"{continuous[0]} is continuous, and there is no OBJECTIVE to search for"
-        yield warning(message, _place(space, continuous[0]), cure)
+        yield warning(message, _place(space, continuous[0]), hint)
         return
     if any(isinstance(parameter.domain, Dependent) for parameter in space.parameters):
         return
@@ -210,7 +210,7 @@ def size(application: Application) -> Iterator[Complaint]:
     if count > MANY:
         shown = f"{count:,}" if count < 10**15 else f"more than 10^{len(str(count)) - 1}"
         message = f"{application.name}: {shown} points, and no OBJECTIVE to search for"
-        yield warning(message, None, cure)
+        yield warning(message, None, hint)
 
 
 def _points(space: Space) -> int:

@@ -21,14 +21,14 @@ def lines_of(name: Passage, base: Path, place: Place) -> list[Entry]:
         if line.strip()
     ]
     if not found:
-        cure = "one element in each line"
-        raise AnnotationError(f"{name.text} has no lines: the set is empty", place=place, cure=cure)
+        hint = "one element in each line"
+        raise AnnotationError(f"{name.text} has no lines: the set is empty", place=place, hint=hint)
     return found
 
 
 def _content(name: Passage, base: Path, place: Place) -> str:
     path = base / name.text
-    cure = "a text file with one element in each line"
+    hint = "a text file with one element in each line"
     try:
         if path.is_file() and path.stat().st_size <= _LARGEST:
             return path.read_bytes().decode("utf-8-sig")
@@ -39,7 +39,7 @@ def _content(name: Passage, base: Path, place: Place) -> str:
         reason = str(error)
     if not reason:
         raise _missing(name, base, place)
-    raise AnnotationError(f"{name.text} cannot be read: {reason}", place=place, cure=cure)
+    raise AnnotationError(f"{name.text} cannot be read: {reason}", place=place, hint=hint)
 
 
 def _missing(name: Passage, base: Path, place: Place) -> AnnotationError:
@@ -47,11 +47,11 @@ def _missing(name: Passage, base: Path, place: Place) -> AnnotationError:
     try:
         names = [entry.name for entry in folder.iterdir() if not entry.name.startswith(".")]
     except OSError:
-        message, cure = f"there is no folder {folder}", f"paths begin at {base}"
+        message, hint = f"there is no folder {folder}", f"paths begin at {base}"
     else:
         message = f"there is no file {name.text} in {base}"
-        cure = did_you_mean(Path(name.text).name, names)
-    return AnnotationError(message, place=place, cure=cure)
+        hint = did_you_mean(Path(name.text).name, names)
+    return AnnotationError(message, place=place, hint=hint)
 
 
 def folder_entries(pattern: Passage, base: Path, place: Place) -> list[Entry]:
@@ -62,12 +62,12 @@ def folder_entries(pattern: Passage, base: Path, place: Place) -> list[Entry]:
     except (OSError, ValueError, RecursionError):
         found = []
     if not found:
-        cure = f"paths begin at {base}; a pattern is written as data/*.csv"
+        hint = f"paths begin at {base}; a pattern is written as data/*.csv"
         message = f"nothing matches {pattern.text}: the set is empty"
-        raise AnnotationError(message, place=place, cure=cure)
+        raise AnnotationError(message, place=place, hint=hint)
     if unreadable := [name for name in found if not _is_text(name)]:
         message = f"{unreadable[0]!a} is no name in UTF-8"
-        raise AnnotationError(message, place=place, cure="rename the file")
+        raise AnnotationError(message, place=place, hint="rename the file")
     names = sorted({name.replace("\\", "/") for name in found})
     return [Entry(name, place, f" in {pattern.text}") for name in names]
 

@@ -7,8 +7,8 @@ from pathlib import PurePosixPath
 from typing import get_args
 
 from zenturio.annotate.clauses import Clauses, expression_end
-from zenturio.annotate.complaints import Complaints
 from zenturio.annotate.declarations import read_target
+from zenturio.annotate.diagnostics import Diagnostics
 from zenturio.annotate.jsonpath import json_steps
 from zenturio.annotate.model import MEASURED, Metric, Probe, Take
 from zenturio.annotate.patterns import check_pattern
@@ -22,10 +22,10 @@ _COMPUTED = ("UNIT", "OPTIONAL", "EXACT")
 
 def measured(body: Passage, start: int) -> Measured:
     """What stands behind METRIC."""
-    complaints = Complaints()
+    diagnostics = Diagnostics()
     name, at = read_target(body, start, "METRIC")
     if name.text in MEASURED:
-        complaints.error(
+        diagnostics.error(
             f"{name.text} is measured without asking",
             name.place(0, len(name.text)),
             "use it in expressions as it is, or take another name",
@@ -33,27 +33,27 @@ def measured(body: Passage, start: int) -> Measured:
     rest = body.text[at:].lstrip()
     formula = None
     if rest.startswith(":="):
-        formula, clauses = _formula(body, len(body.text) - len(rest) + 2, complaints)
+        formula, clauses = _formula(body, len(body.text) - len(rest) + 2, diagnostics)
     elif rest.startswith("="):
         sign = len(body.text) - len(rest)
-        message, cure = "what is computed stands behind :=", f"write METRIC {name.text} := ..."
-        raise AnnotationError(message, place=body.place(sign, sign + 1), cure=cure)
+        message, hint = "what is computed stands behind :=", f"write METRIC {name.text} := ..."
+        raise AnnotationError(message, place=body.place(sign, sign + 1), hint=hint)
     else:
-        clauses = Clauses(body, "METRIC", _FOUND, complaints).read(at)
-        if not complaints.errors:
-            with complaints.gather():
+        clauses = Clauses(body, "METRIC", _FOUND, diagnostics).read(at)
+        if not diagnostics.errors:
+            with diagnostics.gather():
                 _check_way(clauses, name)
     metric = _metric(name, formula, clauses)
-    complaints.close()
+    diagnostics.close()
     return Measured(name, metric)
 
 
-def _formula(body: Passage, at: int, complaints: Complaints) -> tuple[Expression | None, Clauses]:
+def _formula(body: Passage, at: int, diagnostics: Diagnostics) -> tuple[Expression | None, Clauses]:
     end = expression_end(body.text, at, _COMPUTED)
     formula = None
-    with complaints.gather():
+    with diagnostics.gather():
         formula = parse(body.cut(at, end).strip())
-    return formula, Clauses(body, "METRIC … :=", _COMPUTED, complaints).read(end)
+    return formula, Clauses(body, "METRIC … :=", _COMPUTED, diagnostics).read(end)
 
 
 def _metric(name: Passage, formula: Expression | None, clauses: Clauses) -> Metric:
@@ -87,13 +87,13 @@ def _check_way(clauses: Clauses, name: Passage) -> None:
     ways = [way for way in ("REGEX", "JSON", "CSV") if way in found]
     if len(ways) > 1:
         message = f"{ways[0]} and {ways[1]} do not go together"
-        raise AnnotationError(message, place=found[ways[1]].place, cure="leave one of them")
+        raise AnnotationError(message, place=found[ways[1]].place, hint="leave one of them")
     if "COLUMN" in found and "CSV" not in found:
         place = found["COLUMN"].place
-        raise AnnotationError("COLUMN stands behind CSV", place=place, cure="write CSV COLUMN time")
+        raise AnnotationError("COLUMN stands behind CSV", place=place, hint="write CSV COLUMN time")
     if "CSV" in found and "COLUMN" not in found:
         place = found["CSV"].place
-        raise AnnotationError("CSV needs a column", place=place, cure="write CSV COLUMN time")
+        raise AnnotationError("CSV needs a column", place=place, hint="write CSV COLUMN time")
     _check_source(clauses, ways, name)
     if "JSON" in found:
         json_steps(found["JSON"].text)
@@ -104,14 +104,14 @@ def _check_way(clauses: Clauses, name: Passage) -> None:
 def _check_source(clauses: Clauses, ways: Sequence[str], name: Passage) -> None:
     source = clauses.found.get("FROM")
     if ways and source is None:
-        cure = 'write FROM stdout, FROM stderr or FROM "results.json" before it'
-        raise AnnotationError("FROM is missing", place=clauses.found[ways[0]].place, cure=cure)
+        hint = 'write FROM stdout, FROM stderr or FROM "results.json" before it'
+        raise AnnotationError("FROM is missing", place=clauses.found[ways[0]].place, hint=hint)
     if source is None:
         return
     if not ways:
         message = f"METRIC {name.text} does not say how it is found in {source.text.text}"
-        cure = r'write REGEX "time = (\S+)", JSON "$.time" or CSV COLUMN time'
-        raise AnnotationError(message, place=source.value_place, cure=cure)
+        hint = r'write REGEX "time = (\S+)", JSON "$.time" or CSV COLUMN time'
+        raise AnnotationError(message, place=source.value_place, hint=hint)
     check_inside(source.text, "FROM")
 
 
@@ -122,29 +122,29 @@ def check_inside(path: Passage, keyword: str) -> None:
     if outside:
         message = f"{keyword} names no file" if not parts else f"{path.text} is outside"
         place = path.place(0, len(path.text))
-        cure = "a path in the experiment's own folder, as results/run.csv"
-        raise AnnotationError(message, place=place, cure=cure)
+        hint = "a path in the experiment's own folder, as results/run.csv"
+        raise AnnotationError(message, place=place, hint=hint)
 
 
 def probed(body: Passage, start: int) -> Probed:
     """What stands behind CR: ``name PMETRIC WTIME,CTIME BEGIN``."""
-    complaints = Complaints()
+    diagnostics = Diagnostics()
     name, at = read_target(body, start, "CR")
     if name.text.upper() == "PMETRIC" and "PMETRIC" not in body.text[at:].upper():
         place = name.place(0, len(name.text))
-        cure = "write CR loop PMETRIC WTIME, CTIME, MAXRSS BEGIN"
-        raise AnnotationError("CR needs a name before PMETRIC", place=place, cure=cure)
-    clauses = Clauses(body, "CR", ("PMETRIC", "BEGIN"), complaints).read(at)
+        hint = "write CR loop PMETRIC WTIME, CTIME, MAXRSS BEGIN"
+        raise AnnotationError("CR needs a name before PMETRIC", place=place, hint=hint)
+    clauses = Clauses(body, "CR", ("PMETRIC", "BEGIN"), diagnostics).read(at)
     place = name.place(0, len(name.text))
-    cure = f"write CR {name.text} PMETRIC WTIME, CTIME, MAXRSS BEGIN, and END CR behind the region"
+    hint = f"write CR {name.text} PMETRIC WTIME, CTIME, MAXRSS BEGIN, and END CR behind the region"
     for keyword in ("PMETRIC", "BEGIN"):
-        if keyword not in clauses.found and not complaints.errors:
-            complaints.error(f"{keyword} is missing", place, cure)
+        if keyword not in clauses.found and not diagnostics.errors:
+            diagnostics.error(f"{keyword} is missing", place, hint)
     chosen: list[Probe] = []
     names = clauses.found["PMETRIC"].names if "PMETRIC" in clauses.found else ()
     for word in names:
         probe = clauses.chosen("PMETRIC", word, get_args(Probe))
         if probe is not None and probe not in chosen:
             chosen.append(probe)
-    complaints.close()
+    diagnostics.close()
     return Probed(name, tuple(chosen))

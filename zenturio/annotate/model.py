@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from zenturio.errors import Complaint, Passage, Place
+from zenturio.errors import Diagnostic, Passage, Place
 
 if TYPE_CHECKING:
     from zenturio.annotate.dialects import Dialect
@@ -211,4 +211,4 @@ class Application:
     """What the commands of USE VERSION printed, as far as they were asked."""
     left_out: tuple[str, ...] = ()
     """Files in its folders that zenturio wrote itself, and that nobody edited since."""
-    warnings: tuple[Complaint, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from zenturio.annotate.complaints import Complaints
+from zenturio.annotate.diagnostics import Diagnostics
 from zenturio.errors import InputError, Place
 from zenturio.expression import Expression, Type
 from zenturio.expression.nodes import Index, Name, walk
@@ -13,9 +13,9 @@ from zenturio.expression.nodes import Index, Name, walk
 
 @dataclass
 class Names:
-    """Everything that an expression may name, and complaints about what it may not."""
+    """Everything that an expression may name, and diagnostics about what it may not."""
 
-    complaints: Complaints
+    diagnostics: Diagnostics
     parameters: dict[str, Type | None] = field(default_factory=dict)
     metrics: dict[str, Type | None] = field(default_factory=dict)
     unplaced: set[str] = field(default_factory=set)
@@ -33,7 +33,7 @@ class Names:
     def check(
         self, expression: Expression, who: str, *, metrics: bool = False, host: bool = False
     ) -> Type | None:
-        """The type of *expression*, which *who* says; all that is wrong becomes complaints."""
+        """The type of *expression*, which *who* says; all that is wrong becomes diagnostics."""
         used = expression.names | expression.indexed
         types: dict[str, Type | None] = dict.fromkeys(self.declared | (self.words & used))
         types.update(self.metrics if metrics else {})
@@ -41,15 +41,15 @@ class Names:
         for node in walk(expression.node):
             if isinstance(node, Name | Index):
                 place = expression.passage.place(node.start, node.end)
-                for message, cure in self.wrong(node, who, metrics=metrics):
-                    self.complaints.error(message, place, cure)
+                for message, hint in self.wrong(node, who, metrics=metrics):
+                    self.diagnostics.error(message, place, hint)
                     types[node.name] = None
         try:
             return expression.check(types, host=host)
         except InputError as error:
-            for each in error.complaints:
-                cure = each.cure or "name a parameter whose values fit, or write a number"
-                self.complaints.errors.append(replace(each, cure=cure))
+            for each in error.diagnostics:
+                hint = each.hint or "name a parameter whose values fit, or write a number"
+                self.diagnostics.errors.append(replace(each, hint=hint))
             return None
 
     def may_be(self, name: str) -> bool:
@@ -63,15 +63,15 @@ class Names:
             what = "a metric" if name in self.metrics else "no listed set"
             yield f"{name} has {what}, so index({name}) is no number", "compare its value"
         elif name == self.seed:
-            cure = "use it in files and commands; for values to compare make it a dimension"
-            yield f"{name} is the seed, which differs run by run: {who} cannot name it", cure
+            hint = "use it in files and commands; for values to compare make it a dimension"
+            yield f"{name} is the seed, which differs run by run: {who} cannot name it", hint
         elif name in self.parameters:
             return
         elif name in self.metrics and not metrics:
             yield f"{name} is a metric, known only after a run", f"{who} may name parameters only"
         elif name in self.lists:
-            cure = "TAKE mean, min, max, first or last gives one"
-            yield f"{name} keeps all its values (TAKE all), and a formula needs one", cure
+            hint = "TAKE mean, min, max, first or last gives one"
+            yield f"{name} keeps all its values (TAKE all), and a formula needs one", hint
         elif name in self.renamed and name not in self.metrics:
             right = self.renamed[name]
             yield f"{name} is the target; its parameter is {right}", f"write {right}"
@@ -82,7 +82,7 @@ class Names:
         if found not in ("bool", None):
             kind = "a text" if found == "str" else "a number"
             message = f"{who} is true or false, but {_short(expression.text)} is {kind}"
-            self.complaints.error(message, whole(expression), "compare it, as n * threads <= 2048")
+            self.diagnostics.error(message, whole(expression), "compare it, as n * threads <= 2048")
 
     def number(
         self, expression: Expression, who: str, *, metrics: bool = False, host: bool = False
@@ -91,8 +91,8 @@ class Names:
         if found in ("str", "bool"):
             kind = "a text" if found == "str" else "true or false"
             message = f"{who} is a number, but {_short(expression.text)} is {kind}"
-            cure = "write 1 if … else 0" if found == "bool" else "name a number"
-            self.complaints.error(message, whole(expression), cure)
+            hint = "write 1 if … else 0" if found == "bool" else "name a number"
+            self.diagnostics.error(message, whole(expression), hint)
 
 
 def whole(expression: Expression) -> Place:
@@ -105,7 +105,9 @@ def _short(text: str, most: int = 40) -> str:
 
 
 def in_order(
-    needs: Mapping[str, frozenset[str]], places: Mapping[str, Place | None], complaints: Complaints
+    needs: Mapping[str, frozenset[str]],
+    places: Mapping[str, Place | None],
+    diagnostics: Diagnostics,
 ) -> tuple[list[str], set[str]]:
     """The names, each behind those that it needs; and those that need themselves, printed."""
     walk = _Walk(needs)
@@ -116,7 +118,7 @@ def in_order(
         at = min(range(len(circle)), key=lambda i: rank[circle[i]])
         shown = [*circle[at:], *circle[:at], circle[at]]
         message = f"{shown[0]} needs itself: {' -> '.join(shown)}"
-        complaints.error(message, places.get(shown[0]), "let one of them not depend on the others")
+        diagnostics.error(message, places.get(shown[0]), "let one of them not depend on the others")
     return list(walk.done), {name for circle in walk.circles for name in circle}
 
 

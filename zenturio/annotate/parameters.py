@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from zenturio.annotate.complaints import Complaints
 from zenturio.annotate.declarations import declaration
+from zenturio.annotate.diagnostics import Diagnostics
 from zenturio.annotate.model import MEASURED
 from zenturio.annotate.sets import MOST, read_set
 from zenturio.annotate.statements import Declaration
@@ -36,11 +36,11 @@ class Parameters:
 
     found: dict[str, Parameter] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
-    """Names whose declarations are wrong: complaints about their use would only confuse."""
+    """Names whose declarations are wrong: diagnostics about their use would only confuse."""
 
 
 def merge(
-    declared: Iterable[Declared], overrides: Mapping[str, Declaration], complaints: Complaints
+    declared: Iterable[Declared], overrides: Mapping[str, Declaration], diagnostics: Diagnostics
 ) -> Parameters:
     """One parameter for each name; what does not agree names both places."""
     groups: dict[str, list[Declared]] = {}
@@ -51,7 +51,7 @@ def merge(
         groups[name] = [_overridden(groups.get(name), override)]
     parameters = Parameters()
     for name, group in groups.items():
-        with complaints.gather():
+        with diagnostics.gather():
             parameters.broken.add(name)
             _check_name(group[0].declaration)
             parameters.found[name] = _parameter(group)
@@ -59,15 +59,15 @@ def merge(
     return parameters
 
 
-def read_overrides(texts: Sequence[str], complaints: Complaints) -> dict[str, Declaration]:
+def read_overrides(texts: Sequence[str], diagnostics: Diagnostics) -> dict[str, Declaration]:
     """What ``-P name={…}`` says, by name."""
     found: dict[str, Declaration] = {}
     for text in texts:
-        with complaints.gather():
+        with diagnostics.gather():
             each = declaration(Passage.of(text, OPTION), 0, "PARAM")
             if each.name.text in found:
                 message = f"{each.name.text} is given twice"
-                raise AnnotationError(message, place=each.place, cure="leave one of them")
+                raise AnnotationError(message, place=each.place, hint="leave one of them")
             found[each.name.text] = each
     return found
 
@@ -93,23 +93,24 @@ def _check_name(declaration: Declaration) -> None:
         raise AnnotationError(
             f"{name.text} is the name of a metric that is always measured",
             place=name.place(0, len(name.text)),
-            cure="give the parameter another name: AS …",
+            hint="give the parameter another name: AS …",
         )
 
 
 def _parameter(group: Sequence[Declared]) -> Parameter:
     """The parameter that a group of declarations agrees on."""
-    complaints = Complaints()
+    diagnostics = Diagnostics()
     first = group[0].declaration
     said = {
-        clause: _agreed(group, clause, complaints) for clause in ("type", "unit", "default", "when")
+        clause: _agreed(group, clause, diagnostics)
+        for clause in ("type", "unit", "default", "when")
     }
     domain = _read(group[0], said["type"]) if first.expression is None else None
     for other in group[1:]:
-        with complaints.gather():
+        with diagnostics.gather():
             if not _same(group[0], other, domain, said["type"]):
                 _differ(first, other.declaration)
-    complaints.close()
+    diagnostics.close()
     return Parameter(
         first.name.text,
         domain,
@@ -122,15 +123,15 @@ def _parameter(group: Sequence[Declared]) -> Parameter:
     )
 
 
-def _agreed(group: Sequence[Declared], clause: str, complaints: Complaints) -> Any:
+def _agreed(group: Sequence[Declared], clause: str, diagnostics: Diagnostics) -> Any:
     """What the declarations say in a clause; one may leave it out, none may contradict."""
     keyword = clause.upper()
     said = [d.declaration for d in group if getattr(d.declaration, clause) is not None]
     for other in said[1:]:
         if getattr(other, clause) != getattr(said[0], clause):
             message = f"{other.name.text} has another {keyword} at {said[0].places[keyword]}"
-            cure = "say it once, or the same in both"
-            complaints.error(message, other.places[keyword], cure)
+            hint = "say it once, or the same in both"
+            diagnostics.error(message, other.places[keyword], hint)
     return getattr(said[0], clause) if said else None
 
 
@@ -165,14 +166,14 @@ def _written(declaration: Declaration) -> str:
 
 
 def _differ(first: Declaration, second: Declaration) -> NoReturn:
-    """The complaint about one name with two meanings."""
+    """The diagnostic about one name with two meanings."""
     name = second.name.text
     here, there = (_short(_written(each)) for each in (second, first))
-    cure = "the same in both, or another name for one of them: AS …"
+    hint = "the same in both, or another name for one of them: AS …"
     if sorted(here.strip("{} ").split(", ")) == sorted(there.strip("{} ").split(", ")):
-        cure = "the same in both, in the same order"
+        hint = "the same in both, in the same order"
     raise AnnotationError(
-        f"{name} is {here} here, but {there} at {first.place}", place=second.place, cure=cure
+        f"{name} is {here} here, but {there} at {first.place}", place=second.place, hint=hint
     )
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from zenturio.annotate.complaints import Complaints
-from zenturio.errors import Complaint, Place, did_you_mean
+from zenturio.annotate.diagnostics import Diagnostics
+from zenturio.errors import Diagnostic, Place, did_you_mean
 from zenturio.output_files import OutputFiles
 
 STUDY = "study.zen"
@@ -48,15 +48,15 @@ class Found:
     """Charts, tables and the like that were written here: no part of it either."""
 
 
-def find_files(paths: Sequence[str | Path], complaints: Complaints) -> Found:
-    """The files that *paths* name; a missing one is a complaint, a suspicious one a warning."""
-    named = [path for path in map(Path, paths) if _exists(path, complaints)]
+def find_files(paths: Sequence[str | Path], diagnostics: Diagnostics) -> Found:
+    """The files that *paths* name; a missing one is a diagnostic, a suspicious one a warning."""
+    named = [path for path in map(Path, paths) if _exists(path, diagnostics)]
     folders = [p if p.is_dir() else p.parent for p in named] or [Path()]
     root = Path(os.path.commonpath([_absolute(folder) for folder in folders]))
     if len(folders) == 1:
         root = folders[0]
     found = Found(_title(named, root), root)
-    walk = _Walk(found, complaints, os.path.realpath(root))
+    walk = _Walk(found, diagnostics, os.path.realpath(root))
     for path in named:
         prefix = os.path.relpath(_absolute(path), _absolute(root)).replace(os.sep, "/")
         if path.is_dir():
@@ -67,7 +67,7 @@ def find_files(paths: Sequence[str | Path], complaints: Complaints) -> Found:
     found.files = _once(found.files)
     found.sides = _once(found.sides)
     _part_outputs(found, {path.absolute() for path in named})
-    _check_sides(found, complaints)
+    _check_sides(found, diagnostics)
     return found
 
 
@@ -84,17 +84,17 @@ def _title(named: Sequence[Path], root: Path) -> str:
     return Path(_absolute(root)).name or "root"
 
 
-def _exists(path: Path, complaints: Complaints) -> bool:
+def _exists(path: Path, diagnostics: Diagnostics) -> bool:
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):
         message = f"{path}: there is no such file or folder"
-        complaints.errors.append(Complaint(message, cure=_near(path)))
+        diagnostics.errors.append(Diagnostic(message, hint=_near(path)))
         return False
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
         return True
     message = f"{path} is neither a file nor a folder"
-    complaints.errors.append(Complaint(message, cure="name an annotated file, or its folder"))
+    diagnostics.errors.append(Diagnostic(message, hint="name an annotated file, or its folder"))
     return False
 
 
@@ -120,14 +120,14 @@ def _part_outputs(found: Found, named: Collection[Path]) -> None:
     found.files = [member for member in found.files if member not in found.outputs]
 
 
-def _check_sides(found: Found, complaints: Complaints) -> None:
+def _check_sides(found: Found, diagnostics: Diagnostics) -> None:
     names = {member.name for member in found.files}
     for side in found.sides:
         of = side.name.removesuffix(SIDE)
         if not is_study(side.name) and of not in names:
             message = f"there is no file {Path(of).name} that these directives could be about"
-            cure = f"{did_you_mean(of, names)}; directives for a whole folder stand in {STUDY}"
-            complaints.error(message, Place(str(side.path), 1, 1), cure)
+            hint = f"{did_you_mean(of, names)}; directives for a whole folder stand in {STUDY}"
+            diagnostics.error(message, Place(str(side.path), 1, 1), hint)
 
 
 def is_study(name: str) -> bool:
@@ -138,13 +138,13 @@ def is_side(name: str) -> bool:
     return name.endswith(SIDE)
 
 
-def _ignored(folder: Path, below: str, complaints: Complaints) -> tuple[str, ...]:
+def _ignored(folder: Path, below: str, diagnostics: Diagnostics) -> tuple[str, ...]:
     """The patterns of the folder's ``.zenignore``: a name in it or below, a path from it."""
     path = folder / IGNORE
     try:
         lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     except (OSError, UnicodeDecodeError) as error:
-        complaints.errors.append(Complaint(f"{path} cannot be read: {error}"))
+        diagnostics.errors.append(Diagnostic(f"{path} cannot be read: {error}"))
         return ()
     patterns = (line.strip().rstrip("/") for line in lines if not line.lstrip().startswith("#"))
     here = f"./{below}"
@@ -154,7 +154,7 @@ def _ignored(folder: Path, below: str, complaints: Complaints) -> tuple[str, ...
 @dataclass
 class _Walk:
     found: Found
-    complaints: Complaints
+    diagnostics: Diagnostics
     inside: str
     """The real path that no symbolic link may lead out of."""
     ignored: tuple[str, ...] = ()
@@ -180,11 +180,11 @@ class _Walk:
                 entries = sorted(scanned, key=lambda entry: entry.name)
         except OSError as error:
             message = f"{folder} cannot be read: {error.strerror}"
-            self.complaints.errors.append(Complaint(message, cure="change its permissions"))
+            self.diagnostics.errors.append(Diagnostic(message, hint="change its permissions"))
             return
         outer = self.ignored
         if any(entry.name == IGNORE for entry in entries):
-            self.ignored = (*outer, *_ignored(folder, prefix, self.complaints))
+            self.ignored = (*outer, *_ignored(folder, prefix, self.diagnostics))
         for entry in entries:
             if not entry.name.startswith(".") and entry.name not in _LEFT_OUT:
                 self.entry(entry, folder / entry.name, prefix + entry.name, above)
@@ -195,7 +195,7 @@ class _Walk:
             return
         if not _is_text(name):
             message = f"{path!a}: the name is not UTF-8"
-            self.complaints.errors.append(Complaint(message, cure="rename the file"))
+            self.diagnostics.errors.append(Diagnostic(message, hint="rename the file"))
         elif entry.is_symlink() and (reason := self.leads_away(path, above)):
             self.warn(path, f"the symbolic link {reason}; it is left out")
         elif entry.is_dir():
@@ -221,9 +221,9 @@ class _Walk:
         return any(os.path.realpath(folder) == real for folder in above)
 
     def warn(self, path: Path, message: str) -> None:
-        cure = "put a copy in its place if the program needs it"
-        self.complaints.warnings.append(
-            Complaint(f"{path}: {message}", cure=cure, severity="warning")
+        hint = "put a copy in its place if the program needs it"
+        self.diagnostics.warnings.append(
+            Diagnostic(f"{path}: {message}", hint=hint, severity="warning")
         )
 
 

@@ -20,10 +20,10 @@ def check_pattern(passage: Passage) -> Any:
         reason = error.args[0]
         text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
         message = f"the regular expression cannot be read: {text}"
-        raise AnnotationError(message, place=place, cure=_cure(text)) from None
+        raise AnnotationError(message, place=place, hint=_hint(text)) from None
 
 
-def _cure(reason: str) -> str:
+def _hint(reason: str) -> str:
     """What would be right, for the commonest mistakes."""
     if "perl operator" in reason:
         return "the syntax is RE2's: no look-around; put what is wanted in a group (…)"

@@ -22,7 +22,7 @@ from zenturio.annotate import fortran, region_c
 from zenturio.annotate.dialects import Dialect
 from zenturio.annotate.model import Annotated, Probe, Region
 from zenturio.annotate.source import without_end
-from zenturio.errors import Complaint, Place
+from zenturio.errors import Diagnostic, Place
 
 _MEANING = 2
 """Another number where probes measure something else: then results are measured anew."""
@@ -66,17 +66,17 @@ def _c_key(name: str) -> str:
     return '\\"' + _ascii(name) + '\\"'
 
 
-def unprobed(files: Iterable[Annotated]) -> tuple[Complaint, ...]:
+def unprobed(files: Iterable[Annotated]) -> tuple[Diagnostic, ...]:
     """One for each region in a language that lacks one of its probes, or that no metric names."""
     return tuple(
-        complaint
+        diagnostic
         for file in files
         for region in file.regions
-        for complaint in _complaints(region, file.dialect)
+        for diagnostic in _diagnostics(region, file.dialect)
     )
 
 
-def unguarded(files: Iterable[Annotated]) -> Iterator[Complaint]:
+def unguarded(files: Iterable[Annotated]) -> Iterator[Diagnostic]:
     """Warnings of regions that a RETURN leaves, in languages that cannot tell when it did."""
     for file in files:
         if _LANGUAGES.get(file.dialect.name, (None,))[0] not in (_fortran, _shell):
@@ -89,28 +89,28 @@ def unguarded(files: Iterable[Annotated]) -> Iterator[Complaint]:
                     message = f"a round of {region.name} that is left here lasts until the next one"
                     at = match.start(1)
                     place = Place(str(file.source.path), number + 1, at + 1, text, len(match[1]))
-                    cure = "end the region before it: nothing tells when this language leaves it"
-                    yield Complaint(message, place, cure, severity="warning")
+                    hint = "end the region before it: nothing tells when this language leaves it"
+                    yield Diagnostic(message, place, hint, severity="warning")
 
 
-def _complaints(region: Region, dialect: Dialect) -> Iterator[Complaint]:
+def _diagnostics(region: Region, dialect: Dialect) -> Iterator[Diagnostic]:
     if not re.fullmatch(r"\w+", region.name):
         body = region.begin.body
         message = f"the region's name {region.name!r} is no word"
         place = body.place(0, len(body.text))
-        yield Complaint(message, place, "letters, digits and _: its metrics are named after it")
+        yield Diagnostic(message, place, "letters, digits and _: its metrics are named after it")
     for probe in region.probes:
         if probe not in _LANGUAGES.get(dialect.name, (None, ()))[1]:
             yield _lacking(region, probe, dialect)
 
 
-def _lacking(region: Region, probe: Probe, dialect: Dialect) -> Complaint:
+def _lacking(region: Region, probe: Probe, dialect: Dialect) -> Diagnostic:
     known = _LANGUAGES.get(dialect.name, (None, ()))[1]
     message = f"there is no {probe} probe for {dialect.name}"
     at = max(region.begin.body.text.upper().rfind(probe), 0)
     place = region.begin.body.place(at, at + len(probe))
-    cure = f"there is {', '.join(known)}" if known else "let the program print it, for a METRIC"
-    return Complaint(message, place, cure)
+    hint = f"there is {', '.join(known)}" if known else "let the program print it, for a METRIC"
+    return Diagnostic(message, place, hint)
 
 
 def _json(region: Region, number: str, quote: str = '"') -> str:

@@ -36,7 +36,7 @@ def reading(text: str, kind: Type) -> Value:
     """What *text* stands for in a set of TYPE *kind*; SpaceError if it stands for nothing."""
     if kind == "bool":
         if text.casefold() not in _BOOLS:
-            raise SpaceError(f"{text!r} is no bool", cure=_CURES[kind])
+            raise SpaceError(f"{text!r} is no bool", hint=_CURES[kind])
         return _BOOLS[text.casefold()]
     if kind == "int" and _BASED.fullmatch(text):
         return int(text, 0)
@@ -63,21 +63,21 @@ def _value(entry: Entry, kind: Type) -> Value:
     try:
         return reading(entry.text, kind)
     except SpaceError as error:
-        message = error.complaints[0].message
+        message = error.diagnostics[0].message
         if kind != "str" and "is no" in message:
             message = f"{entry.text!r}{entry.origin} is no {kind}"
-        cure = _CURES.get(kind, "")
-        raise AnnotationError(message, place=entry.place, cure=cure) from None
+        hint = _CURES.get(kind, "")
+        raise AnnotationError(message, place=entry.place, hint=hint) from None
 
 
 def _equal(first: Entry, second: Entry) -> AnnotationError:
-    """The complaint about two elements that are one."""
+    """The diagnostic about two elements that are one."""
     if first.text == second.text:
         origins = " and".join(entry.origin for entry in (first, second) if entry.origin)
         message = f"the element {first.text!r} stands twice{origins and ':'}{origins}"
-        cure = "leave one of them"
+        hint = "leave one of them"
     else:
         a, b = (f"{entry.text!r}{entry.origin}" for entry in (first, second))
         message = f"the elements {a} and {b} are the same value"
-        cure = "leave one of them; TYPE str if the texts are what matters"
-    return AnnotationError(message, place=second.place, cure=cure)
+        hint = "leave one of them; TYPE str if the texts are what matters"
+    return AnnotationError(message, place=second.place, hint=hint)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from zenturio.annotate.assemble import Assembly
-from zenturio.annotate.complaints import Complaints
+from zenturio.annotate.diagnostics import Diagnostics
 from zenturio.annotate.documents import Document, read_documents, used_path
 from zenturio.annotate.grammar import KEYWORDS
 from zenturio.annotate.lint_space import added
@@ -15,36 +15,36 @@ from zenturio.annotate.model import Application
 from zenturio.annotate.parameters import read_overrides
 from zenturio.annotate.paths import find_files
 from zenturio.annotate.statements import Used
-from zenturio.errors import AnnotationError, Complaint, Place
+from zenturio.errors import AnnotationError, Diagnostic, Place
 
 
 def scan(paths: Sequence[str | Path] | str | Path, *, overrides: Sequence[str] = ()) -> Application:
-    """What the directives of these files and folders say; AnnotationError with all complaints.
+    """What the directives of these files and folders say; AnnotationError with all diagnostics.
 
     Each of *overrides*, as ``n = { 1, 2 }``, gives a parameter another set, or adds one.
     """
-    complaints = Complaints()
+    diagnostics = Diagnostics()
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     if not given:
-        raise AnnotationError("no file is named", cure="name an annotated file, or its folder")
-    found = find_files(given, complaints)
+        raise AnnotationError("no file is named", hint="name an annotated file, or its folder")
+    found = find_files(given, diagnostics)
     documents = [
-        *read_documents(found.files, complaints, beside=False),
-        *read_documents(found.sides, complaints, beside=True),
+        *read_documents(found.files, diagnostics, beside=False),
+        *read_documents(found.sides, diagnostics, beside=True),
     ]
     declared = _declared(documents)
     back = [member for member in found.outputs if member.path.absolute() in declared]
-    documents += read_documents(back, complaints, beside=False)
+    documents += read_documents(back, diagnostics, beside=False)
     documents.sort(key=lambda document: document.name)
     for document in documents:
-        _check_side(document, complaints)
-    if not complaints.errors and not any(document.written for document in documents):
-        complaints.errors.append(_silent(given, documents))
-    assembly = Assembly(documents, read_overrides(overrides, complaints), complaints)
+        _check_side(document, diagnostics)
+    if not diagnostics.errors and not any(document.written for document in documents):
+        diagnostics.errors.append(_silent(given, documents))
+    assembly = Assembly(documents, read_overrides(overrides, diagnostics), diagnostics)
     application = assembly.application(found.name, found.root)
-    complaints.close()
-    assert application is not None, "what is not an application has complaints"
-    warnings = (*complaints.warnings, *(added(application) if overrides else ()))
+    diagnostics.close()
+    assert application is not None, "what is not an application has diagnostics"
+    warnings = (*diagnostics.warnings, *(added(application) if overrides else ()))
     return replace(
         application,
         sides=tuple((d.name, d.source) for d in documents if d.kind != "file"),
@@ -66,7 +66,7 @@ def _declared(documents: Iterable[Document]) -> set[Path]:
     }
 
 
-def _check_side(document: Document, complaints: Complaints) -> None:
+def _check_side(document: Document, diagnostics: Diagnostics) -> None:
     """A side file is there for its directives: one without any is a mistake."""
     if document.kind == "file" or document.lines:
         return
@@ -74,19 +74,19 @@ def _check_side(document: Document, complaints: Complaints) -> None:
     number, text = next(((n, t.rstrip()) for n, t in texts if t.strip()), (0, ""))
     if number:
         place = Place(str(document.source.path), number, 1, text, len(text))
-        cure = f"write ZEN$ {text.strip()}" if text.split()[0].upper() in KEYWORDS else "ZEN$ …"
-        complaints.error("each directive begins with ZEN$, here as well", place, cure)
+        hint = f"write ZEN$ {text.strip()}" if text.split()[0].upper() in KEYWORDS else "ZEN$ …"
+        diagnostics.error("each directive begins with ZEN$, here as well", place, hint)
 
 
-def _silent(given: Sequence[str | Path], documents: Sequence[Document]) -> Complaint:
-    """The complaint about files that say nothing."""
+def _silent(given: Sequence[str | Path], documents: Sequence[Document]) -> Diagnostic:
+    """The diagnostic about files that say nothing."""
     where = ", ".join(map(str, given))
     first = next((d for d in documents if d.source.text is not None), None)
     if first is None:
-        cure = "directives for a file that cannot hold comments stand beside it, in NAME.zen"
-        return Complaint(f"{where}: there are no directives", cure=cure)
+        hint = "directives for a file that cannot hold comments stand beside it, in NAME.zen"
+        return Diagnostic(f"{where}: there are no directives", hint=hint)
     openers = first.dialect.openers or ("#",)
     opener = next((o for o in ("//", "#", "!") if o in openers), openers[0])
     closer = first.dialect.closers.get(opener, "")
     example = f"{opener} ZEN$ PARAM n = {{ 1, 2, 4 }} {closer}".rstrip()
-    return Complaint(f"{where}: there are no directives", cure=f"write {example}")
+    return Diagnostic(f"{where}: there are no directives", hint=f"write {example}")

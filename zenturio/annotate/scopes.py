@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from zenturio.annotate.complaints import Complaints
+from zenturio.annotate.diagnostics import Diagnostics
 from zenturio.annotate.model import Line, Region
 from zenturio.annotate.statements import Declaration, End, Probed, Statement
 from zenturio.errors import Passage, Place
@@ -40,9 +40,9 @@ class Scopes:
     regions: tuple[Region, ...]
 
 
-def pair(written: Iterable[Written], length: int, complaints: Complaints) -> Scopes:
+def pair(written: Iterable[Written], length: int, diagnostics: Diagnostics) -> Scopes:
     """Each BEGIN with its END in a file of *length* lines."""
-    pairing = _Pairing(complaints, [], {}, [])
+    pairing = _Pairing(diagnostics, [], {}, [])
     for each in written:
         if isinstance(each.statement, End):
             pairing.end(each.statement, each.line)
@@ -52,14 +52,14 @@ def pair(written: Iterable[Written], length: int, complaints: Complaints) -> Sco
         place, name = _start(each)
         closing = f"END {name}".rstrip()
         message = f"the scope of {name or 'this'} begins here and never ends"
-        complaints.error(message, place, f"write {closing} where it shall end")
+        diagnostics.error(message, place, f"write {closing} where it shall end")
         pairing.ends[each.line.first] = length
     return Scopes(pairing.ends, tuple(pairing.regions))
 
 
 @dataclass
 class _Pairing:
-    complaints: Complaints
+    diagnostics: Diagnostics
     open: list[Written]
     ends: dict[int, int]
     regions: list[Region]
@@ -75,8 +75,8 @@ class _Pairing:
             inner = self.open[-1]
             place, name = _start(inner)
             message = f"this ends {_start(begun)[1]}, but {name} began later at {place}"
-            cure = f"end what began last first: END {name}"
-            self.complaints.error(message, end.place, cure)
+            hint = f"end what began last first: END {name}"
+            self.diagnostics.error(message, end.place, hint)
             self.crossed += self.open[at + 1 :]
         del self.open[at:]
         self.ends[begun.line.first] = line.first
@@ -85,7 +85,7 @@ class _Pairing:
             self.regions.append(Region(region.name.text, region.probes, begun.line, line))
 
     def partner(self, end: End) -> int | None:
-        """Which of the open ones *end* ends; a complaint if it is none."""
+        """Which of the open ones *end* ends; a diagnostic if it is none."""
         fitting = [at for at, each in enumerate(self.open) if _fits(each, end)]
         if fitting:
             return fitting[-1]
@@ -97,8 +97,8 @@ class _Pairing:
         if end.name is not None:
             what += f" {end.name.text}"
         known = ", ".join(_start(each)[1] for each in self.open)
-        cure = f"what is open here: {known}" if known else "nothing is open here: leave it away"
-        self.complaints.error(f"{what} without BEGIN", end.place, cure)
+        hint = f"what is open here: {known}" if known else "nothing is open here: leave it away"
+        self.diagnostics.error(f"{what} without BEGIN", end.place, hint)
         return None
 
 

@@ -27,5 +27,5 @@ def seed_of(parameter: Parameter, repeated: Repeated) -> Domain:
 
 
 def _wrong(message: str, place: Place) -> AnnotationError:
-    cure = "one whole number to count from, as { 1 }, or an element for each run"
-    return AnnotationError(message, place=place, cure=cure)
+    hint = "one whole number to count from, as { 1 }, or an element for each run"
+    return AnnotationError(message, place=place, hint=hint)

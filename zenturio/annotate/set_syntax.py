@@ -87,13 +87,13 @@ class _Reader(TextReader):
     def elements(self) -> Elements:
         start, self.depth = self.at, self.depth + 1
         if self.depth > DEEPEST:
-            cure = f"at most {DEEPEST} braces inside each other"
-            raise self.error("the braces are nested too deep", start, start + 1, cure)
+            hint = f"at most {DEEPEST} braces inside each other"
+            raise self.error("the braces are nested too deep", start, start + 1, hint)
         self.at += 1
         self.skip()
         if self.next() == "}":
-            cure = 'at least one element, as { 1, 2 }; the empty text is written ""'
-            raise self.error("the set is empty", start, self.at + 1, cure)
+            hint = 'at least one element, as { 1, 2 }; the empty text is written ""'
+            raise self.error("the set is empty", start, self.at + 1, hint)
         items = [self.item(start)]
         while self.next() == ",":
             self.at += 1
@@ -105,8 +105,8 @@ class _Reader(TextReader):
         return Elements(tuple(items), start, self.at)
 
     def open(self, start: int) -> AnnotationError:
-        cure = "a } behind the last element"
-        return self.error("the set is not closed: its } is missing", start, start + 1, cure)
+        hint = "a } behind the last element"
+        return self.error("the set is not closed: its } is missing", start, start + 1, hint)
 
     def item(self, opening: int) -> Item:
         """The next element, up to its comma or brace."""
@@ -114,8 +114,8 @@ class _Reader(TextReader):
         if not self.next():
             raise self.open(opening)
         if self.next() in ",}":
-            cure = 'one comma between two elements; the empty text is written ""'
-            raise self.error("an element is missing here", self.at, self.at + 1, cure)
+            hint = 'one comma between two elements; the empty text is written ""'
+            raise self.error("an element is missing here", self.at, self.at + 1, hint)
         found = self.range() or self.call()
         if found:
             return found
@@ -176,8 +176,8 @@ class _Reader(TextReader):
         # Each element may look for a far parenthesis: the sum of it is bounded.
         self.effort += (end or len(self.text)) - start
         if self.effort > EFFORT:
-            cure = "quotes around each text that holds one"
-            raise self.error("too many parentheses in a set", start, start + 1, cure)
+            hint = "quotes around each text that holds one"
+            raise self.error("too many parentheses in a set", start, start + 1, hint)
         return end
 
     def call(self) -> Call | None:
@@ -187,14 +187,14 @@ class _Reader(TextReader):
         start, name = self.at, found[1].upper()
         end = self.closing(found.end() - 1)
         if end is None:
-            cure = f"write {CALLS[name]}"
-            raise self.error(f"{name}( is not closed", start, found.end(), cure)
+            hint = f"write {CALLS[name]}"
+            raise self.error(f"{name}( is not closed", start, found.end(), hint)
         arguments = _arguments(self.passage.cut(found.end(), end - 1))
         self.at = end
         self.skip()
         if self.next() not in (",", "}", ""):
-            cure = f"a comma, or quotes around the whole if {name} is no function here"
-            raise self.error(f"{name}(…) stands alone", self.at, self.at + 1, cure)
+            hint = f"a comma, or quotes around the whole if {name} is no function here"
+            raise self.error(f"{name}(…) stands alone", self.at, self.at + 1, hint)
         return Call(name, arguments, start, end)
 
     def joined(self) -> Text | Joined:
@@ -220,8 +220,8 @@ class _Reader(TextReader):
             return
         if self.next() == "{" and self.at == behind:
             return
-        cure = 'a comma between two elements; a quote inside a quoted text is written \\"'
-        raise self.error("the text goes on behind its closing quote", self.at, self.at + 1, cure)
+        hint = 'a comma between two elements; a quote inside a quoted text is written \\"'
+        raise self.error("the text goes on behind its closing quote", self.at, self.at + 1, hint)
 
 
 def _arguments(passage: Passage) -> tuple[Passage, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
-from zenturio.annotate.complaints import Complaints
+from zenturio.annotate.diagnostics import Diagnostics
 from zenturio.annotate.listed import folder_entries, lines_of
 from zenturio.annotate.readings import Entry, listed
 from zenturio.annotate.set_syntax import (
@@ -47,8 +47,8 @@ def read_set(passage: Passage, base: Path, type: Type | None = None) -> Domain: 
     behind = passage.cut(written.end, len(passage.text)).strip()
     if behind.text:
         place = behind.place(0, len(behind.text))
-        cure = "a set ends with its }"
-        raise AnnotationError("the text goes on behind the set", place=place, cure=cure)
+        hint = "a set ends with its }"
+        raise AnnotationError("the text goes on behind the set", place=place, hint=hint)
     return _Builder(passage, base, type).whole(written)
 
 
@@ -73,19 +73,19 @@ class _Builder:
     base: Path
     type: Type | None
 
-    def error(self, message: str, item: Item | Elements, cure: str) -> AnnotationError:
+    def error(self, message: str, item: Item | Elements, hint: str) -> AnnotationError:
         place = self.passage.place(item.start, item.end)
-        return AnnotationError(message, place=place, cure=cure)
+        return AnnotationError(message, place=place, hint=hint)
 
     @contextmanager
     def placed(self, item: Item | Elements) -> Iterator[None]:
-        """Complaints of the space, which knows no places, get that of *item*."""
+        """Diagnostics of the space, which knows no places, get that of *item*."""
         try:
             yield
         except SpaceError as error:
-            complaint = error.complaints[0]
-            cure = complaint.cure or "a smaller set, or another way to write it"
-            raise self.error(complaint.message, item, cure) from None
+            diagnostic = error.diagnostics[0]
+            hint = diagnostic.hint or "a smaller set, or another way to write it"
+            raise self.error(diagnostic.message, item, hint) from None
 
     def whole(self, written: Elements) -> Domain:
         """The domain of a whole set, in the type that TYPE says."""
@@ -109,13 +109,13 @@ class _Builder:
 
     def union(self, written: Elements, type: Type | None) -> Domain:  # noqa: A002
         """All elements of several items, one by one; equal ones are named with their places."""
-        complaints = Complaints()
+        diagnostics = Diagnostics()
         entries: list[Entry] = []
         for item in written.items:
-            with complaints.gather():
+            with diagnostics.gather():
                 place = self.passage.place(item.start, item.end)
                 entries += (Entry(text, place, origin) for text, origin in self.texts(item))
-        complaints.close()
+        diagnostics.close()
         return listed(entries, type)
 
     def texts(self, item: Item) -> Iterator[tuple[str, str]]:
@@ -190,8 +190,8 @@ class _Builder:
         value = expression.value({})
         if isinstance(value, bool) or not isinstance(value, int | float):
             place = bound.place(0, len(bound.text))
-            cure = "a number, or an expression that gives one, as (n/2)"
-            raise AnnotationError("this bound is no number", place=place, cure=cure)
+            hint = "a number, or an expression that gives one, as (n/2)"
+            raise AnnotationError("this bound is no number", place=place, hint=hint)
         return text_of(value)
 
     def call(self, item: Call, *, alone: bool) -> Domain:
@@ -199,8 +199,8 @@ class _Builder:
         if len(item.arguments) != want or not all(a.text for a in item.arguments):
             given = sum(bool(a.text) for a in item.arguments)
             message = f"{item.name} takes {want} argument{'s' * (want > 1)}, not {given}"
-            cure = f"write {CALLS[item.name]}; for the text itself, put it in quotes"
-            raise self.error(message, item, cure)
+            hint = f"write {CALLS[item.name]}; for the text itself, put it in quotes"
+            raise self.error(message, item, hint)
         if item.name in ("LINES", "GLOB"):
             return self.found(item)
         if item.name in ("LIN", "LOG"):
@@ -221,8 +221,8 @@ class _Builder:
         number = self.number(count)
         if not number.isdigit() or len(number) > 7 or int(number) > MOST:
             place = count.place(0, len(count.text))
-            cure = f"write {CALLS[item.name]}: a whole number, {MOST:,} at most"
-            raise AnnotationError(f"{count.text} is no number of points", place=place, cure=cure)
+            hint = f"write {CALLS[item.name]}: a whole number, {MOST:,} at most"
+            raise AnnotationError(f"{count.text} is no number of points", place=place, hint=hint)
         with self.placed(item):
             return (linear if item.name == "LIN" else logarithmic)(low, high, int(number))
 
@@ -250,8 +250,8 @@ class _Builder:
         if isinstance(value, int | float) and not isinstance(value, bool):
             return text_of(value)
         place = argument.place(0, len(argument.text))
-        cure = "a plain number, as 0.5 or 1e-6"
-        raise AnnotationError(f"{argument.text} is no number", place=place, cure=cure)
+        hint = "a plain number, as 0.5 or 1e-6"
+        raise AnnotationError(f"{argument.text} is no number", place=place, hint=hint)
 
 
 def _goes_down(first: str, last: str) -> bool:

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 # Only these three end a line. str.splitlines also splits at form feeds, NEL and others, which
-# compilers and editors do not count, so line numbers in complaints would be wrong.
+# compilers and editors do not count, so line numbers in diagnostics would be wrong.
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),

@@ -6,8 +6,8 @@ import re
 from typing import Literal
 
 from zenturio.annotate.clauses import Clauses
-from zenturio.annotate.complaints import Complaints
 from zenturio.annotate.declarations import condition
+from zenturio.annotate.diagnostics import Diagnostics
 from zenturio.annotate.model import Command
 from zenturio.annotate.tokens import Token, tokens, unclosed, unquote
 from zenturio.errors import AnnotationError, Passage
@@ -30,9 +30,9 @@ def command(body: Passage, token: Token) -> Command:
     if len(text.text) > LONGEST:
         place = text.place(0, len(text.text))
         message = f"a command has at most {LONGEST:,} characters"
-        raise AnnotationError(message, place=place, cure="put it into a script, and run that")
-    complaints = Complaints()
-    clauses = Clauses(body, keyword, _LIMITS, complaints).read(at)
+        raise AnnotationError(message, place=place, hint="put it into a script, and run that")
+    diagnostics = Diagnostics()
+    clauses = Clauses(body, keyword, _LIMITS, diagnostics).read(at)
     command = Command(
         text=text,
         timeout=_amount(clauses, "TIMEOUT"),
@@ -40,7 +40,7 @@ def command(body: Passage, token: Token) -> Command:
         cpus=condition(clauses, "CPUS"),
         memory=_bytes(clauses),
     )
-    complaints.close()
+    diagnostics.close()
     return command
 
 
@@ -52,15 +52,15 @@ def quoted_text(body: Passage, token: Token, example: str) -> tuple[Passage, int
             raise unclosed(body, found)
         start, end = (found.start, _bare_end(body, found)) if found else (token.start, token.end)
         keyword = token.upper()
-        cure = f'write {keyword} "{body.text[start:end]}"' if found else f"write {example}"
+        hint = f'write {keyword} "{body.text[start:end]}"' if found else f"write {example}"
         raise AnnotationError(
-            f"{keyword} needs a quoted text", place=body.place(start, end), cure=cure
+            f"{keyword} needs a quoted text", place=body.place(start, end), hint=hint
         )
     text = unquote(body.cut(found.start, found.end))
     if not text.text.strip():
         place = body.place(found.start, found.end)
         message = f"the text of {token.upper()} is empty"
-        raise AnnotationError(message, place=place, cure=f"write {example}")
+        raise AnnotationError(message, place=place, hint=f"write {example}")
     return text, found.end
 
 
@@ -82,7 +82,7 @@ def _amount(clauses: Clauses, keyword: Literal["TIMEOUT", "MEMORY"]) -> float | 
         if isinstance(value, int | float) and 0 < value < 2**62:
             return float(value)
     message = f"{clause.text.text} is no {'time' if keyword == 'TIMEOUT' else 'size'}"
-    clauses.complaints.error(message, clause.value_place, f"write {example}")
+    clauses.diagnostics.error(message, clause.value_place, f"write {example}")
     return None
 
 
@@ -98,5 +98,5 @@ def _count(clauses: Clauses, keyword: str) -> int:
     if re.fullmatch(r"[0-9]{1,6}", clause.text.text):
         return int(clause.text.text)
     message = f"{clause.text.text} is no number of times"
-    clauses.complaints.error(message, clause.value_place, f"write {keyword} 2")
+    clauses.diagnostics.error(message, clause.value_place, f"write {keyword} 2")
     return 0

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from zenturio.annotate.complaints import Complaints
+from zenturio.annotate.diagnostics import Diagnostics
 from zenturio.annotate.documents import Document
 from zenturio.annotate.model import Annotated, Assignment, Hole, Line
 from zenturio.annotate.paths import SIDE, match_glob, under
@@ -21,7 +21,7 @@ class Targets:
     """The files of an application, and what is to be replaced in each."""
 
     files: Sequence[Document]
-    complaints: Complaints
+    diagnostics: Diagnostics
     known: frozenset[str]
     """Names that ``= @name`` may say."""
     holes: dict[str, list[Hole]] = field(default_factory=lambda: defaultdict(list))
@@ -35,10 +35,10 @@ class Targets:
         for each in document.written:
             match each.statement:
                 case Declaration() as declaration:
-                    with self.complaints.gather():
+                    with self.diagnostics.gather():
                         self.declare(document, declaration, each.line)
                 case Probed(name=name):
-                    with self.complaints.gather():
+                    with self.diagnostics.gather():
                         _check_region(document, name)
                 case _:
                     pass
@@ -55,8 +55,8 @@ class Targets:
             case "param":
                 if declaration.same is not None:
                     message = f"this would only be a second name for {parameter}"
-                    cure = f"use {parameter}; = @name is for SUBSTITUTE, ASSIGN and ENV"
-                    raise AnnotationError(message, place=declaration.place, cure=cure)
+                    hint = f"use {parameter}; = @name is for SUBSTITUTE, ASSIGN and ENV"
+                    raise AnnotationError(message, place=declaration.place, hint=hint)
 
     def parameter(self, declaration: Declaration) -> str:
         """The parameter that a declaration is about."""
@@ -65,8 +65,8 @@ class Targets:
             return declaration.name.text
         if same.text not in self.known:
             place = same.place(0, len(same.text))
-            cure = did_you_mean(same.text, self.known)
-            raise AnnotationError(f"no parameter is named {same.text}", place=place, cure=cure)
+            hint = did_you_mean(same.text, self.known)
+            raise AnnotationError(f"no parameter is named {same.text}", place=place, hint=hint)
         return same.text
 
     def substitute(
@@ -106,7 +106,7 @@ class Targets:
             raise AnnotationError(
                 f"{hole.target} is already replaced in the same lines, at {other.place}",
                 place=hole.place,
-                cure="leave one of them, or give each a scope with BEGIN and END",
+                hint="leave one of them, or give each a scope with BEGIN and END",
             )
 
     def files_of(self, document: Document, declaration: Declaration) -> list[Document]:
@@ -115,7 +115,7 @@ class Targets:
             raise AnnotationError(
                 "BEGIN has no meaning for lines of another file: its scope is all of them",
                 place=declaration.places["BEGIN"],
-                cure="leave BEGIN and its END away",
+                hint="leave BEGIN and its END away",
             )
         if declaration.glob is not None:
             return self.matching(declaration.glob)
@@ -126,8 +126,8 @@ class Targets:
         names = set(under(document.name, (file.name for file in self.files)))
         found = [file for file in self.files if file.name in names and file.source.text is not None]
         if not found:
-            message, cure = "there is no text file that this could be about", "name a folder"
-            raise AnnotationError(message, place=declaration.place, cure=cure)
+            message, hint = "there is no text file that this could be about", "name a folder"
+            raise AnnotationError(message, place=declaration.place, hint=hint)
         return found
 
     def beside(self, document: Document, declaration: Declaration) -> list[Document]:
@@ -138,7 +138,7 @@ class Targets:
             raise AnnotationError(
                 f"{name} is binary: it is copied, and nothing in it can be replaced",
                 place=declaration.place,
-                cure="use ENV, or {name} in the RUN command, to hand over the value",
+                hint="use ENV, or {name} in the RUN command, to hand over the value",
             )
         return found
 
@@ -147,12 +147,12 @@ class Targets:
         found = [file for file in self.files if match_glob(glob.text, file.name)]
         place = glob.place(0, len(glob.text))
         if not found:
-            cure = f"{did_you_mean(glob.text, names)}; *.c is in any folder, src/*.c from the first"
-            raise AnnotationError(f"no file matches {glob.text}", place=place, cure=cure)
+            hint = f"{did_you_mean(glob.text, names)}; *.c is in any folder, src/*.c from the first"
+            raise AnnotationError(f"no file matches {glob.text}", place=place, hint=hint)
         texts = [file for file in found if file.source.text is not None]
         if not texts:
             message = f"only binary files match {glob.text}: nothing in them can be replaced"
-            raise AnnotationError(message, place=place, cure="name text files")
+            raise AnnotationError(message, place=place, hint="name text files")
         return texts
 
     def assign(
@@ -163,13 +163,13 @@ class Targets:
             raise AnnotationError(
                 "ASSIGN stands in the file itself, where the assignment shall be",
                 place=declaration.place,
-                cure=f"write SUBSTITUTE {target} = … here",
+                hint=f"write SUBSTITUTE {target} = … here",
             )
         if document.dialect.form is None:
             raise AnnotationError(
                 f"{document.dialect.name} files have no assignment",
                 place=declaration.place,
-                cure=f"write SUBSTITUTE {target} = …, and {target} where the value belongs",
+                hint=f"write SUBSTITUTE {target} = …, and {target} where the value belongs",
             )
         assignment = Assignment(parameter, declaration.target.text, line)
         self.assignments[document.name].append(assignment)
@@ -178,12 +178,12 @@ class Targets:
         place = target.place(0, len(target.text))
         if "=" in target.text or "\0" in target.text:
             message = f"no environment can hold a variable named {target.text}"
-            raise AnnotationError(message, place=place, cure="letters, digits and _")
+            raise AnnotationError(message, place=place, hint="letters, digits and _")
         if self.environment.setdefault(target.text, parameter) != parameter:
             first = self._variables[target.text]
             other = f"{self.environment[target.text]} at {first.place(0)}"
             message = f"{target.text} is already {other}"
-            raise AnnotationError(message, place=place, cure="leave one of them")
+            raise AnnotationError(message, place=place, hint="leave one of them")
         self._variables.setdefault(target.text, target)
 
     def annotated(self) -> tuple[Annotated, ...]:
@@ -206,4 +206,4 @@ def _check_region(document: Document, name: Passage) -> None:
     if document.kind != "file":
         message = "CR stands in the program itself, around the region that is measured"
         place = name.place(0, len(name.text))
-        raise AnnotationError(message, place=place, cure="move it there")
+        raise AnnotationError(message, place=place, hint="move it there")

@@ -52,8 +52,8 @@ class TextReader:
         self.text = passage.text
         self.at = at
 
-    def error(self, message: str, start: int, end: int, cure: str) -> AnnotationError:
-        return AnnotationError(message, place=self.passage.place(start, end), cure=cure)
+    def error(self, message: str, start: int, end: int, hint: str) -> AnnotationError:
+        return AnnotationError(message, place=self.passage.place(start, end), hint=hint)
 
     def skip(self) -> None:
         found = _SPACE.match(self.text, self.at)
@@ -68,8 +68,8 @@ class TextReader:
         parts: list[str] = []
         while (character := self.next()) != quote:
             if not character:
-                cure = f"a second {quote} where the text ends"
-                raise self.error(f"the quote {quote} is not closed", start, start + 1, cure)
+                hint = f"a second {quote} where the text ends"
+                raise self.error(f"the quote {quote} is not closed", start, start + 1, hint)
             parts.append(self.escape() if character == "\\" else self.run(_INSIDE[quote]))
         self.at += 1
         return "".join(parts)
@@ -101,8 +101,8 @@ class TextReader:
         if letter in _ESCAPES:
             return _ESCAPES[letter]
         if not letter or letter.isalnum():
-            cure = f"write \\\\{letter} for a backslash; \\n, \\t, \\r, \\xHH and \\uHHHH are known"
-            raise self.error(f"\\{letter} means nothing here", start, self.at, cure)
+            hint = f"write \\\\{letter} for a backslash; \\n, \\t, \\r, \\xHH and \\uHHHH are known"
+            raise self.error(f"\\{letter} means nothing here", start, self.at, hint)
         return letter
 
     def code(self, start: int, digits: int) -> str:
@@ -111,8 +111,8 @@ class TextReader:
         number = int(code, 16) if re.fullmatch(r"[0-9a-fA-F]+", code) else -1
         if len(code) == digits and (0 <= number < 0xD800 or 0xE000 <= number < 0x110000):
             return chr(number)
-        cure = f"{digits} hexadecimal digits that name a character, as \\x41 for A"
-        raise self.error(f"{self.text[start : self.at]} is no character", start, self.at, cure)
+        hint = f"{digits} hexadecimal digits that name a character, as \\x41 for A"
+        raise self.error(f"{self.text[start : self.at]} is no character", start, self.at, hint)
 
     def value(self) -> Text:
         self.skip()

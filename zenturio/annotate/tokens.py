@@ -79,9 +79,9 @@ def join(passage: Passage, spans: list[tuple[int, int]]) -> Passage:
 
 
 def unclosed(passage: Passage, token: Token) -> AnnotationError:
-    """The complaint about a quote without its partner."""
+    """The diagnostic about a quote without its partner."""
     return AnnotationError(
         f"the quote {token.text} is not closed",
         place=passage.place(token.start, token.end),
-        cure=f"a second {token.text} where the text ends",
+        hint=f"a second {token.text} where the text ends",
     )

@@ -149,7 +149,7 @@ def query_of(text: str, tables: list[str] | None = None) -> str:
         return with_tables(Path(text).read_text(encoding="utf-8"), files)
     except (OSError, ValueError) as error:
         raise InputError(
-            f"cannot read {text}: {error}", cure="a query, or a file that holds one"
+            f"cannot read {text}: {error}", hint="a query, or a file that holds one"
         ) from error
 
 
@@ -215,7 +215,7 @@ def fit(
     asked = names_in(kind)
     for each in asked:
         if each not in KINDS:
-            raise InputError(f"--kind {each}", cure=did_you_mean(each, KINDS))
+            raise InputError(f"--kind {each}", hint=did_you_mean(each, KINDS))
     kinds = [each for each in KINDS if not asked or each in asked]
     with opened(db) as repository:
         table = frame(repository, study, where=expression(where, "--where"), outside=outside)
@@ -356,7 +356,7 @@ def _write_on_terminal(text: str | bytes) -> None:
     from zenturio.errors import InputError
 
     if isinstance(text, bytes):
-        raise InputError("this format is no text for a terminal", cure="write a file: -o FILE")
+        raise InputError("this format is no text for a terminal", hint="write a file: -o FILE")
     typer.echo(text, nl=False)
 
 

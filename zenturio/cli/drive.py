@@ -137,8 +137,8 @@ def _cancel_experiment(repository: "Repository", digits: str, json: bool) -> Non
     except (InputError, NotFoundError) as error:
         names = [each.name for each in repository.studies()]
         raise NotFoundError(
-            f"{digits!r} is neither a study nor an experiment: {error.complaints[0].message}",
-            cure=did_you_mean(digits, names),
+            f"{digits!r} is neither a study nor an experiment: {error.diagnostics[0].message}",
+            hint=did_you_mean(digits, names),
         ) from error
     digest = found.record.digest
     state = stop_experiment(repository, found.study, digest)

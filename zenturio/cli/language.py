@@ -12,10 +12,10 @@ from zenturio.cli.options import Json, Limit, Overrides, Paths, Sample
 
 if TYPE_CHECKING:
     from zenturio.annotate import Application
-    from zenturio.errors import Complaint
+    from zenturio.errors import Diagnostic
 
 SHOWN = 100
-"""Complaints that are printed at most; as JSON, all are."""
+"""Diagnostics that are printed at most; as JSON, all are."""
 
 COUNTING = 10.0
 """Seconds that ``zen check`` counts the points."""
@@ -62,16 +62,16 @@ def check(
     from zenturio.errors import InputError
 
     if fix and not trace:
-        raise InputError("--fix writes what --trace finds", cure="give both: --trace --fix")
-    application, complaints = _checked(paths, param or [])
+        raise InputError("--fix writes what --trace finds", hint="give both: --trace --fix")
+    application, diagnostics = _checked(paths, param or [])
     left_out = application.left_out if application else ()
     undeclared = undeclared_programs(application) if application else {}
     traced = tracing.Traced.of(application, fix=fix) if trace and application else None
     if json:
-        said = [_said(complaint) for complaint in complaints]
+        said = [_said(diagnostic) for diagnostic in diagnostics]
         facts = {
             "ok": application is not None,
-            "complaints": said,
+            "diagnostics": said,
             "left_out": left_out,
             "undeclared": {word: str(path) for word, path in undeclared.items()},
         }
@@ -83,7 +83,7 @@ def check(
     else:
         if show and application is not None:
             replaced.show(application, in_colour=sys.stdout.isatty())
-        _tell(complaints)
+        _tell(diagnostics)
         _tell_left_out(left_out)
         if traced is None:
             _tell_undeclared(list(undeclared))
@@ -92,7 +92,7 @@ def check(
     if application is None:
         raise typer.Exit(2)
     if not json:
-        number = len(complaints)
+        number = len(diagnostics)
         told = f"{number} warning{'s' * (number > 1)}" if number else "nothing to complain of"
         points = spaces.points(application, spaces.size(application.space, COUNTING))
         typer.echo(f"{application.name}: {points}, {told}")
@@ -100,8 +100,8 @@ def check(
 
 def _checked(
     paths: "Sequence[str | Path]", overrides: "Sequence[str]"
-) -> "tuple[Application | None, tuple[Complaint, ...]]":
-    """The application, unless it is wrong or a run would refuse it, and all complaints."""
+) -> "tuple[Application | None, tuple[Diagnostic, ...]]":
+    """The application, unless it is wrong or a run would refuse it, and all diagnostics."""
     from zenturio.annotate import lint, scan
     from zenturio.errors import InputError
     from zenturio.study.refusals import doubtful_formulas, refusals
@@ -109,16 +109,16 @@ def _checked(
 
     try:
         application = scan(paths, overrides=overrides)
-        complaints = tuple(dict.fromkeys((*application.warnings, *lint(application))))
+        diagnostics = tuple(dict.fromkeys((*application.warnings, *lint(application))))
         stages = [stage.application for stage in stages_of(application)]
     except InputError as error:
-        return None, error.complaints
+        return None, error.diagnostics
     refused = tuple(dict.fromkeys(c for stage in stages for c in refusals(stage)))
-    complaints += tuple(c for stage in stages for c in doubtful_formulas(stage))
+    diagnostics += tuple(c for stage in stages for c in doubtful_formulas(stage))
     if not refused:
-        return application, complaints
-    places = {complaint.place for complaint in refused}
-    return None, (*refused, *(c for c in complaints if c.place not in places))
+        return application, diagnostics
+    places = {diagnostic.place for diagnostic in refused}
+    return None, (*refused, *(c for c in diagnostics if c.place not in places))
 
 
 def space(
@@ -210,21 +210,21 @@ def _tell_undeclared(words: "Sequence[str]") -> None:
         typer.echo(f"  ZEN$ USE PROGRAM {quoted} makes what it is part of each experiment")
 
 
-def _said(complaint: "Complaint") -> dict[str, Any]:
-    place = complaint.place
+def _said(diagnostic: "Diagnostic") -> dict[str, Any]:
+    place = diagnostic.place
     return {
-        "severity": complaint.severity,
-        "message": complaint.message,
-        "cure": complaint.cure,
+        "severity": diagnostic.severity,
+        "message": diagnostic.message,
+        "hint": diagnostic.hint,
         "file": place.file if place else None,
         "line": place.line if place else None,
         "column": place.column if place else None,
     }
 
 
-def _tell(complaints: "Sequence[Complaint]", *, err: bool = False) -> None:
-    """Print complaints, and how many more there are."""
-    for complaint in complaints[:SHOWN]:
-        typer.echo(str(complaint), err=err)
-    if len(complaints) > SHOWN:
-        typer.echo(f"... and {len(complaints) - SHOWN:,} more: --json lists all", err=err)
+def _tell(diagnostics: "Sequence[Diagnostic]", *, err: bool = False) -> None:
+    """Print diagnostics, and how many more there are."""
+    for diagnostic in diagnostics[:SHOWN]:
+        typer.echo(str(diagnostic), err=err)
+    if len(diagnostics) > SHOWN:
+        typer.echo(f"... and {len(diagnostics) - SHOWN:,} more: --json lists all", err=err)

@@ -52,8 +52,8 @@ def main() -> None:
         app()
     except ZenError as error:
         sys.stdout.flush()
-        for complaint in error.complaints:
-            typer.echo(str(complaint), err=True)
+        for diagnostic in error.diagnostics:
+            typer.echo(str(diagnostic), err=True)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -125,7 +125,7 @@ def plot(
         save(found, path)
         said = [f"{path}: {found.note if isinstance(found, Scene) else found.counted}"]
     elif isinstance(found, Scene):
-        raise InputError("a gantt chart is no picture for a terminal", cure="-o what-ran.svg")
+        raise InputError("a gantt chart is no picture for a terminal", hint="-o what-ran.svg")
     else:
         said = sketch(found)
         facts |= {"lines": said}
@@ -158,7 +158,7 @@ def report(
     try:
         found = read(file.read_text("utf-8"), file.stem)
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read {file}: {error}", cure="a file of Markdown") from error
+        raise InputError(f"cannot read {file}: {error}", hint="a file of Markdown") from error
     path = out or file.with_suffix(".html")
     kind = path.suffix.lower().removeprefix(".")
     with opened(db) as repository:
@@ -185,14 +185,14 @@ def _check_source(
 
     if bool(studies) == bool(query):
         said = f"{' '.join(studies)} and --query" if query else "nothing to draw"
-        raise InputError(said, cure="a study, as zen list shows them, or --query 'SELECT ...'")
+        raise InputError(said, hint="a study, as zen list shows them, or --query 'SELECT ...'")
     if query and (where or objective):
         name = "--where" if where else "--objective"
-        raise InputError(f"{name} with --query", cure="say it in the SELECT")
+        raise InputError(f"{name} with --query", hint="say it in the SELECT")
     if tables and not query:
-        raise InputError("--table belongs to --query", cure="name it in a SELECT")
+        raise InputError("--table belongs to --query", hint="name it in a SELECT")
     if query and aimed:
-        raise InputError("this kind shows the search of a study", cure="name the study")
+        raise InputError("this kind shows the search of a study", hint="name the study")
 
 
 def _answer(repository: Any, query: str) -> Any:
@@ -202,7 +202,7 @@ def _answer(repository: Any, query: str) -> Any:
 
     found = raw(repository, query, Limits(rows=DRAWN, seconds=60.0))
     if found.notes:
-        raise InputError(f"more than {DRAWN:,} rows to draw", cure="GROUP BY what is drawn")
+        raise InputError(f"more than {DRAWN:,} rows to draw", hint="GROUP BY what is drawn")
     table = found.frame()
     table.attrs["noun"] = "rows"
     return table

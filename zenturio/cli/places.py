@@ -84,7 +84,7 @@ def check(
         found.append(finding)
         if not json:
             typer.echo(f"{'good ' if finding.good else 'WRONG'}  {finding.text}")
-            for line in finding.cure.splitlines():
+            for line in finding.hint.splitlines():
                 typer.echo(f"       {line}")
     good = all(finding.good for finding in found)
     if json:
@@ -143,7 +143,7 @@ def _script(named: "Named") -> str:
 
     write = getattr(named.load(), "script", None)
     if write is None:
-        raise InputError(f"the place {named.name} starts no jobs", cure="see zen places show")
+        raise InputError(f"the place {named.name} starts no jobs", hint="see zen places show")
     typer.echo("nothing was submitted: this is what a job would get", err=True)
     text: str = write(project_folder() / FOLDER, named.options())
     return text

@@ -68,7 +68,7 @@ def missing(error: ModuleNotFoundError) -> Exception:
     if error.name and error.name.partition(".")[0] in ("starlette", "uvicorn", "anyio"):
         return PlaceError(
             f"the portal needs {error.name}, which is not installed",
-            cure="pip install 'zenturio[portal]'",
+            hint="pip install 'zenturio[portal]'",
         )
     return error
 

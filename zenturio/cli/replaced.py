@@ -48,13 +48,13 @@ def facts(application: "Application") -> list[dict[str, Any]]:
 
 def _print(replacement: "Replacement", *, in_colour: bool) -> None:
     from zenturio.annotate.replacements import ASSIGNMENT
-    from zenturio.errors import Complaint
+    from zenturio.errors import Diagnostic
 
     context = (
         replacement.context if replacement.context == ASSIGNMENT else f"in {replacement.context}"
     )
     message = f"{replacement.parameter}, {context}"
-    head, line, carets = str(Complaint(message, replacement.place)).rsplit("\n", 2)
+    head, line, carets = str(Diagnostic(message, replacement.place)).rsplit("\n", 2)
     if not in_colour:
         typer.echo(f"{head}\n{line}\n{carets}")
         return

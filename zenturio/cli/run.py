@@ -114,7 +114,7 @@ def run(
             typer.echo(str(warning), err=True)
     hunt = read_hunt(search, settings or [], budget, stop or [], seed)
     if hunt is not None and (limit, sample) != (None, None):
-        raise InputError("--search asks for points itself", cure="say how many: --budget 100")
+        raise InputError("--search asks for points itself", hint="say how many: --budget 100")
     space, goals = application.space, read_goals(objective, application) if objective else ()
     points = (
         choose(space, limit=limit, sample=sample, seed=seed) if hunt is None else Chosen.none(space)

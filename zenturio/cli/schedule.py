@@ -63,7 +63,7 @@ def schedule(
     from zenturio.schedule.planning import Planning, report
 
     if str(out) == "-":
-        raise InputError("-o - would be mixed with what is told", cure="--json prints the plan")
+        raise InputError("-o - would be mixed with what is told", hint="--json prints the plan")
     asked = Planning(workflow, on, algorithm, objective, pairs(set_ or []), seed)
     with output.waiting(f"planning with {algorithm}"), compiling_told():
         plan = asked.plan()

@@ -100,7 +100,7 @@ def simulate(
     if stream.wanted(workflow, algorithm):
         if plan is not None or runs > 1 or iterations:
             raise InputError(
-                "a stream has neither --plan nor --runs nor --iterations", cure="leave them out"
+                "a stream has neither --plan nor --runs nor --iterations", hint="leave them out"
             )
         found = stream.play(workflow, on, algorithm, set_ or [], perturb, seed)
         _tell_stream(found, out, gantt, json, compared=not algorithm)
@@ -109,7 +109,7 @@ def simulate(
     if runs > 1 and (out is not None or gantt is not None):
         raise InputError(
             f"which of {runs:,} runs is to be written or drawn?",
-            cure="--seed that of one, and no --runs",
+            hint="--seed that of one, and no --runs",
         )
     planned = str(plan) if plan else ""
     asked = Request(
@@ -155,7 +155,7 @@ def _tell_stream(
 
     if compared:
         if out is not None or gantt is not None:
-            raise InputError("whose plan is to be written?", cure="--algorithm srpt")
+            raise InputError("whose plan is to be written?", hint="--algorithm srpt")
         output.facts([each.facts() for each in found]) if json else stream.compare(found)
         return
     (only,) = found
@@ -214,7 +214,7 @@ def _write(trace: "Trace", out: Path) -> None:
     if trace.again:
         raise InputError(
             f"{out} is not written: a plan has each task once, and a loop began anew",
-            cure="--iterations 1",
+            hint="--iterations 1",
         )
     write(trace.plan, out)
 

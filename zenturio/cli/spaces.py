@@ -50,7 +50,7 @@ class _Count:
         except TimeIsUp:
             self.reasons[f"not counted within {self.seconds:g} s; --within waits longer"] = None
         except SpaceError as error:
-            if space.finite and any(complaint.place for complaint in error.complaints):
+            if space.finite and any(diagnostic.place for diagnostic in error.diagnostics):
                 raise
             self.reasons[str(error)] = None
         return None

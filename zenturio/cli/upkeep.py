@@ -42,10 +42,10 @@ def check(
 
     found = upkeep.check(db, contents=artifacts)
     if json:
-        output.facts({"ok": not found, "complaints": [complaint.message for complaint in found]})
+        output.facts({"ok": not found, "diagnostics": [diagnostic.message for diagnostic in found]})
     else:
-        for complaint in found:
-            typer.echo(str(complaint))
+        for diagnostic in found:
+            typer.echo(str(diagnostic))
         if not found:
             typer.echo("nothing is wrong")
     if found:
@@ -94,7 +94,7 @@ def backup(
     from zenturio.record import backups, upkeep
 
     if target is not None and keep is not None:
-        raise InputError("--keep is for the copies in .zenturio/backups", cure="leave out one")
+        raise InputError("--keep is for the copies in .zenturio/backups", hint="leave out one")
     removed: tuple[Path, ...] = ()
     if target is not None:
         path = upkeep.backup(db, target)

@@ -150,7 +150,7 @@ def annotate(
     found = instance_of(source)
     platform = read_platform(on) if on else found.platform
     if platform is None:
-        raise InputError(f"{source} names no machines", cure="--on grid.toml, or identical:8")
+        raise InputError(f"{source} names no machines", hint="--on grid.toml, or identical:8")
     folder = write(found.workflow, platform, out, objective)
     if json:
         output.facts({"folder": str(folder), "tasks": len(found.workflow)})

@@ -124,7 +124,7 @@ class Session:
         """The names of new jobs, one for each index; ``$drmaa_incr_ph$`` stands for it."""
         given = (beginIndex, endIndex, step)
         if not all(isinstance(each, int) for each in given) or not step:
-            raise InvalidArgumentException(f"a bulk from, to and by {given}", cure="whole numbers")
+            raise InvalidArgumentException(f"a bulk from, to and by {given}", hint="whole numbers")
         indices = range(beginIndex, endIndex + (1 if step > 0 else -1), step)
         if not indices:
             raise InvalidArgumentException(f"a bulk from {given[0]} to {given[1]} has no jobs")
@@ -147,7 +147,7 @@ class Session:
     ) -> None:
         """Waits until all of them have ended; with *dispose* they are forgotten."""
         if isinstance(jobIds, str):
-            raise InvalidArgumentException(f"{jobIds!r} is no list", cure=f"write [{jobIds!r}]")
+            raise InvalidArgumentException(f"{jobIds!r} is no list", hint=f"write [{jobIds!r}]")
         every = names.JOB_IDS_SESSION_ALL in jobIds
         known = self._jobs if every else dict.fromkeys(jobIds)
         jobs = [self._job(each) for each in list(known)]
@@ -178,7 +178,7 @@ class Session:
 
     def _active(self) -> Any:
         if self._place is None:
-            raise NoActiveSessionException("there is no session", cure="call initialize() first")
+            raise NoActiveSessionException("there is no session", hint="call initialize() first")
         return self._place
 
     def _job(self, name: str) -> _Job:
@@ -208,7 +208,7 @@ class Session:
         running = {job.future: job for job in jobs if job.future is not None}
         if not running:
             raise ExitTimeoutException(
-                "no job has ended, and none will: they are held", cure="release them"
+                "no job has ended, and none will: they are held", hint="release them"
             )
         done, _ = wait(running, None if timeout < 0 else timeout, FIRST_COMPLETED)
         if not done:
@@ -269,7 +269,7 @@ class Session:
         suspend = getattr(self._place, "suspend", None)
         if suspend is None:
             raise DeniedByDrmException(
-                f"{self.contact} cannot suspend jobs", cure="hosts can: --on hosts.toml"
+                f"{self.contact} cannot suspend jobs", hint="hosts can: --on hosts.toml"
             )
         if not suspend(job.experiment.digest, resume=resume):
             raise SuspendInconsistentStateException(f"{job.name} does not run")

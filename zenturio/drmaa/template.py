@@ -56,7 +56,7 @@ class JobTemplate:
         known = self.__dataclass_fields__
         if name not in known:
             raise InvalidAttributeValueException(
-                f"no attribute {name!r} is known here", cure=did_you_mean(name, known)
+                f"no attribute {name!r} is known here", hint=did_you_mean(name, known)
             )
         object.__setattr__(self, name, value)
 
@@ -66,17 +66,17 @@ class JobTemplate:
             raise InvalidAttributeValueException("remoteCommand is empty")
         if isinstance(self.args, str):
             raise InvalidAttributeValueException(
-                f"args = {self.args!r} is one text", cure=f"write {self.args.split()!r}"
+                f"args = {self.args!r} is one text", hint=f"write {self.args.split()!r}"
             )
         if not isinstance(self.jobEnvironment, Mapping):
             raise InvalidAttributeValueException(
-                f"jobEnvironment is no mapping: {self.jobEnvironment!r}", cure='{"NAME": "value"}'
+                f"jobEnvironment is no mapping: {self.jobEnvironment!r}", hint='{"NAME": "value"}'
             )
         states = (JobSubmissionState.ACTIVE_STATE, JobSubmissionState.HOLD_STATE)
         if self.jobSubmissionState not in states:
-            cure = did_you_mean(str(self.jobSubmissionState), states)
+            hint = did_you_mean(str(self.jobSubmissionState), states)
             raise InvalidAttributeValueException(
-                f"jobSubmissionState = {self.jobSubmissionState!r}", cure=cure
+                f"jobSubmissionState = {self.jobSubmissionState!r}", hint=hint
             )
 
     def experiment(self, job: str, index: int | None) -> Experiment:
@@ -105,7 +105,7 @@ class JobTemplate:
         home, _, path = self._text(text, index).partition(":")
         if home:
             raise InvalidAttributeValueException(
-                f"{text!r} is a file of another machine", cure="write :/path, a file of this one"
+                f"{text!r} is a file of another machine", hint="write :/path, a file of this one"
             )
         return Path(path.replace(HOME_DIRECTORY, str(Path.home())).replace(WORKING_DIRECTORY, "."))
 
@@ -177,9 +177,9 @@ def _bytes(text: str) -> int | None:
     try:
         value = _expression(text).value({})
     except InputError as error:
-        raise InvalidAttributeValueException(str(error), cure="write --memory 512MB") from error
+        raise InvalidAttributeValueException(str(error), hint="write --memory 512MB") from error
     if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-        raise InvalidAttributeValueException(f"--memory {text}", cure="write --memory 512MB")
+        raise InvalidAttributeValueException(f"--memory {text}", hint="write --memory 512MB")
     return int(value)
 
 
@@ -190,6 +190,6 @@ def _limit(text: str | int) -> float | None:
     parts = str(text).split(":")
     if len(parts) > len(_SECONDS) or not all(part.isdecimal() for part in parts):
         raise InvalidAttributeValueException(
-            f"hardWallclockTimeLimit = {text!r}", cure="write seconds, or h:mm:ss"
+            f"hardWallclockTimeLimit = {text!r}", hint="write seconds, or h:mm:ss"
         )
     return float(sum(int(part) * unit for part, unit in zip(reversed(parts), _SECONDS)))  # noqa: B905

@@ -35,5 +35,5 @@ def _scalar(value: Any) -> bool | int | float | str:
             return kind(value)
     raise InputError(
         f"a metric is a number or a text, but the function answered {type(value).__name__}",
-        cure="answer a dict such as {'gflops': 3.2}",
+        hint="answer a dict such as {'gflops': 3.2}",
     )

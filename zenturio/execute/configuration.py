@@ -39,11 +39,11 @@ def read_places(path: Path) -> dict[str, Table]:
     for name in whole:
         if name != PLACES and did_you_mean(name, [PLACES]).startswith("did you mean"):
             place = _heading(path, lines, name) or _key(path, lines, 0, name)
-            raise InputError(f"[{name}] means nothing", place=place, cure="write [places.NAME]")
+            raise InputError(f"[{name}] means nothing", place=place, hint="write [places.NAME]")
     found = whole.get(PLACES, {})
     if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
         place = _heading(path, lines, PLACES) or _key(path, lines, 0, PLACES)
-        raise InputError("places are tables", place=place, cure="write [places.NAME]")
+        raise InputError("places are tables", place=place, hint="write [places.NAME]")
     return {name: _table(path, lines, f"{PLACES}.{name}", found[name]) for name in found}
 
 
@@ -54,7 +54,7 @@ def read_table(path: Path, name: str) -> Table | None:
         return None
     if not isinstance(whole[name], dict):
         raise InputError(
-            f"{name} is a table", place=_key(path, lines, 0, name), cure=f"write [{name}]"
+            f"{name} is a table", place=_key(path, lines, 0, name), hint=f"write [{name}]"
         )
     return _table(path, lines, name, whole[name])
 
@@ -76,7 +76,7 @@ def _parsed(path: Path, text: str, lines: list[str]) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except RecursionError:
-        raise InputError(f"{path}: values are nested too deeply", cure="write tables") from None
+        raise InputError(f"{path}: values are nested too deeply", hint="write tables") from None
     except tomllib.TOMLDecodeError as error:
         message = str(error)
         where = _WHERE.search(message)
@@ -85,7 +85,7 @@ def _parsed(path: Path, text: str, lines: list[str]) -> dict[str, Any]:
         raise InputError(
             f"this is no TOML: {_WHERE.sub('', message).strip()}",
             place=Place(str(path), line, column, shown),
-            cure='a line is key = "text", key = 12, or [places.NAME]',
+            hint='a line is key = "text", key = 12, or [places.NAME]',
         ) from None
 
 

@@ -46,8 +46,8 @@ def disk(folder: str | Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        cure = "make room, or name another folder" if error.errno == 28 else ""
-        raise PlaceError(f"{error.filename or folder}: {reason}", cure=cure) from error
+        hint = "make room, or name another folder" if error.errno == 28 else ""
+        raise PlaceError(f"{error.filename or folder}: {reason}", hint=hint) from error
 
 
 def write(path: str, content: bytes, mode: int, mtime: int | None = None) -> None:
@@ -180,7 +180,7 @@ class Inputs:
         if filed.digest and content_digest(content).hex() != filed.digest:
             raise PlaceError(
                 f"{original} is not what it was when the study began",
-                cure="run the study again: it is another experiment now",
+                hint="run the study again: it is another experiment now",
             )
         self._folder.mkdir(parents=True, exist_ok=True)
         descriptor, draft = tempfile.mkstemp(dir=self._folder, prefix=".")

@@ -85,7 +85,7 @@ class Local(Closing):
             return PlaceError(
                 f"an experiment needs {experiment.memory} B of memory; this machine has "
                 f"{self._memory} B",
-                cure="a smaller MEMORY, or another machine",
+                hint="a smaller MEMORY, or another machine",
             )
         if not experiment.recipe.requires:
             return None

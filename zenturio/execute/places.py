@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from zenturio import plugins, trust
-from zenturio.errors import Complaint, InputError, did_you_mean
+from zenturio.errors import Diagnostic, InputError, did_you_mean
 from zenturio.execute.configuration import FILE, Entry, Table, read_places
 from zenturio.execute.executor import Executor
 from zenturio.execute.workspace import Keep
@@ -64,7 +64,7 @@ class Named:
             raise InputError(
                 f"jobs = {entry.value!r} is not possible",
                 place=entry.place,
-                cure="a whole number from 1",
+                hint="a whole number from 1",
             )
         return entry.value
 
@@ -88,22 +88,24 @@ class Named:
     def options(self, given: Mapping[str, str] = {}) -> Any:
         """The settings of the file, then those that are *given*; none if the place has none."""
         known = {each.name: each for each in self.settings()}
-        complaints: list[Complaint] = []
+        diagnostics: list[Diagnostic] = []
         values: dict[str, Any] = {}
         told = {n: e for n, e in self.table.entries.items() if n not in _OWN}
         told |= {name: Entry(value) for name, value in given.items()}
         for name, entry in told.items():
             if name not in known:
-                cure = did_you_mean(name, (*known, *_OWN))
+                hint = did_you_mean(name, (*known, *_OWN))
                 message = f"the place {self.kind} has no setting {name!r}"
-                complaints.append(Complaint(message, entry.place, cure))
+                diagnostics.append(Diagnostic(message, entry.place, hint))
                 continue
             try:
                 values[name] = read_value(known[name], entry.value)
             except InputError as error:
-                complaints += [Complaint(c.message, entry.place, c.cure) for c in error.complaints]
-        if complaints:
-            raise InputError.all(complaints)
+                diagnostics += [
+                    Diagnostic(c.message, entry.place, c.hint) for c in error.diagnostics
+                ]
+        if diagnostics:
+            raise InputError.all(diagnostics)
         kind = getattr(self.load(), "Options", None)
         return kind(**values) if kind is not None else None
 
@@ -118,16 +120,16 @@ def configured(project: Path) -> dict[str, Named]:
             raise InputError(
                 f"[places.{name}] would replace the place {name} that is built in",
                 place=entry.place,
-                cure="give it another name",
+                hint="give it another name",
             )
         if entry.value not in known:
             if "kind" in table.entries:
                 message = f"no place is of the kind {entry.value!r}"
-                cure = did_you_mean(str(entry.value), known)
+                hint = did_you_mean(str(entry.value), known)
             else:
                 message = f"[places.{name}] does not say of which kind it is"
-                cure = f'kind = "dask", or another one; {did_you_mean(name, known)}'
-            raise InputError(message, place=entry.place, cure=cure)
+                hint = f'kind = "dask", or another one; {did_you_mean(name, known)}'
+            raise InputError(message, place=entry.place, hint=hint)
         found[name] = Named(name, str(entry.value), table)
     return found
 
@@ -148,7 +150,7 @@ def find_place(text: str, project: Path) -> Named:
         kind = "dask" if scheme in ("tcp", "tls") else scheme
         _known(kind, text, ())
         if not rest:
-            raise InputError(f"{text!r} is no address", cure="write dask://host:8786")
+            raise InputError(f"{text!r} is no address", hint="write dask://host:8786")
         return Named(text, kind, Table({"address": Entry(text)}))
     found = configured(project)
     if text in found:
@@ -160,7 +162,7 @@ def find_place(text: str, project: Path) -> Named:
 def _known(kind: str, text: str, others: Any) -> None:
     known = [name for name in plugins.names("places") if name != CALLED]
     if kind not in known:
-        raise InputError(f"no place is named {text!r}", cure=did_you_mean(kind, (*known, *others)))
+        raise InputError(f"no place is named {text!r}", hint=did_you_mean(kind, (*known, *others)))
 
 
 def open_place(

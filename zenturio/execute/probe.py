@@ -34,7 +34,7 @@ class Finding:
 
     good: bool
     text: str
-    cure: str = ""
+    hint: str = ""
 
 
 def probe(named: Named, folder: Path, given: Mapping[str, str] = {}) -> Iterator[Finding]:
@@ -70,16 +70,16 @@ def _asked(place: Closable) -> Iterator[Finding]:
     if check is None:
         return
     try:
-        for complaint in check():
-            yield Finding(False, complaint)
+        for diagnostic in check():
+            yield Finding(False, diagnostic)
     except ZenError as error:
         yield from _wrong(error)
 
 
 def _wrong(error: ZenError) -> Iterator[Finding]:
-    for each in error.complaints:
+    for each in error.diagnostics:
         where = f"{each.place}: " if each.place else ""
-        yield Finding(False, f"{where}{each.message}", each.cure)
+        yield Finding(False, f"{where}{each.message}", each.hint)
 
 
 def _run(place: Closable) -> Iterator[Finding]:
@@ -89,8 +89,8 @@ def _run(place: Closable) -> Iterator[Finding]:
         outcome = future.result(PATIENCE)
     except TooLateError:
         future.cancel()
-        cure = "it may wait for a free machine: look at the queue"
-        yield Finding(False, f"the probe had not ended after {PATIENCE:.0f} s", cure)
+        hint = "it may wait for a free machine: look at the queue"
+        yield Finding(False, f"the probe had not ended after {PATIENCE:.0f} s", hint)
         return
     except ZenError as error:
         yield from _wrong(error)

@@ -32,5 +32,5 @@ def _unfit(require: Expression) -> PlaceError:
     return PlaceError(
         f"this machine is not as REQUIRE {require.text} wants it: {known or 'see the values'}",
         place=require.passage.place(0, len(require.text)),
-        cure="run it on another machine, or require less",
+        hint="run it on another machine, or require less",
     )

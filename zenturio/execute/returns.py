@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from zenturio import errors
-from zenturio.errors import Complaint, PlaceError, ZenError
+from zenturio.errors import Diagnostic, PlaceError, ZenError
 from zenturio.execute.filing import checked, disk, write
 from zenturio.execute.machine_codec import (
     check_machine_parts,
@@ -45,7 +45,7 @@ _SHA256 = matching("[0-9a-f]{64}", "a SHA-256")
 _ARTIFACT = row(path, whole(), _SHA256, text(), whole(0, 0o777))
 _PLACE = nullable(row(_TEXT, whole(), whole(), _TEXT, whole()))
 _COMPLAINT = row(_TEXT, _PLACE, _TEXT, one_of("error", "warning"))
-_FAILURE = record({"failure": text(64), "complaints": items(_COMPLAINT, _COMPLAINTS, 1)})
+_FAILURE = record({"failure": text(64), "diagnostics": items(_COMPLAINT, _COMPLAINTS, 1)})
 _OUTCOME = record({
     "digest": digest, "status": one_of(*get_args(Status)), "cause": _TEXT,
     "metrics": table(loose_text(4096), check_noted), "attempt": whole(), "host": _TEXT,
@@ -83,10 +83,10 @@ def pack_outcome(outcome: Outcome, *, shared: bool = False) -> bytes:
 def pack_failure(error: ZenError) -> bytes:
     """Why the place itself could not run an experiment: *error*, as it is to be raised again."""
     told = [
-        [c.message[:_LONG], noted_place(c.place), c.cure[:_LONG], c.severity]
-        for c in error.complaints[:_COMPLAINTS]
+        [c.message[:_LONG], noted_place(c.place), c.hint[:_LONG], c.severity]
+        for c in error.diagnostics[:_COMPLAINTS]
     ]
-    return sealed(_MAGIC, {"failure": type(error).__name__, "complaints": told}, ())
+    return sealed(_MAGIC, {"failure": type(error).__name__, "diagnostics": told}, ())
 
 
 def unpack_outcome(data: bytes, digest: str, incoming: Path) -> Outcome:
@@ -155,10 +155,10 @@ def _write(artifact: Artifact, content: bytes, folder: Path) -> Artifact:
 def _failure(told: dict[str, Any]) -> ZenError:
     kind = getattr(errors, told["failure"], PlaceError)
     known = isinstance(kind, type) and issubclass(kind, ZenError)
-    complaints = tuple(
-        Complaint(message, read_place(place), cure, severity)
-        for message, place, cure, severity in told["complaints"]
+    diagnostics = tuple(
+        Diagnostic(message, read_place(place), hint, severity)
+        for message, place, hint, severity in told["diagnostics"]
     )
-    error: ZenError = (kind if known else PlaceError)(complaints[0].message)
-    error.complaints = complaints
+    error: ZenError = (kind if known else PlaceError)(diagnostics[0].message)
+    error.diagnostics = diagnostics
     return error

@@ -30,7 +30,7 @@ def opened(magic: bytes, data: bytes, check: Check) -> tuple[dict[str, Any], lis
         kind = magic.decode().split()[0]
         raise PlaceError(
             f"this is no {kind} of this version of zenturio: {bytes(data[:16])!r}",
-            cure="install the same version of zenturio on both machines",
+            hint="install the same version of zenturio on both machines",
         )
     (length,) = _LENGTH.unpack_from(data, len(magic))
     try:

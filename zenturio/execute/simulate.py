@@ -192,7 +192,7 @@ def _words(experiment: Experiment) -> list[str]:
         shown = "; ".join(step.command for step in steps)
         raise InputError(
             f"the place simulate cannot run {shown!r}",
-            cure='one command alone: ZEN$ RUN "zen simulate flow.json --on grid.toml"',
+            hint='one command alone: ZEN$ RUN "zen simulate flow.json --on grid.toml"',
         )
     return words[1:]
 

@@ -153,7 +153,7 @@ class Slot:
         except OSError as error:
             raise PlaceError(
                 f"no process can be started: {os.strerror(error.errno or 0)}",
-                cure="end other programs, or allow more processes and open files (ulimit -a)",
+                hint="end other programs, or allow more processes and open files (ulimit -a)",
             ) from error
         self._watchdog.watch(self)
         return self._process

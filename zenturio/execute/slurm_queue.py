@@ -213,7 +213,7 @@ class Queue:
         except FileNotFoundError as error:
             raise PlaceError(
                 f"there is no {command[0]} on this machine",
-                cure="run zen where Slurm's commands are, such as on the login node",
+                hint="run zen where Slurm's commands are, such as on the login node",
             ) from error
         except OSError as error:
             raise UnansweredError(f"{command[0]}: {error.strerror}") from error
@@ -249,7 +249,7 @@ def _refusal(words: str) -> Exception:
         return FullError(words)
     if _PASSING.search(words):
         return UnansweredError(words)
-    return PlaceError(words, cure="see [places.NAME] in zenturio.toml, and sinfo")
+    return PlaceError(words, hint="see [places.NAME] in zenturio.toml, and sinfo")
 
 
 def _environment(environment: Mapping[str, str]) -> dict[str, str]:

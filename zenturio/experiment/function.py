@@ -49,7 +49,7 @@ class Function:
         names = {parameter.name for parameter in space.parameters}
         for name in sorted(names - self.arguments) if not self.takes_all else ():
             raise InputError(
-                f"{self.name}() has no argument {name}", cure=did_you_mean(name, self.arguments)
+                f"{self.name}() has no argument {name}", hint=did_you_mean(name, self.arguments)
             )
 
     def experiments(self, point: Mapping[str, Value], index: int = -1) -> tuple[Experiment, ...]:
@@ -84,7 +84,7 @@ class Function:
         if "." in name or file is None or not name.isidentifier():
             raise InputError(
                 f"{name} cannot be found by its name where it is to run",
-                cure="define it at the top of a file, or run it here: without a place",
+                hint="define it at the top of a file, or run it here: without a place",
             )
         path = Path(file).absolute()
         if module == "__main__":

@@ -205,7 +205,7 @@ def _cpus(command: Command, point: Point) -> int:
     raise InputError(
         f"CPUS is {shown(value)} where {_chosen(expression.names, point)}",
         place=passage.place(0, len(passage.text)),
-        cure="a whole number from 1, such as max(1, threads)",
+        hint="a whole number from 1, such as max(1, threads)",
     )
 
 

@@ -138,7 +138,7 @@ def _computed(
     try:
         value = value_at(formula, known, point=values)
     except ExpressionError as error:
-        return Missing(error.complaints[0].message)
+        return Missing(error.diagnostics[0].message)
     return Missing(f"{formula.text} is NULL here") if value is None else value
 
 
@@ -155,5 +155,5 @@ def _sorted(metrics: tuple[Metric, ...]) -> list[Metric]:
         raise InputError(
             f"metrics are computed from each other: {' -> '.join(cycle)}",
             place=derived[cycle[0]].place,
-            cure="one of them must be found, not computed",
+            hint="one of them must be found, not computed",
         ) from None

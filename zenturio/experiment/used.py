@@ -53,7 +53,7 @@ def _digest(use: Use, application: Application) -> str:
             raise InputError(
                 f"there is no program {use.text!r}",
                 place=use.place,
-                cure="install it, correct its name, or extend PATH",
+                hint="install it, correct its name, or extend PATH",
             )
         return file_digest(path)
     assert use.path is not None, "a file has a path"
@@ -63,7 +63,7 @@ def _digest(use: Use, application: Application) -> str:
         raise InputError(
             f"{use.text} cannot be read: {error.strerror}",
             place=use.place,
-            cure=f"paths begin at {use.base}",
+            hint=f"paths begin at {use.base}",
         ) from error
 
 
@@ -140,4 +140,4 @@ def _answer(use: Use, folder: Path) -> str:
         last = output.rpartition("\n")[2]
         reason = f"exit {done.returncode}{': ' + last if last else ''}"
     message = f"USE VERSION {use.text!r} cannot be asked: {reason}"
-    raise PlaceError(message, place=use.place, cure="try the command by hand, or leave it out")
+    raise PlaceError(message, place=use.place, hint="try the command by hand, or leave it out")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from zenturio.errors import Complaint, Passage, did_you_mean
+from zenturio.errors import Diagnostic, Passage, did_you_mean
 from zenturio.expression.functions import compiled
 from zenturio.expression.nodes import (
     Arithmetic,
@@ -29,7 +29,7 @@ from zenturio.expression.values import Fault, Type, clipped, type_of
 from zenturio.expression.writer import write
 
 MOST = 10
-"""So many complaints are told of one expression."""
+"""So many diagnostics are told of one expression."""
 
 Known = Type | None
 """``None``: the type is not known before the value is."""
@@ -44,7 +44,7 @@ _WANTED: dict[Want, tuple[tuple[Type, ...], str, str]] = {
 
 
 class Checker:
-    """Gives every node a type; what is wrong is collected in *complaints*.
+    """Gives every node a type; what is wrong is collected in *diagnostics*.
 
     Without *types* every name is good, and of unknown type.
     """
@@ -53,7 +53,7 @@ class Checker:
         self.passage = passage
         self.types = types
         self.host = host
-        self.complaints: list[Complaint] = []
+        self.diagnostics: list[Diagnostic] = []
 
     def type(self, node: Node) -> Known:
         match node:
@@ -108,33 +108,33 @@ class Checker:
                 + ("!= ''" if found == "str" else "> 0"),
             )
 
-    def _complain(self, node: Node, message: str, cure: str = "") -> None:
+    def _complain(self, node: Node, message: str, hint: str = "") -> None:
         place = self.passage.place(node.start, node.end)
-        if len(self.complaints) == MOST:
-            self.complaints.append(Complaint("there are more mistakes from here on", place))
-        elif len(self.complaints) < MOST:
-            self.complaints.append(Complaint(message, place, cure))
+        if len(self.diagnostics) == MOST:
+            self.diagnostics.append(Diagnostic("there are more mistakes from here on", place))
+        elif len(self.diagnostics) < MOST:
+            self.diagnostics.append(Diagnostic(message, place, hint))
 
     def _name(self, name: str, node: Node) -> Known:
         if self.types is None:
             return None
         if name not in self.types:
             # Looking for what is near takes a while: not for thousands of unknown names.
-            cure = did_you_mean(name, self.types) if len(self.complaints) < MOST else ""
-            self._complain(node, f"unknown name {clipped(name)!r}", cure)
+            hint = did_you_mean(name, self.types) if len(self.diagnostics) < MOST else ""
+            self._complain(node, f"unknown name {clipped(name)!r}", hint)
         return self.types.get(name)
 
     def _host(self, node: Host) -> Known:
         if not self.host:
-            cure = "host. is known in REQUIRE and RANK, where a host is chosen"
-            self._complain(node, f"host.{node.name} is not known here", cure)
+            hint = "host. is known in REQUIRE and RANK, where a host is chosen"
+            self._complain(node, f"host.{node.name} is not known here", hint)
         return None
 
     def _number(self, node: Node, operator: str) -> Known:
         found = self.type(node)
         if found not in ("int", "real", None):
-            cure = "1 if ... else 0 makes a number of a condition" if found == "bool" else ""
-            self._complain(node, f"{operator!r} takes numbers, but {_shown(node)} is {found}", cure)
+            hint = "1 if ... else 0 makes a number of a condition" if found == "bool" else ""
+            self._complain(node, f"{operator!r} takes numbers, but {_shown(node)} is {found}", hint)
             return None
         return found
 
@@ -163,8 +163,8 @@ class Checker:
         """Two numbers or two texts."""
         for node, found in ((left, a), (right, b)):
             if found == "bool":
-                cure = "1 if ... else 0 makes a number of a condition"
-                self._complain(node, f"'+' takes no condition, but {_shown(node)} is bool", cure)
+                hint = "1 if ... else 0 makes a number of a condition"
+                self._complain(node, f"'+' takes no condition, but {_shown(node)} is bool", hint)
                 return None
         if "str" in (a, b) and a != b and None not in (a, b):
             number = left if a != "str" else right
@@ -193,18 +193,18 @@ class Checker:
         elif None in pair or len(pair) == 1 or pair == {"int", "real"}:
             return
         else:
-            cure = (
+            hint = (
                 "4 in quotes is a text, and so is 512MB in a set: 4, 512e6" if "str" in pair else ""
             )
             what = "are never equal" if operator in ("==", "!=") else "have no order"
             told = f"{_shown(left)}, which is {a}, and {_shown(right)}, which is {b}, {what}"
-            self._complain(where, told, cure)
+            self._complain(where, told, hint)
 
     def _within(self, part: Node, whole: Node) -> None:
         for operand in (part, whole):
             if (found := self.type(operand)) not in ("str", None):
-                cure = "'in' takes a list, n in (1, 2, 4), or looks for a text in a text"
-                self._complain(operand, f"{_shown(operand)} is {found}, not a text", cure)
+                hint = "'in' takes a list, n in (1, 2, 4), or looks for a text in a text"
+                self._complain(operand, f"{_shown(operand)} is {found}, not a text", hint)
 
     def _conditional(self, node: Conditional) -> Known:
         self.condition(node.condition, "if")
@@ -224,10 +224,10 @@ class Checker:
         types = [self.type(argument) for argument in node.arguments]
         wants = (*signature.wants, *[signature.wants[-1]] * len(types))
         for argument, found, want in zip(node.arguments, types, wants, strict=False):
-            allowed, words, cure = _WANTED[want]
+            allowed, words, hint = _WANTED[want]
             if found is not None and found not in allowed:
                 told = f"{node.function!r} takes {words}, but {_shown(argument)} is {found}"
-                self._complain(argument, told, cure)
+                self._complain(argument, told, hint)
         if node.function == "match":
             self._pattern(node.arguments[1])
         if signature.gives != "same":
@@ -247,7 +247,7 @@ class Checker:
             try:
                 compiled(node.value)
             except Fault as fault:
-                self._complain(node, fault.message, fault.cure)
+                self._complain(node, fault.message, fault.hint)
 
 
 def _mixed(a: Known, b: Known) -> Known:

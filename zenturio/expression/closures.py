@@ -53,7 +53,7 @@ def compile_tree(node: Node, passage: Passage) -> Run:
 def located(fault: Fault, node: Node, passage: Passage) -> ExpressionError:
     """*fault* as an error that shows where *node* stands."""
     return ExpressionError(
-        fault.message, place=passage.place(node.start, node.end), cure=fault.cure
+        fault.message, place=passage.place(node.start, node.end), hint=fault.hint
     )
 
 
@@ -70,7 +70,7 @@ def unknown(key: Key, scene: Scene, node: Node, passage: Passage) -> ExpressionE
     }
     message = messages[kind].format(clipped(name))
     place = passage.place(node.start, node.end)
-    return ExpressionError(message, place=place, cure=did_you_mean(name, known))
+    return ExpressionError(message, place=place, hint=did_you_mean(name, known))
 
 
 class _Compiler:

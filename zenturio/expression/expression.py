@@ -73,8 +73,8 @@ class Expression:
         """The type of the value, ``None`` if it is not known; raises for all that is wrong."""
         checker = Checker(self.passage, types, host)
         found = checker.type(self.node)
-        if checker.complaints:
-            raise ExpressionError.all(checker.complaints)
+        if checker.diagnostics:
+            raise ExpressionError.all(checker.diagnostics)
         return found
 
     def value(
@@ -118,7 +118,7 @@ def parse(text: str | Passage) -> Expression:
     node = read(passage)
     checker = Checker(passage, None, host=True)
     checker.type(node)
-    if checker.complaints:
-        raise ExpressionError.all(checker.complaints)
+    if checker.diagnostics:
+        raise ExpressionError.all(checker.diagnostics)
     refuse_faulty_constants(node, passage)
     return Expression(passage, node, passage.text)

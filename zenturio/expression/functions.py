@@ -138,8 +138,8 @@ def compiled(pattern: str) -> re.Pattern[str]:
     except re2.error as error:
         reason: Any = error.args[0] if error.args else error
         told = reason.decode() if isinstance(reason, bytes) else str(reason)
-        cure = "patterns are those of RE2: no look-around, no back-references"
-        raise Fault(f"{pattern!r} is no pattern: {told}", cure) from None
+        hint = "patterns are those of RE2: no look-around, no back-references"
+        raise Fault(f"{pattern!r} is no pattern: {told}", hint) from None
 
 
 def _null_in_null_out(function: Function) -> Function:

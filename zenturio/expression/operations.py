@@ -37,8 +37,8 @@ def number(value: Value, operator: str) -> Number:
     """*value* if it is a number."""
     if type(value) in _NUMBERS:
         return value  # type: ignore[return-value]
-    cure = "1 if ... else 0 makes a number of a condition" if type(value) is bool else ""
-    raise Fault(f"{operator!r} takes numbers, but this is {shown(value)}", cure)
+    hint = "1 if ... else 0 makes a number of a condition" if type(value) is bool else ""
+    raise Fault(f"{operator!r} takes numbers, but this is {shown(value)}", hint)
 
 
 def add(a: Value, b: Value) -> Value:
@@ -53,8 +53,8 @@ def add(a: Value, b: Value) -> Value:
             raise Fault(f"the text has more than {LONGEST} characters")
         return a + b
     if type(a) is str or type(b) is str:
-        cure = "str(...) makes a text of a number"
-        raise Fault(f"'+' takes two numbers or two texts, but these are {_both(a, b)}", cure)
+        hint = "str(...) makes a text of a number"
+        raise Fault(f"'+' takes two numbers or two texts, but these are {_both(a, b)}", hint)
     return _reals(lambda x, y: x + y, number(a, "+"), number(b, "+"))
 
 
@@ -167,7 +167,7 @@ def equal(a: Value, b: Value) -> Value:
         return None
     if type(a) is type(b) or (type(a) in _NUMBERS and type(b) in _NUMBERS):
         return a == b
-    raise Fault(f"{_both(a, b)} cannot be compared", _comparison_cure(a, b))
+    raise Fault(f"{_both(a, b)} cannot be compared", _comparison_hint(a, b))
 
 
 def unequal(a: Value, b: Value) -> Value:
@@ -181,10 +181,10 @@ def _ordered(a: Value, b: Value) -> bool:
         return False
     if (type(a) in _NUMBERS and type(b) in _NUMBERS) or (type(a) is str and type(b) is str):
         return True
-    raise Fault(f"there is no order between {_both(a, b)}", _comparison_cure(a, b))
+    raise Fault(f"there is no order between {_both(a, b)}", _comparison_hint(a, b))
 
 
-def _comparison_cure(a: Value, b: Value) -> str:
+def _comparison_hint(a: Value, b: Value) -> str:
     kinds = {type(a), type(b)}
     if bool in kinds:
         return "write a condition alone, without comparing it"
@@ -212,8 +212,8 @@ def within(part: Value, whole_text: Value) -> Value:
         return None
     if type(part) is str and type(whole_text) is str:
         return part in whole_text
-    cure = "'in' takes a list, n in (1, 2, 4), or looks for a text in a text"
-    raise Fault(f"{shown(part)} cannot be looked for in {shown(whole_text)}", cure)
+    hint = "'in' takes a list, n in (1, 2, 4), or looks for a text in a text"
+    raise Fault(f"{shown(part)} cannot be looked for in {shown(whole_text)}", hint)
 
 
 def member(item: Value, *options: Value) -> Value:

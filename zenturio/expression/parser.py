@@ -60,7 +60,7 @@ def read(passage: Passage) -> Node:
     if depth > DEEPEST:
         place = passage.place(deepest.start, deepest.end)
         raise ExpressionError(
-            f"the expression is nested more than {DEEPEST} deep", place=place, cure=_SIMPLER
+            f"the expression is nested more than {DEEPEST} deep", place=place, hint=_SIMPLER
         )
     return node
 
@@ -140,8 +140,8 @@ class _Parser:
             )
         node = self.expression(CONDITIONAL)
         if self.token.text == "," and self.token.kind == "sign":
-            cure = "a list stands behind 'in': n in (1, 2, 4)"
-            raise self.refused(self.token, "a list cannot stand here", cure)
+            hint = "a list stands behind 'in': n in (1, 2, 4)"
+            raise self.refused(self.token, "a list cannot stand here", hint)
         return replace(node, start=opener.start, end=self._close(opener))
 
     def _operation(self, left: Node, token: Token, rank: int) -> Node:
@@ -214,8 +214,8 @@ class _Parser:
         """``a < b in c`` would be read as a chain in Python; nobody means it."""
         token = self.token
         if token.kind in ("sign", "word") and RANKS.get(token.text) == COMPARE:
-            cure = "put parentheses around one of the comparisons"
-            raise self.refused(token, f"{token.text!r} cannot follow a comparison here", cure)
+            hint = "put parentheses around one of the comparisons"
+            raise self.refused(token, f"{token.text!r} cannot follow a comparison here", hint)
 
     def _named(self, name: Token) -> Node:
         token = self.token
@@ -235,10 +235,10 @@ class _Parser:
 
     def _call(self, name: Token) -> Node:
         if name.text not in FUNCTIONS:
-            cure = ELSEWHERE.get(name.text) or did_you_mean(name.text, FUNCTIONS)
-            if cure.startswith("there"):
-                cure = "functions are " + " ".join(sorted(FUNCTIONS))
-            raise self.refused(name, f"unknown function {clipped(name.text)!r}", cure)
+            hint = ELSEWHERE.get(name.text) or did_you_mean(name.text, FUNCTIONS)
+            if hint.startswith("there"):
+                hint = "functions are " + " ".join(sorted(FUNCTIONS))
+            raise self.refused(name, f"unknown function {clipped(name.text)!r}", hint)
         arguments, end = self._items(self.take())
         if name.text == "index":
             match arguments:
@@ -290,6 +290,6 @@ class _Parser:
         told = f"a value is missing behind {last.text}"
         return self.refused(last, told, "the expression ends too early")
 
-    def refused(self, token: Token, message: str, cure: str) -> ExpressionError:
+    def refused(self, token: Token, message: str, hint: str) -> ExpressionError:
         place = self.passage.place(token.start, max(token.end, token.start + 1))
-        return ExpressionError(message, place=place, cure=cure)
+        return ExpressionError(message, place=place, hint=hint)

@@ -33,7 +33,7 @@ class _Replacement:
         return self._written(node, node)
 
     def _define(self, name: str, where: Node) -> None:
-        """Writes out the definition of *name* once; *where* is what a complaint points to."""
+        """Writes out the definition of *name* once; *where* is what a diagnostic points to."""
         if name in self.known:
             return
         if name in self.open:
@@ -60,13 +60,13 @@ class _Replacement:
             self._refuse(where, f"written out, this is nested more than {DEEPEST} deep")
         return result
 
-    def _refuse(self, where: Node, message: str, cure: str = "define fewer by others") -> NoReturn:
+    def _refuse(self, where: Node, message: str, hint: str = "define fewer by others") -> NoReturn:
         place = self.passage.place(where.start, where.end)
-        raise ExpressionError(message, place=place, cure=cure)
+        raise ExpressionError(message, place=place, hint=hint)
 
 
 def _put(node: Node, known: Mapping[str, Node]) -> Node:
-    """What is put in for a name stands, for any later complaint, where the name stood."""
+    """What is put in for a name stands, for any later diagnostic, where the name stood."""
     if isinstance(node, Name) and node.name in known:
         return _moved(known[node.name], node)
     return rebuilt(node, lambda part: _put(part, known))

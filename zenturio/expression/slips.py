@@ -33,19 +33,19 @@ def unexpected(token: Token, last: Token, closer: str) -> Told:
         if closer and closer != token.text:
             return f"{token.text!r} closes nothing here", f"{closer!r} is expected"
         return f"{token.text!r} closes nothing", "remove it, or open it before"
-    cure = "write an operator, such as '*' or 'and', between them"
+    hint = "write an operator, such as '*' or 'and', between them"
     if last.kind == "name" and last.text in FUNCTIONS:
-        cure = f"write {SIGNATURES[last.text].form if last.text in SIGNATURES else INDEX}"
+        hint = f"write {SIGNATURES[last.text].form if last.text in SIGNATURES else INDEX}"
     if last.kind == "number" and token.text in UNITS:
-        cure = f"write {last.text}{token.text}, without a blank"
-    return f"an operator is missing before {clipped(token.text)}", cure
+        hint = f"write {last.text}{token.text}, without a blank"
+    return f"an operator is missing before {clipped(token.text)}", hint
 
 
 def missing(token: Token) -> Told:
     """*token* stands where a value should."""
     if told := _INSTEAD_OF_A_VALUE.get(token[:2]):
         return told
-    cure = "write a number, a text or a name there"
+    hint = "write a number, a text or a name there"
     if token.kind == "word":
-        cure += f"; a parameter that is called {token.text} stands in backticks: `{token.text}`"
-    return f"a value is missing before {token.text}", cure
+        hint += f"; a parameter that is called {token.text} stands in backticks: `{token.text}`"
+    return f"a value is missing before {token.text}", hint

@@ -154,8 +154,8 @@ def _token(passage: Passage, at: int) -> Token:
         return Token("sign", sign.group(), at, sign.end())
     shown, end = (foreign.group(), foreign.end()) if foreign else (first, at + 1)
     named = repr(shown) if shown.isprintable() else f"the character U+{ord(first):04X}"
-    cure = _INSTEAD.get(shown, "names with other characters stand in backticks: `block-size`")
-    raise _refused(passage, at, end, f"{named} means nothing here", cure)
+    hint = _INSTEAD.get(shown, "names with other characters stand in backticks: `block-size`")
+    raise _refused(passage, at, end, f"{named} means nothing here", hint)
 
 
 def _name_end(text: str, at: int) -> int:
@@ -176,7 +176,7 @@ def _number(passage: Passage, match: re.Match[str]) -> Token:
         stop += 1
     unit = text[end:stop]
     if unit and unit not in UNITS:
-        raise _refused(passage, end, stop, f"unknown unit {unit!r}", _unit_cure(digits, unit))
+        raise _refused(passage, end, stop, f"unknown unit {unit!r}", _unit_hint(digits, unit))
     if whole and len(digits.lstrip("0")) > BITS * 0.302:
         raise _refused(passage, start, end, f"the number has {len(digits)} digits", _SMALLER)
     if not whole and float(digits) == float("inf"):
@@ -196,7 +196,7 @@ def _number(passage: Passage, match: re.Match[str]) -> Token:
 _SMALLER = f"integers have at most {BITS} bits, real numbers are below 1.8e308"
 
 
-def _unit_cure(digits: str, unit: str) -> str:
+def _unit_hint(digits: str, unit: str) -> str:
     if digits == "0" and unit[0] in "xXoObB" and len(unit) > 1:
         return "numbers are written in decimal"
     if unit.strip("_").isdigit():
@@ -228,5 +228,5 @@ def _quoted(passage: Passage, at: int) -> Token:
     return Token("name", match.group(1).replace("``", "`"), at, match.end(), 1)
 
 
-def _refused(passage: Passage, start: int, end: int, message: str, cure: str) -> ExpressionError:
-    return ExpressionError(message, place=passage.place(start, end), cure=cure)
+def _refused(passage: Passage, start: int, end: int, message: str, hint: str) -> ExpressionError:
+    return ExpressionError(message, place=passage.place(start, end), hint=hint)

@@ -30,10 +30,10 @@ class Fault(Exception):
     row: int | None = None
     """Of a column, the row that has none."""
 
-    def __init__(self, message: str, cure: str = "") -> None:
+    def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.message = message
-        self.cure = cure
+        self.hint = hint
 
 
 def plain(value: Any) -> Value:
@@ -82,5 +82,5 @@ def holds(value: Value) -> bool:
         return value is not False
     raise ExpressionError(
         f"a condition is true or false, but this is {shown(value)}",
-        cure="compare it with something, such as '... > 0'",
+        hint="compare it with something, such as '... > 0'",
     )

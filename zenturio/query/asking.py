@@ -27,7 +27,7 @@ def raw(repository: Repository, text: str, limits: Limits = LIMITS) -> Result:
         raise InputError(f"{repository.place} is no database: there is nothing to be asked")
     statement = text.strip().rstrip(";").rstrip()
     if not statement:
-        raise InputError("the query is empty", cure='such as: zen sql "SELECT * FROM study_matmul"')
+        raise InputError("the query is empty", hint='such as: zen sql "SELECT * FROM study_matmul"')
     if "\0" in statement:
         place = Passage.of(statement, "<sql>").place(statement.index("\0"))
         raise InputError("a query holds no NUL byte", place=place)

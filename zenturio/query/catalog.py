@@ -142,7 +142,7 @@ class Catalog:
         if wanted not in self.columns:
             raise NotFoundError(
                 f"study {self.study!r} has no column {wanted!r}",
-                cure=did_you_mean(wanted, self.columns),
+                hint=did_you_mean(wanted, self.columns),
             )
         return self.columns[wanted]
 

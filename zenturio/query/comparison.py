@@ -148,13 +148,13 @@ def compare(
     """
     shared = tuple(on) or _shared(first, second)
     if not shared:
-        raise InputError("the studies share no parameter", cure="name those to compare on: --on n")
+        raise InputError("the studies share no parameter", hint="name those to compare on: --on n")
     groups = [_groups(frame, shared, metric) for frame in (first, second)]
     both = [point for point in groups[0] if point in groups[1]]
     if not both:
         raise InputError(
             f"no point of {', '.join(shared)} is in both studies",
-            cure="compare on fewer parameters: --on n",
+            hint="compare on fewer parameters: --on n",
         )
     random = np.random.default_rng(seed)
     pairs = tuple(_pair(p, groups[0][p], groups[1][p], random, confidence) for p in both)
@@ -190,8 +190,8 @@ def _groups(
     """The finite values of *metric* at each point."""
     for name in (*on, metric):
         if name not in frame.columns:
-            cure = did_you_mean(name, map(str, frame.columns))
-            raise InputError(f"study {frame.attrs.get('study')!r} has no {name!r}", cure=cure)
+            hint = did_you_mean(name, map(str, frame.columns))
+            raise InputError(f"study {frame.attrs.get('study')!r} has no {name!r}", hint=hint)
     try:
         values = frame[metric].to_numpy(dtype=float, na_value=math.nan)
     except (TypeError, ValueError) as error:

@@ -17,10 +17,10 @@ Shared = Callable[..., Fragment]
 class Unsayable(Exception):
     """A database cannot say this; the writer knows where it stands."""
 
-    def __init__(self, message: str, cure: str = "") -> None:
+    def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.message = message
-        self.cure = cure
+        self.hint = hint
 
 
 class Words(Protocol):

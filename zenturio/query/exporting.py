@@ -34,8 +34,8 @@ def export(result: Result, format: str, *, spreadsheet: bool = False) -> str | b
     if format == "csv":
         return to_csv(result, spreadsheet=spreadsheet)
     if format not in _WRITERS:
-        cure = did_you_mean(format, FORMATS)
-        raise InputError(f"no format is called {format!r}", cure=cure)
+        hint = did_you_mean(format, FORMATS)
+        raise InputError(f"no format is called {format!r}", hint=hint)
     return _WRITERS[format](result)
 
 
@@ -45,8 +45,8 @@ def format_of(path: Path) -> str:
     ending = path.suffix.lower()
     found = endings.get(ending, ending.removeprefix("."))
     if found not in FORMATS:
-        cure = "one of: " + " ".join(f".{name}" for name in FORMATS)
-        raise InputError(f"{path.name!r} does not end as a table does", cure=cure)
+        hint = "one of: " + " ".join(f".{name}" for name in FORMATS)
+        raise InputError(f"{path.name!r} does not end as a table does", hint=hint)
     return found
 
 
@@ -55,7 +55,7 @@ def check_spreadsheet(format: str, *, spreadsheet: bool) -> None:  # noqa: A002
     if spreadsheet and format != "csv":
         raise InputError(
             f"only CSV is written for a spreadsheet, not {format}",
-            cure="choose CSV, or leave the option out",
+            hint="choose CSV, or leave the option out",
         )
 
 
@@ -184,7 +184,7 @@ def parquet(result: Result) -> bytes:
     except ImportError as error:
         raise PlaceError(
             "Parquet is written by pyarrow, which is not installed",
-            cure="pip install 'zenturio[parquet]'",
+            hint="pip install 'zenturio[parquet]'",
         ) from error
     columns = zip(*result.rows, strict=True) if result.rows else ((),) * len(result.columns)
     arrays = [_array(pa, list(column)) for column in columns]

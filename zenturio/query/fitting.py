@@ -38,7 +38,7 @@ def fit(
         kind = ", ".join(chosen)
         raise InputError(
             f"no {kind} formula can be fitted to {y!r} over {', '.join(x)}",
-            cure="more points are needed, or another kind",
+            hint="more points are needed, or another kind",
         )
     return _model(min(tried, key=_Try.price), y, rows)
 

@@ -29,19 +29,19 @@ def with_tables(text: str, files: Mapping[str, Path]) -> str:
 
 def _table(name: str, path: Path) -> str:
     if not name.isidentifier():
-        raise InputError(f"--table {name}={path}", cure="a name of letters: --table optima=o.csv")
+        raise InputError(f"--table {name}={path}", hint="a name of letters: --table optima=o.csv")
     header, *rows = _read(path)
     if len(set(header)) < len(header) or not all(header):
-        raise InputError(f"{path}: each column has a name of its own", cure="in its first line")
+        raise InputError(f"{path}: each column has a name of its own", hint="in its first line")
     wrong = next((i for i, row in enumerate(rows, 2) if len(row) > len(header)), None)
     if wrong is not None or not rows:
         said = f"row {wrong} has more cells than there are columns" if rows else "no rows"
-        raise InputError(f"{path}: {said}", cure="its first line names all columns")
+        raise InputError(f"{path}: {said}", hint="its first line names all columns")
     rows = [row + [""] * (len(header) - len(row)) for row in rows]
     columns = [_literals([row[i].strip() for row in rows]) for i in range(len(header))]
     values = ", ".join(f"({', '.join(cells)})" for cells in zip(*columns, strict=True))
     if len(values) > MOST:
-        raise InputError(f"{path} is too large for a query", cure="leave out what is not asked for")
+        raise InputError(f"{path} is too large for a query", hint="leave out what is not asked for")
     names = ", ".join('"' + each.replace('"', '""') + '"' for each in header)
     return f"{name} ({names}) AS (VALUES {values})"
 
@@ -52,9 +52,9 @@ def _read(path: Path) -> list[list[str]]:
         with path.open(encoding="utf-8-sig", newline="") as file:
             found = [row for row in csv.reader(file) if row]
     except (OSError, ValueError, csv.Error) as error:
-        raise InputError(f"cannot read {path}: {error}", cure="a file of CSV") from error
+        raise InputError(f"cannot read {path}: {error}", hint="a file of CSV") from error
     if not found:
-        raise InputError(f"{path} is empty", cure="its first line has the names of its columns")
+        raise InputError(f"{path} is empty", hint="its first line has the names of its columns")
     return [[cell.strip() for cell in found[0]], *found[1:]]
 
 

@@ -90,7 +90,7 @@ def groups(
     if len(rows) > MOST:
         raise InputError(
             f"{' and '.join(by)} have more than {MOST:,} combinations",
-            cure="draw the experiments themselves (scatter), or choose some by a condition",
+            hint="draw the experiments themselves (scatter), or choose some by a condition",
         )
     if heads[-1].name == FIRST:  # of equal ones the order of the keys stays
         rows.sort(key=lambda row: (len(str(row[-1])), str(row[-1])))

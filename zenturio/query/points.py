@@ -68,7 +68,7 @@ class Rows:
         equal = Data(columns, means, counts, "equal")
         relative = replace(equal, noise="relative")
         if noise == "relative" and not means.all():
-            raise InputError("a mean is 0: noise cannot be relative to it", cure="noise='equal'")
+            raise InputError("a mean is 0: noise cannot be relative to it", hint="noise='equal'")
         match noise or _told(self.y - means[group], means[group], counts[group]):
             case "equal":
                 return (equal,)
@@ -91,7 +91,7 @@ def rows_of(columns: Mapping[str, Any], y: str, x: Sequence[str]) -> Rows:
     if distinct < FEWEST:
         raise InputError(
             f"{y!r} is known at {distinct} distinct values of {', '.join(x)}",
-            cure=f"a regression needs at least {FEWEST}",
+            hint=f"a regression needs at least {FEWEST}",
         )
     return rows
 
@@ -100,7 +100,7 @@ def known(columns: Mapping[str, Any], names: Iterable[str]) -> None:
     """InputError for the first of *names* that is no column."""
     for name in names:
         if name not in columns:
-            raise InputError(f"there is no column {name!r}", cure=did_you_mean(name, columns))
+            raise InputError(f"there is no column {name!r}", hint=did_you_mean(name, columns))
 
 
 def numbers(columns: Mapping[str, Any], name: str) -> np.ndarray:
@@ -116,7 +116,7 @@ def numbers(columns: Mapping[str, Any], name: str) -> np.ndarray:
     except (TypeError, ValueError) as error:
         raise InputError(
             f"{name!r} holds text, and a regression needs numbers",
-            cure=f"fit each of its values by itself: --by {name}",
+            hint=f"fit each of its values by itself: --by {name}",
         ) from error
 
 

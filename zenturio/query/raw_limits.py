@@ -50,16 +50,16 @@ def _plain(value: Any) -> Any:
 def too_large(limits: Limits) -> SafetyError:
     return SafetyError(
         f"the answer is larger than {limits.size / 1e6:.0f} MB",
-        cure="ask for fewer columns or rows: … LIMIT 1000",
+        hint="ask for fewer columns or rows: … LIMIT 1000",
     )
 
 
 def too_slow(limits: Limits) -> SafetyError:
     return SafetyError(
         f"the query was stopped after {limits.seconds:g} seconds",
-        cure="ask for less: a condition, fewer joins",
+        hint="ask for less: a condition, fewer joins",
     )
 
 
 def denied(said: str) -> SafetyError:
-    return SafetyError(f"refused: {said}", cure="one SELECT that reads tables and views is allowed")
+    return SafetyError(f"refused: {said}", hint="one SELECT that reads tables and views is allowed")

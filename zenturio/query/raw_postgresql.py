@@ -62,7 +62,7 @@ def ask(
     try:
         connection = engine.raw_connection()
     except psycopg.Error as error:
-        raise RecordError("no connection to the database", cure="is it running?") from error
+        raise RecordError("no connection to the database", hint="is it running?") from error
     try:
         cursor: Any = connection.cursor()
         _restrict(cursor, limits)
@@ -92,7 +92,7 @@ def _restrict(cursor: Any, limits: Limits) -> None:
         except psycopg.Error as error:
             raise SafetyError(
                 "this role of PostgreSQL may read and run files of the server",
-                cure="connect as a role that owns the tables and nothing else",
+                hint="connect as a role that owns the tables and nothing else",
             ) from error
 
 
@@ -111,7 +111,7 @@ def _explained(error: psycopg.Error, text: str, before: int, limits: Limits) -> 
     if _MARK in said:
         return SafetyError(
             f"a row of the answer is larger than {_ROW / 1e6:.0f} MB",
-            cure="ask for a part of it: left(…, 1000)",
+            hint="ask for a part of it: left(…, 1000)",
         )
     match error:
         case psycopg.errors.QueryCanceled():
@@ -128,4 +128,4 @@ def _explained(error: psycopg.Error, text: str, before: int, limits: Limits) -> 
         return denied(said)
     at = int(error.diag.statement_position or 0) - len(_DECLARE) - 1 - before
     place = Passage.of(text, "<sql>").place(at) if 0 <= at < len(text) else None
-    return InputError(said, place=place, cure=error.diag.message_hint or "")
+    return InputError(said, place=place, hint=error.diag.message_hint or "")

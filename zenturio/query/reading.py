@@ -87,7 +87,7 @@ class Reader:
                 raise ExpressionError(
                     f"for some experiment this leaves the numbers of PostgreSQL: {_said(error)}",
                     place=place,
-                    cure="test the operands first, as in x < 1e100 and x * x > 1",
+                    hint="test the operands first, as in x < 1e100 and x * x > 1",
                 ) from error
             raise RecordError(f"{self._place}: {_said(error)}") from error
 
@@ -98,7 +98,7 @@ def engine_of(repository: Repository) -> Engine:
     if engine is None:
         raise InputError(
             f"{repository.place} is no database: nothing can be queried there",
-            cure="run with a database: ZENTURIO_DB=path/to/file.db",
+            hint="run with a database: ZENTURIO_DB=path/to/file.db",
         )
     return engine
 

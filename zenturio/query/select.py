@@ -62,10 +62,10 @@ def results(
     """
     for given in aggregates:
         if given not in AGGREGATES:
-            cure = did_you_mean(given, AGGREGATES)
-            raise InputError(f"no aggregate is called {given!r}", cure=cure)
+            hint = did_you_mean(given, AGGREGATES)
+            raise InputError(f"no aggregate is called {given!r}", hint=hint)
     if limit is not None and limit < 0:
-        raise InputError(f"the limit is {limit} rows", cure="0 or more")
+        raise InputError(f"the limit is {limit} rows", hint="0 or more")
     chosen = parse(where) if isinstance(where, str | Passage) else where
     named: tuple[Any, ...] = tuple(aggregates)
     engine_of(repository)
@@ -159,7 +159,7 @@ def _metrics(known: Catalog, query: Query, *, numbers: bool = False) -> list[Col
         if numbers and not column.number:
             raise InputError(
                 f"{column.name!r} is no number, and cannot be aggregated",
-                cure=f"group by it: --by {column.name}",
+                hint=f"group by it: --by {column.name}",
             )
     return chosen
 
@@ -191,8 +191,8 @@ def _group_order(
     for each in query.sort:
         wanted = each.removeprefix("-")
         if wanted not in named:
-            cure = did_you_mean(wanted, named)
-            raise InputError(f"the answer has no column {wanted!r}", cure=cure)
+            hint = did_you_mean(wanted, named)
+            raise InputError(f"the answer has no column {wanted!r}", hint=hint)
         order.append((named[wanted], each.startswith("-")))
     return order or [(head, False) for head in heads[: len(keys)]]
 

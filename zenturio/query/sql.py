@@ -75,7 +75,7 @@ def condition(
         raise ExpressionError(
             f"a condition is true or false, but this is {found.type}",
             place=expression.passage.place(0, len(expression.passage.text)),
-            cure=f"compare it with something: {expression.text} > 0",
+            hint=f"compare it with something: {expression.text} > 0",
         )
     return found
 
@@ -105,11 +105,11 @@ class _Writer:
         try:
             return _RULES[type(node)](self, node)
         except Unsayable as unsayable:
-            self.refuse(node, unsayable.message, unsayable.cure)
+            self.refuse(node, unsayable.message, unsayable.hint)
 
-    def refuse(self, node: Node, message: str, cure: str = "") -> NoReturn:
+    def refuse(self, node: Node, message: str, hint: str = "") -> NoReturn:
         place = self.passage.place(node.start, node.end)
-        raise ExpressionError(message, place=place, cure=cure)
+        raise ExpressionError(message, place=place, hint=hint)
 
     def literal(self, node: Literal) -> Fragment:
         number = node.value

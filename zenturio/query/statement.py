@@ -91,7 +91,7 @@ class Statement:
             if columns[used].mixed:
                 raise InputError(
                     f"{used!r} has values of several types: no condition can be put on it",
-                    cure="export the study, and choose there",
+                    hint="export the study, and choose there",
                 )
         fragments = {n: column.fragment(self.dialect) for n, column in columns.items()}
         return condition(where, fragments, self.dialect)

@@ -26,8 +26,8 @@ def streamed(
     """The rows of all *parts*, as ``export`` writes one table; a missing metric is empty."""
     check_spreadsheet(format, spreadsheet=spreadsheet)
     if format not in _WRITERS:
-        cure = did_you_mean(format, _WRITERS)
-        raise InputError(f"no format is called {format!r}", cure=cure)
+        hint = did_you_mean(format, _WRITERS)
+        raise InputError(f"no format is called {format!r}", hint=hint)
     plain = ([tuple(map(_plain, row)) for row in part] for part in parts)
     if format == "csv":
         return _csv(columns, plain, spreadsheet=spreadsheet)
@@ -63,7 +63,7 @@ def _parquet(columns: Sequence[Column], parts: Iterable[Part]) -> Iterator[bytes
     except ImportError as error:
         raise PlaceError(
             "Parquet is written by pyarrow, which is not installed",
-            cure="pip install 'zenturio[parquet]'",
+            hint="pip install 'zenturio[parquet]'",
         ) from error
     kinds = {"int": pa.int64(), "real": pa.float64(), "bool": pa.bool_()}
     types = [

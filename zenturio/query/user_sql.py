@@ -51,12 +51,12 @@ def head_as_written(head: str, text: str) -> str:
 
 def explained(error: InputError, repository: Repository, text: str) -> InputError:
     """*error* with a hint, where it is about a column or a table that there is not."""
-    (complaint, *_) = error.complaints
-    for pattern, hint in ((_NO_COLUMN, _column_hint), (_NO_TABLE, _table_hint)):
-        if match := pattern.search(complaint.message):
+    (diagnostic, *_) = error.diagnostics
+    for pattern, hint_of in ((_NO_COLUMN, _column_hint), (_NO_TABLE, _table_hint)):
+        if match := pattern.search(diagnostic.message):
             unknown = match["sqlite"] or match["postgresql"]
-            if cure := hint(unknown, repository, text) or complaint.cure:
-                return InputError(complaint.message, place=complaint.place, cure=cure)
+            if hint := hint_of(unknown, repository, text) or diagnostic.hint:
+                return InputError(diagnostic.message, place=diagnostic.place, hint=hint)
     return error
 
 
@@ -68,11 +68,11 @@ def _column_hint(unknown: str, repository: Repository, text: str) -> str:
             if study.view.casefold() in text.casefold():
                 found = catalog(reader, study.name)
                 columns |= dict.fromkeys(column.view for column in found.columns.values())
-    cure = _in_quotes(last, columns) or did_you_mean(last, columns)
+    hint = _in_quotes(last, columns) or did_you_mean(last, columns)
     in_quotes = any(match["name"] == last for match in _QUOTED.finditer(text))
-    if in_quotes and cure.startswith("there is"):  # nothing is near
+    if in_quotes and hint.startswith("there is"):  # nothing is near
         return "a text stands in single quotes: '" + last.replace("'", "''") + "'"
-    return cure
+    return hint
 
 
 def _table_hint(unknown: str, repository: Repository, text: str) -> str:  # noqa: ARG001 - as for columns

@@ -10,9 +10,9 @@ from zenturio.experiment.machine import Host, Machine
 from zenturio.record import (
     attempt_files,
     codec,
-    complaints,
     copying,
     machines,
+    messages,
     rows,
     studies,
 )
@@ -136,7 +136,7 @@ def row(desk: Desk, digest: str) -> Record:
         )
         if points:
             return _point(desk, points[0], state)  # type: ignore[arg-type] # both are states
-    raise complaints.no_experiment([digest])
+    raise messages.no_experiment([digest])
 
 
 def matching(
@@ -209,7 +209,7 @@ def _tried(transaction: Transaction, digest: str) -> list[tuple[_Tried, bool]]:
     found = [(each, True) for each in (*first.values(), *running)]
     found += [(each, False) for each in others]
     if not found:
-        raise complaints.no_experiment([digest])
+        raise messages.no_experiment([digest])
     return sorted(found, key=lambda pair: (pair[0].number, pair[0].lease))
 
 

@@ -12,7 +12,7 @@ from zenturio.record.attempt_files import artifact_of
 from zenturio.record.database import Database, Transaction
 
 MOST = 20
-"""So many complaints are made one by one; further ones are counted."""
+"""So many diagnostics are made one by one; further ones are counted."""
 _BATCH = 10_000
 _NEXT = (
     "SELECT a.attempt, a.path, coalesce(r.digest, t.digest), a.size, a.content, c.foreign_path,"

@@ -308,7 +308,7 @@ def _explained(place: Path) -> Iterator[None]:
     except OSError as error:
         raise PlaceError(
             f"cannot keep artifacts: {error.filename or place}: {error.strerror}",
-            cure="make room on the disk and run again: what was recorded is kept",
+            hint="make room on the disk and run again: what was recorded is kept",
         ) from error
 
 

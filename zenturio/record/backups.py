@@ -31,7 +31,7 @@ def rotate(url: str | Path | None, keep: int | None) -> Rotation:
     Old copies are removed only after the new one is whole.
     """
     if keep is not None and keep < 1:
-        raise InputError(f"cannot keep {keep} copies", cure="keep at least one")
+        raise InputError(f"cannot keep {keep} copies", hint="keep at least one")
     folder, ending = _folder(url)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -241,4 +241,4 @@ def parsed(text: str) -> dict[str, Any]:
 
 def damaged() -> RecordError:
     """What is said of a value that nobody can have written."""
-    return RecordError("a value of the repository is damaged", cure="see what `zen db check` says")
+    return RecordError("a value of the repository is damaged", hint="see what `zen db check` says")

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 from sqlalchemy import Engine
 from sqlalchemy.sql.elements import ColumnElement
 
-from zenturio.errors import Complaint, ZenError
+from zenturio.errors import Diagnostic, ZenError
 from zenturio.record.codec import Form
 
 Cursor = Any
@@ -63,7 +63,7 @@ class Flavour(Protocol):
         """The database is ours: connections from now on may change how its file is kept."""
         ...
 
-    def warnings(self) -> tuple[Complaint, ...]:
+    def warnings(self) -> tuple[Diagnostic, ...]:
         """What a user should know about this place."""
         ...
 

@@ -6,7 +6,7 @@ import getpass
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
-from zenturio.record import codec, complaints, studies
+from zenturio.record import codec, messages, studies
 from zenturio.record.database import Transaction
 from zenturio.record.driver import Driver
 from zenturio.record.events import note
@@ -64,15 +64,15 @@ def held(
     )
     if not rows:
         studies.one(transaction, name)
-        raise complaints.superseded(name, number)
+        raise messages.superseded(name, number)
     *facts, now = rows[0]
     transaction.now = now
     row, version = Row(*facts[:10]), Version(*facts[10:])
     if name not in (version.name, f"{version.base}@{version.number}"):
         studies.one(transaction, name)
-        raise complaints.superseded(name, number)
+        raise messages.superseded(name, number)
     if row.ended is not None and not ended:
-        raise complaints.superseded(name, number)
+        raise messages.superseded(name, number)
     return row, version
 
 
@@ -82,7 +82,7 @@ def archive(transaction: Transaction, study: Study) -> Study | None:
     if version is None or version.created != study.created or version.current != version.id:
         return None
     for lease in living(transaction, version):
-        raise complaints.still_driven(lease)
+        raise messages.still_driven(lease)
     return studies.archive(transaction, version).study_facts
 
 
@@ -95,7 +95,7 @@ def take(transaction: Transaction, name: str, driver: Driver, join: bool, second
             return lengthen(transaction, row.lease(name))
     for lease in living(transaction, version):
         if not join:
-            raise complaints.driven(lease)
+            raise messages.driven(lease)
     now = transaction.now
     facts = (version.id, driver.token, driver.host, driver.pid, driver.born, _person())
     transaction.insert("leases", _COLUMNS, [(*facts, now, now + seconds, seconds)])
@@ -168,7 +168,7 @@ def refuse_drivers(transaction: Transaction, versions: Iterable[Version]) -> Non
             lock = f"SELECT id FROM versions WHERE id = {flavour.mark}{flavour.row_lock}"
             transaction.sql(lock, (version.id,))
         for lease in living(transaction, version):
-            raise complaints.still_driven(lease)
+            raise messages.still_driven(lease)
 
 
 def relieve(transaction: Transaction, numbers: Iterable[int]) -> bool:

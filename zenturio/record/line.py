@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from zenturio.record import complaints
+from zenturio.record import messages
 from zenturio.record.facts import OVER, Submission, Turn
 
 
@@ -40,7 +40,7 @@ class Line:
     def settle(self, number: int, turn: Turn, cause: str = "") -> Submission:
         with self._lock:
             if number not in self._submitted:
-                raise complaints.no_submission(number)
+                raise messages.no_submission(number)
             known = moved(self._submitted[number], turn, cause, self._clock())
             self._submitted[number] = known
             return known

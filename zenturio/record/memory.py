@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from zenturio.errors import Complaint
+from zenturio.errors import Diagnostic
 from zenturio.experiment.experiment import Artifact, Experiment, Log, Outcome, Recipe
 from zenturio.experiment.machine import Machine
-from zenturio.record import complaints, naming, rules
+from zenturio.record import messages, naming, rules
 from zenturio.record.driver import Driver
 from zenturio.record.facts import (
     STATES,
@@ -52,7 +52,7 @@ class Memory(Line):
         return "memory"
 
     @property
-    def warnings(self) -> tuple[Complaint, ...]:
+    def warnings(self) -> tuple[Diagnostic, ...]:
         return ()
 
     def close(self) -> None:
@@ -82,7 +82,7 @@ class Memory(Line):
             if shelf is None or shelf.created != study.created or not shelf.current:
                 return None
             for lease in self._living(shelf):
-                raise complaints.still_driven(lease)
+                raise messages.still_driven(lease)
             shelf.current = False
             return shelf.study
 
@@ -106,7 +106,7 @@ class Memory(Line):
     def _shelf(self, name: str) -> Shelf:
         shelf = self._find(name)
         if shelf is None:
-            raise complaints.no_study(name, (shelf.name for shelf in self._shelves))
+            raise messages.no_study(name, (shelf.name for shelf in self._shelves))
         return shelf
 
     def burden(self, study: str) -> Removal:
@@ -147,7 +147,7 @@ class Memory(Line):
         with self._lock:
             shelf = self._shelf(study)
             for lease in self._living(shelf):
-                raise complaints.still_driven(lease)
+                raise messages.still_driven(lease)
             self._bury(shelf)
             removal = self.burden(study)
             for number in self._gone(shelf):
@@ -174,7 +174,7 @@ class Memory(Line):
                     return self.beat(replace(lease, study=study))
             for lease in self._living(shelf):
                 if not join:
-                    raise complaints.driven(lease)
+                    raise messages.driven(lease)
             self._bury(shelf)
             now = self._clock()
             number = next(self._lease_numbers)
@@ -211,7 +211,7 @@ class Memory(Line):
             shelf = self._ended.get(number)
         if shelf is None or study not in (shelf.name, f"{shelf.base}@{shelf.number}"):
             self._shelf(study)
-            raise complaints.superseded(study, number)
+            raise messages.superseded(study, number)
         return shelf
 
     def _living(self, shelf: Shelf) -> list[Lease]:
@@ -499,7 +499,7 @@ class Memory(Line):
         shelves = [shelf for shelf in self._shelves if any(shelf is each for each in wanted)]
         for shelf in shelves:
             for lease in self._living(shelf):
-                raise complaints.still_driven(lease)
+                raise messages.still_driven(lease)
         for shelf in shelves:
             self._bury(shelf)
 
@@ -568,7 +568,7 @@ class Memory(Line):
             for record in self._all(shelf):
                 if record.digest == digest:
                     return record
-        raise complaints.no_experiment([digest])
+        raise messages.no_experiment([digest])
 
     def matching(self, prefix: str, limit: int) -> tuple[tuple[str, tuple[str, ...]], ...]:
         with self._lock:
@@ -603,7 +603,7 @@ class Memory(Line):
             found.append((claim.id, running, True))
         found += [(t.id, t.attempt, False) for t in self._tried.values() if t.digest == digest]
         if not found:
-            raise complaints.no_experiment([digest])
+            raise messages.no_experiment([digest])
         return sorted(found, key=lambda each: (each[1].number, each[1].driver))
 
     def attempts(self, digest: str) -> tuple[Attempt, ...]:

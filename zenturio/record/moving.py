@@ -281,7 +281,7 @@ class Moving:
                 raise RecordError(
                     f"experiment {row.outcome.digest[:12]} of study {study.name!r} would not be"
                     " the same after the upgrade",
-                    cure="please report this; the repository is as it was",
+                    hint="please report this; the repository is as it was",
                 )
 
     def _attempts(self) -> bool:

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Collection, Iterable
 from hashlib import blake2s
 
-from zenturio.errors import Complaint, InputError
+from zenturio.errors import Diagnostic, InputError
 from zenturio.record.facts import Definition
 
 LONGEST = 63
@@ -32,23 +32,23 @@ _VERSION = re.compile(r"(.+)@([1-9][0-9]{0,8})", re.DOTALL)
 def check(name: str, definition: Definition) -> None:
     """InputError unless every name can be kept and no parameter or metric is named twice."""
     fields = (*definition.parameters, *definition.metrics)
-    complaints = [
-        Complaint(f"{n!r} cannot be a name", cure="a name is not empty and holds no NUL byte")
+    diagnostics = [
+        Diagnostic(f"{n!r} cannot be a name", hint="a name is not empty and holds no NUL byte")
         for n in (name, *(field.name for field in fields))
         if not storable(n)
     ]
     seen: set[str] = set()
     for field in fields:
         if field.name in seen:
-            complaints.append(
-                Complaint(
+            diagnostics.append(
+                Diagnostic(
                     f"{field.name!r} names two parameters or metrics of study {name!r}",
-                    cure="rename one of them",
+                    hint="rename one of them",
                 )
             )
         seen.add(field.name)
-    if complaints:
-        raise InputError.all(complaints)
+    if diagnostics:
+        raise InputError.all(diagnostics)
 
 
 def storable(name: str) -> bool:

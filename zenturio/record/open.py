@@ -59,7 +59,7 @@ def refuse_missing(kind: Flavour) -> None:
     if kind.missing():
         raise NotFoundError(
             f"there is no repository at {kind.place}",
-            cure="name another one, or run a study here: that creates it",
+            hint="name another one, or run a study here: that creates it",
         )
 
 
@@ -97,7 +97,7 @@ def waiting() -> float:
         seconds = -1.0
     if not 0 <= seconds <= 1e6:  # NaN is not either
         raise InputError(
-            f"ZENTURIO_DB_WAIT is {text!r}", cure="a number of seconds is meant, such as 60"
+            f"ZENTURIO_DB_WAIT is {text!r}", hint="a number of seconds is meant, such as 60"
         )
     return seconds
 
@@ -115,11 +115,11 @@ def flavour(place: str | Path) -> Flavour:
     try:
         url = make_url(place)
     except (ArgumentError, ValueError) as error:
-        raise InputError(f"not a {kind} URL", cure=_CURE) from error
+        raise InputError(f"not a {kind} URL", hint=_CURE) from error
     if kind == "sqlite" and url.database and not url.host:
         return SQLite(Path(url.database), waiting())
     if kind in {"postgresql", "postgres"}:
         from zenturio.record.postgresql import PostgreSQL  # noqa: PLC0415
 
         return PostgreSQL(url, waiting())
-    raise InputError(f"no repository can be kept at {kind}://…", cure=_CURE)
+    raise InputError(f"no repository can be kept at {kind}://…", hint=_CURE)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from sqlalchemy import ARRAY, URL, Engine, any_, bindparam, create_engine
 from sqlalchemy.sql.elements import ColumnElement
 
-from zenturio.errors import Complaint, PlaceError, RecordError, ZenError
+from zenturio.errors import Diagnostic, PlaceError, RecordError, ZenError
 from zenturio.record.codec import Form
 from zenturio.record.flavour import Cursor
 from zenturio.record.schema import metadata
@@ -68,7 +68,7 @@ class PostgreSQL:
         except ImportError as error:
             raise PlaceError(
                 "PostgreSQL needs psycopg, which is not installed",
-                cure="pip install 'zenturio[postgresql]'",
+                hint="pip install 'zenturio[postgresql]'",
             ) from error
 
     def within(self, schema: str) -> PostgreSQL:
@@ -95,7 +95,7 @@ class PostgreSQL:
     def settle(self) -> None:
         """A server keeps its files itself."""
 
-    def warnings(self) -> tuple[Complaint, ...]:
+    def warnings(self) -> tuple[Diagnostic, ...]:
         return ()
 
     def insert(
@@ -194,18 +194,18 @@ class PostgreSQL:
         if isinstance(error, psycopg.errors.LockNotAvailable):
             return RecordError(
                 f"{self.place} has been locked for {self._wait:g} seconds by another writer",
-                cure="wait until it is done or stop it (pg_stat_activity names it);"
+                hint="wait until it is done or stop it (pg_stat_activity names it);"
                 " ZENTURIO_DB_WAIT=SECONDS waits longer",
             )
         if isinstance(error, psycopg.errors.DiskFull):
             return RecordError(
                 f"the disk of {self.place} is full: {said}",
-                cure="make room there and run again: what was recorded is kept",
+                hint="make room there and run again: what was recorded is kept",
             )
         if self.lost(error):
             return RecordError(
                 f"no connection to {self.place}: {said}",
-                cure="is the server running, and are host, port, user and password right?",
+                hint="is the server running, and are host, port, user and password right?",
             )
         return RecordError(f"{self.place}: {said}")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import bindparam, select, update
 
-from zenturio.record import codec, complaints
+from zenturio.record import codec, messages
 from zenturio.record.database import Transaction
 from zenturio.record.facts import Submission, Turn
 from zenturio.record.line import moved
@@ -63,7 +63,7 @@ def settle(transaction: Transaction, number: int, turn: Turn, cause: str) -> Sub
     """Moves a submission on; one that is over stays as it is."""
     row = transaction.row(_BY_NUMBER, number=number)
     if row is None:
-        raise complaints.no_submission(number)
+        raise messages.no_submission(number)
     found = moved(_submission(row), turn, cause, transaction.now)
     transaction.run(
         _SETTLE, number=number, to_turn=found.turn, to_cause=codec.escape(found.cause),

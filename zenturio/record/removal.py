@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from zenturio.experiment.experiment import Artifact
-from zenturio.record import complaints, leases, studies
+from zenturio.record import leases, messages, studies
 from zenturio.record.attempt_files import artifact_of
 from zenturio.record.database import Transaction
 from zenturio.record.facts import Removal
@@ -104,7 +104,7 @@ def delete_study(transaction: Transaction, name: str, locate: Locate) -> Removal
     """Takes the version of that name away; ConflictError while it has a driver."""
     version = studies.one(transaction, name, locked=True)
     for lease in leases.living(transaction, version):
-        raise complaints.still_driven(lease)
+        raise messages.still_driven(lease)
     removal = _burden(transaction, version, name, locate)
     _run(transaction, version.id, _DELETE)
     _run(transaction, version.id, ("DELETE FROM versions WHERE id = {v}",))

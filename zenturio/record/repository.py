@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from zenturio.errors import Complaint
+from zenturio.errors import Diagnostic
 from zenturio.experiment.experiment import Artifact, Experiment, Outcome
 from zenturio.experiment.machine import Machine
 from zenturio.record.driver import Driver
@@ -47,7 +47,7 @@ class Repository(Protocol):
         ...
 
     @property
-    def warnings(self) -> tuple[Complaint, ...]:
+    def warnings(self) -> tuple[Diagnostic, ...]:
         """What its user should know about the place where it lies."""
         ...
 

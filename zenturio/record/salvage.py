@@ -49,7 +49,7 @@ def salvage_file(source: SQLite, target: SQLite) -> Salvage:
         pages = Pages(_copied(source, Path(folder)))
     reading = _Reading(Recognised(pages, shapes()))
     if not reading.file.trees.keys() - {"hosts"}:
-        raise RecordError(f"nothing can be read of {source.place}", cure="go back to a copy of it")
+        raise RecordError(f"nothing can be read of {source.place}", hint="go back to a copy of it")
     database = upgrade.connect(target, 0)
     try:
         database.write(reading.copy)

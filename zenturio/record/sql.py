@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Engine
 
-from zenturio.errors import Complaint
+from zenturio.errors import Diagnostic
 from zenturio.experiment.experiment import Artifact, Experiment, Outcome
 from zenturio.experiment.machine import Machine
 from zenturio.record import (
@@ -70,7 +70,7 @@ class Sql:
         return self._database.flavour.place
 
     @property
-    def warnings(self) -> tuple[Complaint, ...]:
+    def warnings(self) -> tuple[Diagnostic, ...]:
         return self._database.flavour.warnings()
 
     @property

@@ -14,7 +14,7 @@ from sqlalchemy import Engine, bindparam, create_engine
 from sqlalchemy.pool import QueuePool
 from sqlalchemy.sql.elements import ColumnElement
 
-from zenturio.errors import Complaint, RecordError, ZenError
+from zenturio.errors import Diagnostic, RecordError, ZenError
 from zenturio.record.codec import Form
 from zenturio.record.filesystem import lock_holders, network_file_system
 from zenturio.record.flavour import Cursor
@@ -105,7 +105,7 @@ class SQLite:
         except OSError as error:
             raise RecordError(
                 f"no folder for the database {self.place}: {error.strerror}",
-                cure="choose another place with ZENTURIO_DB, or make the folder writable",
+                hint="choose another place with ZENTURIO_DB, or make the folder writable",
             ) from error
 
     def settle(self) -> None:
@@ -139,7 +139,7 @@ class SQLite:
             raise RecordError(
                 f"{self.place} is open elsewhere in WAL mode, which is not safe here:"
                 f" {self._why_no_wal()}",
-                cure="let the other process end, or install pysqlite3 for both",
+                hint="let the other process end, or install pysqlite3 for both",
             )
         connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
@@ -155,14 +155,14 @@ class SQLite:
             copy.close()
             source.close()
 
-    def warnings(self) -> tuple[Complaint, ...]:
+    def warnings(self) -> tuple[Diagnostic, ...]:
         if self._network is None:
             return ()
         return (
-            Complaint(
+            Diagnostic(
                 f"{self.place} lies on a network file system ({self._network}):"
                 " no WAL there, so readers and the run wait for each other",
-                cure="put the database on a local disk, or use PostgreSQL for several hosts",
+                hint="put the database on a local disk, or use PostgreSQL for several hosts",
                 severity="warning",
             ),
         )
@@ -253,17 +253,17 @@ class SQLite:
             case s if "disk is full" in s or "disk I/O error" in s:
                 return RecordError(
                     f"cannot write to {self.place}: {said}",
-                    cure="make room on the disk and run again: what was recorded is kept",
+                    hint="make room on the disk and run again: what was recorded is kept",
                 )
             case s if "malformed" in s or "not a database" in s:
                 return RecordError(
                     f"{self.place} is damaged: {said}",
-                    cure="see what `zen db check` says; `zen db salvage` saves what can be read",
+                    hint="see what `zen db check` says; `zen db salvage` saves what can be read",
                 )
             case s if "readonly" in s or "unable to open" in s:
                 return RecordError(
                     f"cannot open {self.place} for writing: {said}",
-                    cure="is the file and its folder yours to write?",
+                    hint="is the file and its folder yours to write?",
                 )
         return RecordError(f"{self.place}: {said}")
 
@@ -273,5 +273,5 @@ class SQLite:
         return RecordError(
             f"{self.place} has been locked for {self._wait:g} seconds"
             + (f" by {who}" if who else ""),
-            cure="wait until it is done or stop it; ZENTURIO_DB_WAIT=SECONDS waits longer",
+            hint="wait until it is done or stop it; ZENTURIO_DB_WAIT=SECONDS waits longer",
         )

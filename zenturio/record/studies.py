@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import select
 
 from zenturio.failpoints import Failpoint
-from zenturio.record import codec, complaints, naming
+from zenturio.record import codec, messages, naming
 from zenturio.record.codec import Form, unescape
 from zenturio.record.database import Transaction
 from zenturio.record.facts import STATES, Definition, Field, State, Study
@@ -106,7 +106,7 @@ def one(transaction: Transaction, name: str, *, locked: bool = False) -> Version
     """The same; NotFoundError with the nearest names if there is none."""
     found = find(transaction, name, locked=locked)
     if found is None:
-        raise complaints.no_study(name, (each.name for each in all_versions(transaction)))
+        raise messages.no_study(name, (each.name for each in all_versions(transaction)))
     return found
 
 

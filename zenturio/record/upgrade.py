@@ -66,7 +66,7 @@ def _version(transaction: Transaction, database: Database) -> str | None:
     if row is None and names - {_versions.name}:
         raise RecordError(
             f"{database.flavour.place} is a database, but not one of zenturio's",
-            cure="choose another one with ZENTURIO_DB; in PostgreSQL a schema of its own will do:"
+            hint="choose another one with ZENTURIO_DB; in PostgreSQL a schema of its own will do:"
             " postgresql://…?options=-csearch_path%3DNAME",
         )
     if row is not None and row[0] == schema.REVISIONS[-1]:
@@ -80,7 +80,7 @@ def _check_tables(names: set[str], place: str) -> None:
     if missing:
         raise RecordError(
             f"{place} is damaged: it has no table {', '.join(missing)}",
-            cure="`zen db salvage` saves what can be read; or restore a copy",
+            hint="`zen db salvage` saves what can be read; or restore a copy",
         )
 
 
@@ -112,11 +112,11 @@ def _unfit(place: str, found: str) -> ZenError:
         revision = f"{older.original(found)}{begun}"
         return RecordError(
             f"{place} has the schema {revision}, and this program needs {wanted}",
-            cure="`zen db upgrade` brings it up to date and keeps a copy of it as it is",
+            hint="`zen db upgrade` brings it up to date and keeps a copy of it as it is",
         )
     return RecordError(
         f"{place} has the schema {found}, and this program knows up to {wanted} only",
-        cure="use the zenturio that wrote it, or a newer one; to go back to this one, restore"
+        hint="use the zenturio that wrote it, or a newer one; to go back to this one, restore"
         " the copy that the upgrade made",
     )
 

@@ -87,7 +87,7 @@ def _only_one(path: Path) -> Iterator[None]:
         name.unlink(missing_ok=True)
     except BlockingIOError:
         raise ConflictError(
-            f"another process upgrades {path}", cure="wait until it is done"
+            f"another process upgrades {path}", hint="wait until it is done"
         ) from None
     finally:
         os.close(lock)
@@ -150,7 +150,7 @@ def _checkpoint(old: Database, kind: SQLite) -> None:
         old.close()
     if busy:
         raise ConflictError(
-            f"{kind.place} is being read by another process", cure="let it end, and upgrade again"
+            f"{kind.place} is being read by another process", hint="let it end, and upgrade again"
         )
 
 
@@ -254,7 +254,7 @@ def _refuse_drivers(transaction: Transaction) -> None:
         if until > transaction.now and not Driver(host, pid, born).gone():
             raise ConflictError(
                 f"study {name!r} is being run by process {pid} on {host}",
-                cure="upgrade when it has ended",
+                hint="upgrade when it has ended",
             )
 
 
@@ -284,7 +284,7 @@ def _fill(
             if before != after:
                 raise RecordError(
                     f"{old.flavour.place} was changed while it was upgraded",
-                    cure="let the other programs end, and upgrade again",
+                    hint="let the other programs end, and upgrade again",
                 )
             new.close()
             finish(transaction)
@@ -361,5 +361,5 @@ def room_for(path: Path) -> None:
     if free < needed:
         raise PlaceError(
             f"an upgrade of {path} needs {needed / 1e6:,.0f} MB, and {free / 1e6:,.0f} MB are free",
-            cure="make room on the disk",
+            hint="make room on the disk",
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from zenturio.errors import Complaint, InputError, PlaceError, RecordError, ZenError
+from zenturio.errors import Diagnostic, InputError, PlaceError, RecordError, ZenError
 from zenturio.record import schema, upgrade
 from zenturio.record.artifact_check import check_artifacts
 from zenturio.record.artifact_store import YOUNG_SECONDS
@@ -49,7 +49,7 @@ class Upgrade:
     """Where it is as it was, a file or a schema of the server; none if nothing was to be done."""
 
 
-def check(url: str | Path | None = None, *, contents: bool = False) -> tuple[Complaint, ...]:
+def check(url: str | Path | None = None, *, contents: bool = False) -> tuple[Diagnostic, ...]:
     """Everything that is wrong with the repository and with the files of its artifacts.
 
     With *contents* these are read, and their hashes verified. Nothing is changed.
@@ -59,9 +59,9 @@ def check(url: str | Path | None = None, *, contents: bool = False) -> tuple[Com
         with _connected(kind) as database:
             files = check_artifacts(database, artifact_store(kind), contents=contents)
             found = (*inspect(database), *files)
-            return tuple(Complaint(f"{kind.place}: {each}") for each in found)
+            return tuple(Diagnostic(f"{kind.place}: {each}") for each in found)
     except RecordError as error:
-        return error.complaints
+        return error.diagnostics
 
 
 def bring_up_to_date(url: str | Path | None = None) -> Upgrade:
@@ -84,7 +84,7 @@ def backup(url: str | Path | None, target: Path) -> Path:
     """Copies the repository as it is at one moment, while others may be at work in it."""
     kind = _existing(url)
     if target.exists():
-        raise InputError(f"{target} is there already", cure="choose a name that is free")
+        raise InputError(f"{target} is there already", hint="choose a name that is free")
     part = target.with_name(target.name + ".part")
     try:
         if isinstance(kind, SQLite):
@@ -104,7 +104,7 @@ def _dump(kind: Flavour, target: Path) -> None:
     if not isinstance(kind, PostgreSQL) or shutil.which("pg_dump") is None:
         raise PlaceError(
             "a copy of a PostgreSQL database is made by pg_dump, which is not on the PATH",
-            cure="install PostgreSQL's client programs",
+            hint="install PostgreSQL's client programs",
         )
     with _connected(kind) as database:
         name = database.read(lambda transaction: transaction.sql("SELECT current_schema()"))[0][0]
@@ -122,10 +122,10 @@ def salvage(source: Path, target: Path) -> Salvage:
     kind = _existing(source)
     if not isinstance(kind, SQLite):
         raise InputError(
-            f"{kind.place} is no file", cure="a PostgreSQL server is restored by its administrator"
+            f"{kind.place} is no file", hint="a PostgreSQL server is restored by its administrator"
         )
     if target.exists():
-        raise InputError(f"{target} is there already", cure="choose a name that is free")
+        raise InputError(f"{target} is there already", hint="choose a name that is free")
     return salvage_file(kind, SQLite(target, waiting()))
 
 
@@ -220,7 +220,7 @@ def _needed(repository: Sql, contents: Collection[str]) -> frozenset[str]:
 def _existing(url: str | Path | None) -> Flavour:
     place = located(url)
     if place == "memory:":
-        raise InputError("a repository in memory needs no upkeep", cure="name a database")
+        raise InputError("a repository in memory needs no upkeep", hint="name a database")
     kind = flavour(place)
     refuse_missing(kind)
     return kind

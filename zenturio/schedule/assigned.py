@@ -19,11 +19,11 @@ def assigned(problem: Problem) -> Plan:
     for task in range(problem.tasks):
         name = problem.workflow.task(task).machine
         if name not in number:
-            cure = did_you_mean(name, number) if name else "--algorithm NAME or --plan FILE decide"
+            hint = did_you_mean(name, number) if name else "--algorithm NAME or --plan FILE decide"
             raise InputError(
                 f"task {problem.workflow.names[task]!r} does not say where it runs: {name!r} is no "
                 f"processor of {problem.platform.name}",
-                cure=cure,
+                hint=hint,
             )
         where[task] = number[name]
     return evaluate(problem, where, orders_by(problem, -urgency(problem, where)), "assigned")

@@ -108,6 +108,6 @@ class Cluster:
                 able = problem.possible[problem.row[task]]
                 raise InputError(
                     f"task {problem.workflow.names[task]!r} cannot run on {count} nodes",
-                    cure=f"from {able[0]} to {able[-1]}" if len(able) > 1 else f"on {able[0]}",
+                    hint=f"from {able[0]} to {able[-1]}" if len(able) > 1 else f"on {able[0]}",
                 )
         return problem.times(counts)

@@ -49,7 +49,7 @@ class Library:
         found = instance_of(workflow)
         platform = self.platform(on) if on else found.platform
         if platform is None:
-            raise InputError(f"{workflow} names no machines", cure="--on grid.toml, or identical:8")
+            raise InputError(f"{workflow} names no machines", hint="--on grid.toml, or identical:8")
         return kind.of(found.workflow, platform)
 
 

@@ -43,7 +43,7 @@ class Repeats:
 
     def __post_init__(self) -> None:
         if self.count < 0 or not 0 < self.converging <= 1:
-            raise InputError(f"loops with {self.count or self.converging}", cure=SYNTAX)
+            raise InputError(f"loops with {self.count or self.converging}", hint=SYNTAX)
 
     @classmethod
     def read(cls, text: str, seed: int = 0) -> Repeats:
@@ -53,11 +53,11 @@ class Repeats:
         try:
             number = float(text)
         except ValueError:
-            raise InputError(f"iterations {text!r}", cure=SYNTAX) from None
+            raise InputError(f"iterations {text!r}", hint=SYNTAX) from None
         if number >= 1 and number.is_integer():
             return cls(int(number), seed=seed)
         if not 0 < number < 1:
-            raise InputError(f"iterations {text!r}", cure=SYNTAX)
+            raise InputError(f"iterations {text!r}", hint=SYNTAX)
         return cls(converging=number, seed=seed)
 
     def more(self, loop: int, iteration: int, total: int) -> bool:

@@ -55,7 +55,7 @@ METRICS = {
 def metric(name: str) -> Metric:
     """The metric *name*; NotFoundError, if there is none."""
     if name not in METRICS:
-        raise NotFoundError(f"no metric is named {name!r}", cure=did_you_mean(name, METRICS))
+        raise NotFoundError(f"no metric is named {name!r}", hint=did_you_mean(name, METRICS))
     return METRICS[name]
 
 

@@ -122,7 +122,7 @@ def _node(platform: Platform) -> Machine:
             raise InputError(
                 f"{platform.name}: machines {first.name!r} and {other.name!r} differ in "
                 f"{' and '.join(differs)}; a cluster for moldable tasks has identical nodes",
-                cure="identical:64, or a platform file with machines that are alike",
+                hint="identical:64, or a platform file with machines that are alike",
             )
     return first
 
@@ -146,13 +146,13 @@ def _fits(task: Task, node: Machine, table: Floats, nodes: int) -> None:
         raise InputError(
             f"task {task.name!r} is bound to the abstract machine {task.machine!r}; "
             "a moldable task takes any nodes of a cluster",
-            cure="a static algorithm such as heft",
+            hint="a static algorithm such as heft",
         )
     if len(set(task.times)) > 1 or (task.times and len(task.times) != nodes):
         raise InputError(f"task {task.name!r} has times for {len(task.times)} different machines")
     if task.memory > node.memory or (task.tag and task.tag not in node.tags):
         needs = f"the tag {task.tag!r}" if task.memory <= node.memory else f"{task.memory:g} bytes"
-        raise InputError(f"no node can run task {task.name!r}", cure=f"it needs {needs}")
+        raise InputError(f"no node can run task {task.name!r}", hint=f"it needs {needs}")
     if not np.isfinite(table[: nodes + 1]).any():
         least = task.curve.nodes[0] if task.curve else len(table) - 1
         raise InputError(

@@ -38,8 +38,8 @@ class Online:
         Machines have the loads that the platform tells, and are disturbed on top of them.
         """
         if policy not in POLICIES:
-            cure = did_you_mean(policy, POLICIES)
-            raise NotFoundError(f"no policy is named {policy!r}", cure=cure)
+            hint = did_you_mean(policy, POLICIES)
+            raise NotFoundError(f"no policy is named {policy!r}", hint=hint)
         changing = any(machine.load for machine in self.platform.machines)
         if disturbance is None and not changing:
             plan, wasted = self._steady(policy, by), 0.0
@@ -83,7 +83,7 @@ class Online:
                 known[id(flow)] = _heft(Problem.of(flow, self.platform))
             if not known[id(flow)] > 0:
                 raise InputError(
-                    f"workflow {each.name!r} takes no time", cure="give its tasks some work"
+                    f"workflow {each.name!r} takes no time", hint="give its tasks some work"
                 )
         return np.array([known[id(each.workflow)] for each in self.stream.submissions])
 

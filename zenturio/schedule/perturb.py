@@ -58,14 +58,14 @@ class Perturbation:
         for part in text.split(","):
             name, _, value = part.strip().partition("=")
             if name not in {"every", "lasting", "share", "failing"} or name in given:
-                cure = did_you_mean(name, ("every", "lasting", "share", "failing"))
-                raise InputError(f"perturbation {text!r}: {name!r}", cure=f"{cure}\n{SYNTAX}")
+                hint = did_you_mean(name, ("every", "lasting", "share", "failing"))
+                raise InputError(f"perturbation {text!r}: {name!r}", hint=f"{hint}\n{SYNTAX}")
             given[name] = _range(part, value)
         if not {"every", "lasting"} <= given.keys():
-            raise InputError(f"perturbation {text!r}: every and lasting are missing", cure=SYNTAX)
+            raise InputError(f"perturbation {text!r}: every and lasting are missing", hint=SYNTAX)
         failing = given.pop("failing", (0.0, 0.0))
         if failing[0] != failing[1]:
-            raise InputError(f"perturbation {text!r}: failing is one number", cure=SYNTAX)
+            raise InputError(f"perturbation {text!r}: failing is one number", hint=SYNTAX)
         return cls(**given, failing=failing[0])
 
     def steps(self, seed: int, machine: int, until: float) -> tuple[Floats, Floats]:
@@ -151,4 +151,4 @@ def _range(part: str, value: str) -> Range:
     try:
         return float(low), float(high if colon else low)
     except ValueError:
-        raise InputError(f"perturbation {part!r} is no range", cure=SYNTAX) from None
+        raise InputError(f"perturbation {part!r} is no range", hint=SYNTAX) from None

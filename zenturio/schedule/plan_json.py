@@ -138,8 +138,8 @@ def _orderly(document: Document, plan: Plan) -> None:
 
 def _task(document: Document, name: Any, number: Mapping[str, int], i: int) -> int:
     if not isinstance(name, str) or name not in number:
-        cure = did_you_mean(str(name), number)
-        document.wrong(("tasks", i, "id"), f"the workflow has no task {name!r}", cure)
+        hint = did_you_mean(str(name), number)
+        document.wrong(("tasks", i, "id"), f"the workflow has no task {name!r}", hint)
     return number[name]
 
 
@@ -153,8 +153,8 @@ def _places(problem: Problem) -> dict[str, range]:
 def _processor(document: Document, row: dict[str, Any], places: dict[str, range], i: int) -> int:
     name = document.words(row["machine"], ("tasks", i, "machine"))
     if name not in places:
-        cure = did_you_mean(name, places)
-        document.wrong(("tasks", i, "machine"), f"the platform has no machine {name!r}", cure)
+        hint = did_you_mean(name, places)
+        document.wrong(("tasks", i, "machine"), f"the platform has no machine {name!r}", hint)
     cores = places[name]
     core = document.whole(row.get("core", 0), ("tasks", i, "core"), 0, len(cores) - 1)
     return cores[core]

@@ -56,7 +56,7 @@ class Planning:
         if not hasattr(made, "plan"):
             raise InputError(
                 f"--algorithm {self.algorithm} is {made.kind}: it decides while workflows run",
-                cure=f"zen simulate {self.workflow} --algorithm {self.algorithm}",
+                hint=f"zen simulate {self.workflow} --algorithm {self.algorithm}",
             )
         kind: Any = MoldableProblem if made.kind == "moldable" else Problem
         known = library or Library()
@@ -91,10 +91,10 @@ def _aim(algorithm: str, objective: str) -> dict[str, str]:
     if describe(algorithm).kind == "moldable":
         raise InputError(
             f"{algorithm} takes no objective but the makespan",
-            cure="moldable-global weighs it with the cost, moldable-static with idle nodes: "
+            hint="moldable-global weighs it with the cost, moldable-static with idle nodes: "
             "--algorithm moldable-static --set alpha=0.2",
         )
     raise InputError(
         f"{algorithm} cannot make {objective} best: it looks at the makespan",
-        cure=f"--algorithm ga --objective {objective}",
+        hint=f"--algorithm ga --objective {objective}",
     )

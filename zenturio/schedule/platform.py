@@ -94,8 +94,8 @@ class Platform:
         """The number of the machine named *name*."""
         names = [machine.name for machine in self.machines]
         if name not in names:
-            cure = did_you_mean(name, names)
-            raise NotFoundError(f"{self.name} has no machine {name!r}", cure=cure)
+            hint = did_you_mean(name, names)
+            raise NotFoundError(f"{self.name} has no machine {name!r}", hint=hint)
         return names.index(name)
 
     def _between(self, what: str) -> NDArray[np.float64]:
@@ -106,7 +106,7 @@ class Platform:
                 if site not in number:
                     raise InputError(
                         f"link {link.one!r} - {link.other!r}: no machine is at site {site!r}",
-                        cure=did_you_mean(site, number),
+                        hint=did_you_mean(site, number),
                     )
             a, b = number[link.one], number[link.other]
             found[a, b] = found[b, a] = getattr(link, what)

@@ -52,8 +52,8 @@ def predicted(
     for program in models:
         if program not in {task.program for task in flow.tasks}:
             known = [name for name in flow.programs if name]
-            cure = did_you_mean(program, known)
-            raise InputError(f"no task of {flow.name} runs the program {program!r}", cure=cure)
+            hint = did_you_mean(program, known)
+            raise InputError(f"no task of {flow.name} runs the program {program!r}", hint=hint)
     changed: dict[str, Task] = {}
     for program, model in models.items():
         tasks = [task for task in flow.tasks if task.program == program]
@@ -101,6 +101,6 @@ def _seconds(model: Model, columns: Mapping[str, Floats], what: str) -> Floats:
         asked = ", ".join(f"{name}={values[wrong[0]]:g}" for name, values in columns.items())
         raise InputError(
             f"the model of {what} foretells {found[wrong[0]]:g} s for {asked}",
-            cure="a model is good for what lies near to what was measured",
+            hint="a model is good for what lies near to what was measured",
         )
     return found

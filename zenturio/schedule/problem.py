@@ -140,7 +140,7 @@ def _pace(task: Task, platform: Platform) -> Floats:
     found = np.where(fits, times, np.inf)
     if not np.isfinite(found).any():
         raise InputError(
-            f"no machine of {platform.name} can run task {task.name!r}", cure=_needs(task)
+            f"no machine of {platform.name} can run task {task.name!r}", hint=_needs(task)
         )
     return found
 

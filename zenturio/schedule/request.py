@@ -74,7 +74,7 @@ class Request:
     def what(self, problem: Problem) -> Plan | Policy:
         """What is played: the plan in a file, what an algorithm decides, or what tasks name."""
         if self.plan and self.algorithm:
-            raise InputError("--plan and --algorithm: one of them", cure="leave the other out")
+            raise InputError("--plan and --algorithm: one of them", hint="leave the other out")
         if self.plan:
             return read(self._file(self.plan), problem)
         if not self.algorithm:
@@ -83,7 +83,7 @@ class Request:
         if made.kind in {"moldable", "online"}:
             raise InputError(
                 f"--algorithm {self.algorithm} is {made.kind}: it does not plan tasks one by one",
-                cure="zen algorithms shows the kind of each",
+                hint="zen algorithms shows the kind of each",
             )
         found: Plan | Policy = made if hasattr(made, "react") else made.plan(problem)
         return found
@@ -103,7 +103,7 @@ class Request:
     def _repeats(self, problem: Problem, seed: int) -> Repeats:
         if self.iterations and not problem.workflow.looped:
             raise InputError(
-                f"--iterations {self.iterations}: {self.workflow} has no loop", cure="leave it out"
+                f"--iterations {self.iterations}: {self.workflow} has no loop", hint="leave it out"
             )
         return Repeats.read(self.iterations, seed)
 

@@ -27,7 +27,7 @@ class Submission:
         if not (isfinite(self.arrival) and self.arrival >= 0):
             raise InputError(
                 f"workflow {self.name or self.workflow.name!r} arrives at {self.arrival}",
-                cure="in seconds, 0 or more",
+                hint="in seconds, 0 or more",
             )
 
 

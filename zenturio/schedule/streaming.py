@@ -40,7 +40,7 @@ class Streaming:
         if not wanted(workflows, found.options.get("algorithm", "")):
             return None
         if found.options.keys() & {"plan", "iterations"}:
-            raise InputError("a stream has neither --plan nor --iterations", cure="leave them out")
+            raise InputError("a stream has neither --plan nor --iterations", hint="leave them out")
         texts = {n: v for n, v in found.options.items() if n in ("on", "algorithm", "perturb")}
         texts["on"] = _placed(texts.get("on", ""), folder)
         return cls(workflows, **texts, settings=pairs(found.settings), seed=found.seed)
@@ -76,7 +76,7 @@ def online_of(
     if platform is None:
         raise InputError(
             "the workflows name no machines, or not the same",
-            cure="--on grid.toml, or identical:8",
+            hint="--on grid.toml, or identical:8",
         )
     return Online(stream, platform)
 
@@ -96,7 +96,7 @@ def check(algorithm: str) -> None:
     if kind != "online":
         raise InputError(
             f"{algorithm} is {kind}: it does not share machines among workflows",
-            cure=f"--algorithm {', '.join(policies())}",
+            hint=f"--algorithm {', '.join(policies())}",
         )
 
 

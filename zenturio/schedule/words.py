@@ -27,7 +27,7 @@ class Words:
         for word in rest:
             name, sign, value = word.partition("=") if word.startswith("--") else ("", "", word)
             if name and name not in known:
-                raise InputError(f"{verb}: no {name} here", cure=did_you_mean(name, known))
+                raise InputError(f"{verb}: no {name} here", hint=did_you_mean(name, known))
             if name and name != "--json" and not sign:
                 value = next(rest, "")
             if name in ("", "--set"):

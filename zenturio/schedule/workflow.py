@@ -161,7 +161,7 @@ class Workflow:
         if loop:
             raise InputError(
                 f"workflow {self.name!r} has a loop: {' -> '.join(loop)}",
-                cure="a static algorithm needs none; zen simulate --algorithm hybrid plays loops",
+                hint="a static algorithm needs none; zen simulate --algorithm hybrid plays loops",
             )
         return self._sorted
 
@@ -250,7 +250,7 @@ def _number(number: Mapping[str, int], name: str) -> int:
     try:
         return number[name]
     except KeyError:
-        raise InputError(f"no task is named {name!r}", cure=did_you_mean(name, number)) from None
+        raise InputError(f"no task is named {name!r}", hint=did_you_mean(name, number)) from None
 
 
 def _links(key: Indices, other: Indices, count: int) -> Links:

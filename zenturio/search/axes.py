@@ -72,4 +72,4 @@ def _number(name: str, text: str) -> float | bool:
     try:
         return float(text)
     except ValueError:
-        raise InputError(f"base: {name}={text!r} is no number", cure="write one") from None
+        raise InputError(f"base: {name}={text!r} is no number", hint="write one") from None

@@ -36,12 +36,12 @@ def search_compiled(
     if not isinstance(search, Walker) or len(goals) > 1:
         raise InputError(
             "a compiled objective has one score, and is for engines that work on genes",
-            cure="engine='ga', or an objective that takes points",
+            hint="engine='ga', or an objective that takes points",
         )
     if stops.stall or stops.share or budget.seconds:
         raise InputError(
             "a search with a compiled objective ends by its budget of trials or its target",
-            cure="budget=100_000, stops='target=12.5', and settings such as generations, steady",
+            hint="budget=100_000, stops='target=12.5', and settings such as generations, steady",
         )
     began, sign = monotonic(), 1.0 if goals.directions[0] == "minimize" else -1.0
     target = -math.inf if stops.target is None else sign * stops.target
@@ -69,11 +69,11 @@ def _typed(kernel: Any) -> Any:
     except (NumbaError, RuntimeError) as error:  # the latter where it has another signature
         raise InputError(
             f"the objective cannot be compiled for a row of genes: {error}",
-            cure="let it take one array of int64, and return a float: float64(int64[::1])",
+            hint="let it take one array of int64, and return a float: float64(int64[::1])",
         ) from error
     found = kernel.overloads.get(wanted.args)
     if found is None or found.signature.return_type != float64:
-        raise InputError("a compiled objective returns a float", cure="float(...) what it returns")
+        raise InputError("a compiled objective returns a float", hint="float(...) what it returns")
     return kernel
 
 

@@ -44,19 +44,19 @@ def make(name: str, task: Task, settings: Mapping[str, Any] | None = None) -> Se
     InputError if there is no such engine or setting, or if *task* is not one for it.
     """
     if isinstance(task.seed, bool) or not isinstance(task.seed, int) or task.seed < 0:
-        raise InputError(f"{task.seed!r} is no seed", cure="a whole number from 0 on")
+        raise InputError(f"{task.seed!r} is no seed", hint="a whole number from 0 on")
     head, colon, variant = name.partition(":")
     engine = _engine(head)
     given = dict(settings or {})
     kind = _settings(engine)
     if colon and not any(each.name == "variant" for each in described(kind)):
-        raise InputError(f"engine {head} has no variants", cure=f"write {head} alone")
+        raise InputError(f"engine {head} has no variants", hint=f"write {head} alone")
     if colon:
         given["variant"] = variant
     if len(task.goals) > 1 and not getattr(engine, "several", False):
         raise InputError(
             f"engine {head} takes one goal, and there are {len(task.goals)}",
-            cure="give one, or take nsga2, which finds a Pareto front",
+            hint="give one, or take nsga2, which finds a Pareto front",
         )
     search: Search = engine(task, settings_of(kind, given, head))
     return search

@@ -24,13 +24,13 @@ class Exhaustive:
         if not task.space.finite:
             raise InputError(
                 "a continuous space has no end",
-                cure="take n points of it with LIN or LOG, or another engine: random, sobol, ga",
+                hint="take n points of it with LIN or LOG, or another engine: random, sobol, ga",
             )
         points = iter(task.space)
         first = next(points, None)
         if first is None:
             raise SpaceError(
-                "no point keeps all constraints", cure="let the sets hold more, or demand less"
+                "no point keeps all constraints", hint="let the sets hold more, or demand less"
             )
         self._points = chain([first], points)
 

@@ -116,7 +116,7 @@ class Free:
             raise SpaceError(
                 f"{parameter.name} has {line.size} values, too many for a search",
                 place=parameter.place,
-                cure="make it of several parameters, one for each part of the text",
+                hint="make it of several parameters, one for each part of the text",
             )
         self.names = self.of = line.part.names
         self.sizes = (line.size,)

@@ -67,7 +67,7 @@ class Ga(Walker):
             raise InputError(
                 f"elite={settings.elite} leaves no room for children: "
                 f"a generation has {self.population} individuals",
-                cure=f"elite={self.population - 1} at the most, or a larger population",
+                hint=f"elite={self.population - 1} at the most, or a larger population",
             )
 
     @property

@@ -25,7 +25,7 @@ class Genome:
         for part in space.factors:
             if not isinstance(part, Lot) and not part.size:
                 raise SpaceError(
-                    "no point keeps all constraints", cure="let the sets hold more, or demand less"
+                    "no point keeps all constraints", hint="let the sets hold more, or demand less"
                 )
             if part.part.dimensions:
                 self._factors.append(factor_of(part, seed))

@@ -41,7 +41,7 @@ class Goals:
     def __init__(self, directions: Iterable[str] | str = ("minimize",)) -> None:
         named = (directions,) if isinstance(directions, str) else tuple(directions)
         if not named:
-            raise InputError("a search needs a goal", cure="minimize or maximize")
+            raise InputError("a search needs a goal", hint="minimize or maximize")
         self.directions: tuple[Direction, ...] = tuple(map(_direction, named))
         self._signs = tuple(1.0 if each == "minimize" else -1.0 for each in self.directions)
         self.worst: Losses = (math.inf,) * len(named)
@@ -100,4 +100,4 @@ def _direction(text: str) -> Direction:
     for direction in get_args(Direction):
         if direction == text.lower():
             return direction  # type: ignore[no-any-return] # it is one of them
-    raise InputError(f"{text!r} is no goal", cure=did_you_mean(text, get_args(Direction)))
+    raise InputError(f"{text!r} is no goal", hint=did_you_mean(text, get_args(Direction)))

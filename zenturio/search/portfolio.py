@@ -67,7 +67,7 @@ class Portfolio:
         names = [name.strip() for name in settings.engines.split(",") if name.strip()]
         if not names or "portfolio" in names:
             raise InputError(
-                f"engines={settings.engines} is no portfolio", cure="name others: ga,hill,random"
+                f"engines={settings.engines} is no portfolio", hint="name others: ga,hill,random"
             )
         self._task = task
         self._settings = settings

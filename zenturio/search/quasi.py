@@ -52,6 +52,6 @@ def _quasi() -> Any:
         from scipy.stats import qmc  # noqa: PLC0415 - an extra, and a second
     except ImportError as error:
         raise PlaceError(
-            "this engine needs SciPy", cure="pip install 'zenturio[search]'"
+            "this engine needs SciPy", hint="pip install 'zenturio[search]'"
         ) from error
     return qmc

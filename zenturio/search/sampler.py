@@ -53,12 +53,12 @@ class Sampler(Walker):
                 continue
             if name in _NO_SEED:
                 raise InputError(
-                    f"optuna:{name} is not for this", cure=f"take engine {_NO_SEED[name]}"
+                    f"optuna:{name} is not for this", hint=f"take engine {_NO_SEED[name]}"
                 )
             return getattr(found, whole)(seed=self.task.seed % 2**32)
         raise InputError(
             f"Optuna has no sampler {self._settings.variant!r}",
-            cure=did_you_mean(self._settings.variant, known),
+            hint=did_you_mean(self._settings.variant, known),
         )
 
     def _set(self, gene: int) -> Any:
@@ -93,7 +93,7 @@ class Sampler(Walker):
         except ImportError as error:  # which some samplers do when they begin to learn
             raise PlaceError(
                 f"optuna:{self._settings.variant} needs a package that is not there: {error}",
-                cure=f"pip install {error.name}" if error.name else "or another engine: optuna:TPE",
+                hint=f"pip install {error.name}" if error.name else "or another engine: optuna:TPE",
             ) from error
 
     def _genes(self, params: dict[str, Any]) -> list[int]:
@@ -130,7 +130,7 @@ def _optuna() -> Any:
         import optuna  # noqa: PLC0415 - an extra, and a second
     except ImportError as error:
         raise PlaceError(
-            "this engine needs Optuna", cure="pip install 'zenturio[search]'"
+            "this engine needs Optuna", hint="pip install 'zenturio[search]'"
         ) from error
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna

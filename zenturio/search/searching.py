@@ -57,11 +57,11 @@ def search(
     found = make(engine, task, settings)
     takes = takes or ("kernel" if is_kernel(objective) else "point")
     if takes not in get_args(Takes):
-        raise InputError(f"takes={takes!r}", cure=did_you_mean(takes, get_args(Takes)))
+        raise InputError(f"takes={takes!r}", hint=did_you_mean(takes, get_args(Takes)))
     if jobs < 1:
-        raise InputError(f"jobs={jobs}", cure="1, or more where the objective takes a point")
+        raise InputError(f"jobs={jobs}", hint="1, or more where the objective takes a point")
     if jobs > 1 and takes != "point":
-        raise InputError(f"jobs={jobs} is for objectives that take a point", cure="jobs=1")
+        raise InputError(f"jobs={jobs} is for objectives that take a point", hint="jobs=1")
     if takes == "kernel":
         return search_compiled(found, objective, wanted, limit, rules)
     began = monotonic()
@@ -93,7 +93,7 @@ def scores_of(answer: Any) -> Scores:
         said = answer[0] if isinstance(answer, tuple) and len(answer) == 1 else answer
         raise InputError(
             f"an objective returned {said!r}",
-            cure="let it return a number, several for several goals, or None",
+            hint="let it return a number, several for several goals, or None",
         ) from None
 
 
@@ -103,7 +103,7 @@ def scores_for(goals: Goals, answer: Any) -> Scores:
     if scores and len(scores) != len(goals):
         raise InputError(
             f"an objective returned {len(scores)} scores, and there are {len(goals)} goals",
-            cure="let it return one for each goal, or name as many: goals=['minimize', 'maximize']",
+            hint="let it return one for each goal, or name as many: goals=['minimize', 'maximize']",
         )
     return scores
 
@@ -139,7 +139,7 @@ def _drive_columns(pilot: Pilot, objective: Callable[..., Any], goals: int) -> N
         if answer.shape not in {(len(asked),), (len(asked), goals)}:
             raise InputError(
                 f"an objective of {len(asked)} points returned an array of shape {answer.shape}",
-                cure=f"one of shape ({len(asked)},) or ({len(asked)}, {goals})",
+                hint=f"one of shape ({len(asked)},) or ({len(asked)}, {goals})",
             )
         rows = answer.reshape(len(asked), -1).tolist()
         for each, scores in zip(asked, rows, strict=True):

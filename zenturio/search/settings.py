@@ -8,7 +8,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from types import NoneType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from zenturio.errors import Complaint, InputError, did_you_mean
+from zenturio.errors import Diagnostic, InputError, did_you_mean
 
 S = TypeVar("S")
 
@@ -69,12 +69,12 @@ def described(kind: type[Any]) -> tuple[Setting, ...]:
     return known
 
 
-def _described(each: Any, hint: Any) -> Setting:
-    optional = NoneType in get_args(hint)
+def _described(each: Any, annotation: Any) -> Setting:
+    optional = NoneType in get_args(annotation)
     if optional:
-        (hint,) = (part for part in get_args(hint) if part is not NoneType)
-    choices = tuple(map(str, get_args(hint))) if get_origin(hint) is Literal else ()
-    name = "str" if choices else hint.__name__
+        (annotation,) = (part for part in get_args(annotation) if part is not NoneType)
+    choices = tuple(map(str, get_args(annotation))) if get_origin(annotation) is Literal else ()
+    name = "str" if choices else annotation.__name__
     known = each.metadata
     default = None if each.default is MISSING else each.default
     return Setting(
@@ -96,7 +96,7 @@ def pairs(texts: list[str]) -> dict[str, str]:
     for text in texts:
         key, sign, value = text.partition("=")
         if not sign:
-            raise InputError(f"{text!r} is no setting", cure="write NAME=VALUE")
+            raise InputError(f"{text!r} is no setting", hint="write NAME=VALUE")
         found[key.strip()] = value.strip()
     return found
 
@@ -104,19 +104,19 @@ def pairs(texts: list[str]) -> dict[str, str]:
 def settings_of(kind: type[S], given: Mapping[str, Any], engine: str = "") -> S:
     """*given* values, texts among them, as settings; InputError with all that is wrong."""
     known = {each.name: each for each in described(kind)}
-    complaints: list[Complaint] = []
+    diagnostics: list[Diagnostic] = []
     values: dict[str, Any] = {}
     for name, value in given.items():
         if name not in known:
             where = f"{engine} has no setting {name!r}" if engine else f"no setting {name!r}"
-            complaints.append(Complaint(where, cure=did_you_mean(name, known)))
+            diagnostics.append(Diagnostic(where, hint=did_you_mean(name, known)))
             continue
         try:
             values[name] = read_value(known[name], value)
         except InputError as error:
-            complaints += error.complaints
-    if complaints:
-        raise InputError.all(complaints)
+            diagnostics += error.diagnostics
+    if diagnostics:
+        raise InputError.all(diagnostics)
     return kind(**values)
 
 
@@ -160,5 +160,5 @@ def _limits(wanted: Setting) -> str:
     return "" if wanted.high is None else f" up to {wanted.high:g}"
 
 
-def _wrong(wanted: Setting, value: Any, cure: str) -> InputError:
-    return InputError(f"{wanted.name}={value} is not possible", cure=cure)
+def _wrong(wanted: Setting, value: Any, hint: str) -> InputError:
+    return InputError(f"{wanted.name}={value} is not possible", hint=hint)

@@ -39,7 +39,7 @@ class Stops:
         if budget.trials is None:
             raise InputError(
                 "a share of the budget ends the search, but it has no budget of trials",
-                cure="--budget 500, or a number: stall=100",
+                hint="--budget 500, or a number: stall=100",
             )
         share = max(1, round(budget.trials * self.share / 100))
         return share if self.stall is None else min(share, self.stall)
@@ -59,7 +59,7 @@ def read_budget(text: str | int | Budget | None) -> Budget:
         else:
             raise InputError(
                 f"{part.strip()!r} is no budget",
-                cure="write a number of trials, a time, or both: 500, 10min, or 500,10min",
+                hint="write a number of trials, a time, or both: 500, 10min, or 500,10min",
             )
     return budget
 
@@ -73,7 +73,7 @@ def read_stops(texts: Iterable[str] | str | Stops) -> Stops:
     for name, value in parts:
         if name not in _RULES:
             raise InputError(
-                f"--stop {name}: there is no such rule", cure=did_you_mean(name, _RULES)
+                f"--stop {name}: there is no such rule", hint=did_you_mean(name, _RULES)
             )
         number = _number(value.removesuffix("%"))
         if name == "target" and number is not None and not value.endswith("%"):
@@ -83,8 +83,8 @@ def read_stops(texts: Iterable[str] | str | Stops) -> Stops:
         elif name == "stall" and number is not None and number >= 1 and number == int(number):
             stops = replace(stops, stall=int(number))
         else:
-            cure = "stall=100, or stall=20%" if name == "stall" else "target=12.5"
-            raise InputError(f"--stop {name}={value} is no rule", cure=f"write {cure}")
+            hint = "stall=100, or stall=20%" if name == "stall" else "target=12.5"
+            raise InputError(f"--stop {name}={value} is no rule", hint=f"write {hint}")
     return stops
 
 

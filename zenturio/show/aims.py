@@ -38,7 +38,7 @@ class Aim:
         if self.direction is None:
             raise InputError(
                 f"is {self.name!r} to be low or high?",
-                cure=f"say it as an objective: 'MINIMIZE {self.name}' or 'MAXIMIZE {self.name}'",
+                hint=f"say it as an objective: 'MINIMIZE {self.name}' or 'MAXIMIZE {self.name}'",
             )
         return self
 
@@ -67,12 +67,12 @@ def aims(wish: Wish, frame: pd.DataFrame) -> tuple[Aim, ...]:
     if not found:
         raise InputError(
             f"a {wish.kind} chart shows an objective, and there is none",
-            cure="say one, such as 'MINIMIZE wtime'",
+            hint="say one, such as 'MINIMIZE wtime'",
         )
     for aim in found:
         if aim.name not in frame.columns:
-            cure = did_you_mean(aim.name, map(str, frame.columns))
-            raise InputError(f"there is no column {aim.name!r}", cure=cure)
+            hint = did_you_mean(aim.name, map(str, frame.columns))
+            raise InputError(f"there is no column {aim.name!r}", hint=hint)
         if not is_number(frame[aim.name]):
             raise InputError(f"{aim.name!r} holds text; what is drawn must be numbers")
     return found

@@ -52,7 +52,7 @@ def _line(table: Table) -> Chart:
 
 def _bar(table: Table) -> Chart:
     if "x" in table.wish.log:
-        raise InputError("bars stand side by side: their x axis has no logarithm", cure="log='y'")
+        raise InputError("bars stand side by side: their x axis has no logarithm", hint="log='y'")
     return _series(table, table.axis("x", categories=True))
 
 
@@ -183,7 +183,7 @@ def _box(table: Table) -> Chart:
 def _pie(table: Table) -> Chart:
     """A share for each x; the small ones go together, and that is said."""
     if table.wish.colour:
-        raise InputError("the colours of a pie are its x", cure="leave out the colour")
+        raise InputError("the colours of a pie are its x", hint="leave out the colour")
     x = table.axis("x", categories=True)
     found = table.cells("facet", "x")
     y = table.value_axis("-", ())
@@ -207,12 +207,12 @@ def _grid(table: Table) -> Chart:
     """A value for each pair of x and y."""
     flat = table.wish.kind == "heatmap"
     if table.wish.colour:
-        raise InputError("the colours of this chart are its z", cure="leave out the colour")
+        raise InputError("the colours of this chart are its z", hint="leave out the colour")
     x, y = table.axis("x", categories=flat), table.axis("y", categories=flat)
     found = table.cells("facet", "y", "x")
     columns, rows = levels(table.parts["x"]), levels(table.parts["y"])
     if not flat and min(len(columns), len(rows)) < 2:
-        raise InputError("a surface needs two values of x and of y", cure="draw a line")
+        raise InputError("a surface needs two values of x and of y", hint="draw a line")
     panels = []
     for facet in table.split("facet", MOST_PANELS):
         values = [

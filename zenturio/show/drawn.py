@@ -106,16 +106,16 @@ def goal_of(repository: Repository, study: str) -> str:
 
 def _check(asked: Asked) -> None:
     if not asked.studies:
-        raise InputError("nothing to draw", cure="name a study, as zen list shows them")
+        raise InputError("nothing to draw", hint="name a study, as zen list shows them")
     for word, known, what in (
         (asked.kind, (*KINDS, GANTT), "kind of chart"),
         (asked.aggregate, AGGREGATES, "aggregate"),
     ):
         if word not in known:
-            cure = did_you_mean(word, known)
-            raise InputError(f"no {what} is called {word!r}", cure=cure)
+            hint = did_you_mean(word, known)
+            raise InputError(f"no {what} is called {word!r}", hint=hint)
     if asked.objective and asked.kind not in AIMED:
-        raise InputError(f"a {asked.kind} chart shows no objective", cure="say its y, or its z")
+        raise InputError(f"a {asked.kind} chart shows no objective", hint="say its y, or its z")
 
 
 def _ran(repository: Repository, asked: Asked) -> Drawn:
@@ -123,11 +123,11 @@ def _ran(repository: Repository, asked: Asked) -> Drawn:
     from zenturio.show.ran_chart import attempted, ran  # noqa: PLC0415 - pandas takes its time
 
     if len(asked.studies) != 1:
-        raise InputError("a gantt chart shows one study", cure="name one, as zen list shows them")
+        raise InputError("a gantt chart shows one study", hint="name one, as zen list shows them")
     for name in ("x", "y", "z", "facet", "axes", "log"):
         if getattr(asked, name):
-            cure = "leave it out; a colour may be chosen"
-            raise InputError(f"a gantt chart has no {name} to choose", cure=cure)
+            hint = "leave it out; a colour may be chosen"
+            raise InputError(f"a gantt chart has no {name} to choose", hint=hint)
     table = attempted(repository, asked.studies[0], where=asked.where, colour=asked.colour)
     found = ran(table, colour=asked.colour, title=asked.title)
     return Drawn(found, asked, str(table.attrs["sql"]), len(found.boxes))

@@ -20,8 +20,8 @@ def image(chart: Chart | Scene, format: str = "png", *, dpi: int = 200) -> bytes
     PlaceError says how to install what draws it.
     """
     if format not in FORMATS:
-        cure = did_you_mean(format, FORMATS)
-        raise InputError(f"no format of images is called {format!r}", cure=cure)
+        hint = did_you_mean(format, FORMATS)
+        raise InputError(f"no format of images is called {format!r}", hint=hint)
     try:
         import matplotlib as mpl  # noqa: PLC0415 - an extra, and slow to load
 
@@ -30,7 +30,7 @@ def image(chart: Chart | Scene, format: str = "png", *, dpi: int = 200) -> bytes
     except ImportError as error:
         raise PlaceError(
             "images are drawn by matplotlib, which is not installed",
-            cure="pip install 'zenturio[images]'; or write an .html file, which needs nothing",
+            hint="pip install 'zenturio[images]'; or write an .html file, which needs nothing",
         ) from error
     dates: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     with mpl.rc_context(cast("Any", STYLE)):

@@ -58,7 +58,7 @@ def jobs(events: Sequence[Event], names: Mapping[str, str] = {}, title: str = ""
     """A chart of *events*; jobs are called by *names*, or by the beginnings of their digests."""
     found = stays(events)
     if not found:
-        raise NotFoundError("no job has run on hosts yet", cure="zen run ... --on hosts.toml")
+        raise NotFoundError("no job has run on hosts yet", hint="zen run ... --on hosts.toml")
     first = min(stay.start for stay in found)
     last = max(stay.end for stay in found)
     known = {stay.digest for stay in found}

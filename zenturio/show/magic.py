@@ -67,7 +67,7 @@ def kept(name: str, cell: str) -> Path:
     """The cell as a file of the project, for programs are files."""
     if not _NAME.fullmatch(name):
         raise InputError(
-            f"no cell can be called {name!r}", cure="a name without folders, such as first.py"
+            f"no cell can be called {name!r}", hint="a name without folders, such as first.py"
         )
     path = project_folder() / FOLDER / CELLS / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -80,7 +80,7 @@ class _Line(argparse.ArgumentParser):
     """The rest of the line behind ``%%zen``."""
 
     def error(self, message: str) -> NoReturn:
-        raise InputError(f"%%zen: {message}", cure=self.format_usage().strip())
+        raise InputError(f"%%zen: {message}", hint=self.format_usage().strip())
 
 
 def _asked(line: str) -> argparse.Namespace:

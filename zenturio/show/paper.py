@@ -109,7 +109,7 @@ def _figure(blocks: Sequence[Block], high: float = 0.0) -> Figure:
     if whole > TALLEST:
         raise InputError(
             f"a picture of {whole:.0f} inches is more than can be drawn in one piece",
-            cure="write a .pdf, which has pages, or an .html file",
+            hint="write a .pdf, which has pages, or an .html file",
         )
     figure = Figure(figsize=(WIDE, whole), layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
     rest = max(whole - sum(heights) - 2 * MARGIN, 0.0) + MARGIN

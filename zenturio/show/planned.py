@@ -40,7 +40,7 @@ class PlanView:
         given = dict(pairs)
         seed = given.get("seed") or "0"
         if not (seed.isascii() and seed.isdecimal() and len(seed) < 10):
-            raise InputError(f"seed {seed}", cure="a whole number from 0 on")
+            raise InputError(f"seed {seed}", hint="a whole number from 0 on")
         usual = cls()
         found = cls(
             given.get("workflow", usual.workflow).strip(),
@@ -50,8 +50,8 @@ class PlanView:
             given.get("show") or usual.show,
         )
         if found.show not in SHOWS:
-            cure = did_you_mean(found.show, SHOWS)
-            raise InputError(f"nothing is shown by {found.show!r}", cure=cure)
+            hint = did_you_mean(found.show, SHOWS)
+            raise InputError(f"nothing is shown by {found.show!r}", hint=hint)
         return found
 
     @property
@@ -74,10 +74,10 @@ def scene(view: PlanView, folder: Path, *, slow: bool = False) -> Scene:
         return graph(flow)
     known = [each.name for each in offered(slow=slow)]
     if view.algorithm not in known:
-        cure = did_you_mean(view.algorithm, known)
+        hint = did_you_mean(view.algorithm, known)
         if view.algorithm in LONG:
-            cure = "zen schedule in a terminal, or a portal with --allow-run"
-        raise NotFoundError(f"nothing plans here that is called {view.algorithm!r}", cure=cure)
+            hint = "zen schedule in a terminal, or a portal with --allow-run"
+        raise NotFoundError(f"nothing plans here that is called {view.algorithm!r}", hint=hint)
     asked = Planning(view.workflow, view.on, view.algorithm, seed=view.seed, folder=folder)
     return gantt(asked.plan())
 
@@ -114,7 +114,7 @@ def _few(text: str, count: float) -> None:
     if count > MOST_TASKS:
         raise InputError(
             f"{text!r}: {count:,.0f} are more than a page shows",
-            cure=f"up to {MOST_TASKS:,}; zen schedule in a terminal has no such limit",
+            hint=f"up to {MOST_TASKS:,}; zen schedule in a terminal has no such limit",
         )
 
 
@@ -137,9 +137,9 @@ def _check_paths(folder: Path, text: str) -> None:
         except (OSError, ValueError):  # what no path can be
             inside, size = False, 0
         if not inside:
-            raise SafetyError(f"{piece} is not in the project's folder", cure="copy it to there")
+            raise SafetyError(f"{piece} is not in the project's folder", hint="copy it to there")
         if size > MOST_READ:
             raise InputError(
                 f"{piece} has {size:,} bytes: a page reads {MOST_READ:,}",
-                cure="zen schedule in a terminal has no such limit",
+                hint="zen schedule in a terminal has no such limit",
             )

@@ -39,7 +39,7 @@ def ran(table: pd.DataFrame, *, colour: str = "", title: str = "") -> Scene:
     known = table.dropna(subset=[facts["started"], facts["ended"], facts["host"]])
     known = known.sort_values([facts["started"], facts["digest"]])
     if known.empty:
-        raise NotFoundError(f"no experiment of {study} has run yet", cure=f"zen status {study}")
+        raise NotFoundError(f"no experiment of {study} has run yet", hint=f"zen status {study}")
     starts, ends = known[facts["started"]].tolist(), known[facts["ended"]].tolist()
     rows, row = _rows(known[facts["host"]].tolist(), starts, ends)
     levels, level = levels_of([_said(each) for each in known[colour or facts["status"]]])

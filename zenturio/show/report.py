@@ -74,7 +74,7 @@ class Report:
 def read(text: str, title: str = "") -> Report:
     """The report that *text* is; a first heading is its title."""
     if len(text.encode()) > MOST:
-        raise InputError(f"a report of more than {MOST:,} bytes", cure="make two of it")
+        raise InputError(f"a report of more than {MOST:,} bytes", hint="make two of it")
     tokens = _MARKDOWN.parse(text)
     heads = (tokens[i + 1].content for i, each in enumerate(tokens) if each.type == "heading_open")
     return Report(next(heads, title) or title, tuple(_blocks(tokens)))
@@ -90,7 +90,7 @@ def named(name: str) -> str:
     if not may_be_named(name):
         raise InputError(
             f"no report can be called {name!r}",
-            cure="letters, digits, spaces, - and _; up to 64 of them",
+            hint="letters, digits, spaces, - and _; up to 64 of them",
         )
     return name
 

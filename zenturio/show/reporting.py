@@ -51,8 +51,8 @@ class Reports:
                 raise InputError(f"{path.name} has more than {MOST:,} bytes")
             return path.read_text("utf-8")
         except FileNotFoundError:
-            cure = did_you_mean(name, self.names())
-            raise NotFoundError(f"no report is called {name!r}", cure=cure) from None
+            hint = did_you_mean(name, self.names())
+            raise NotFoundError(f"no report is called {name!r}", hint=hint) from None
         except (OSError, UnicodeDecodeError) as error:
             raise PlaceError(f"cannot read {path}: {error}") from error
 
@@ -65,7 +65,7 @@ class Reports:
         if now != known:
             raise ConflictError(
                 f"somebody else has changed {name!r} meanwhile",
-                cure="keep your text, open the report again, and put it in there",
+                hint="keep your text, open the report again, and put it in there",
             )
         read(text)
         path = self._path(name)
@@ -99,8 +99,8 @@ def exported(
 ) -> bytes:
     """The report as one file; a picture that cannot be drawn says why in its place."""
     if kind not in FORMATS:
-        cure = did_you_mean(kind, FORMATS)
-        raise InputError(f"reports are not written as {kind!r}", cure=cure)
+        hint = did_you_mean(kind, FORMATS)
+        raise InputError(f"reports are not written as {kind!r}", hint=hint)
     paper: list[Sequence[tuple[Style, str]] | Chart | Scene] = []
     page: list[str | Chart | Scene] = []
     for block in report.blocks:
@@ -126,7 +126,7 @@ def exported(
     except ImportError as error:
         raise PlaceError(
             "images are drawn by matplotlib, which is not installed",
-            cure="pip install 'zenturio[images]'; or write an .html file, which needs nothing",
+            hint="pip install 'zenturio[images]'; or write an .html file, which needs nothing",
         ) from error
     return printed(paper, kind)
 

@@ -22,7 +22,7 @@ def save(chart: Chart | Scene, path: str | Path, *, dpi: int = 200) -> Path:
         known = [f".{name}" for name in ("html", *FORMATS)]
         raise InputError(
             f"{target.name!r} does not end as a picture does",
-            cure=did_you_mean(target.suffix, known),
+            hint=did_you_mean(target.suffix, known),
         )
     try:
         write_output(target, [content(chart, kind, dpi=dpi)])

@@ -38,9 +38,9 @@ GOLDEN = 0.6180339887498949
 def of_search(wish: Wish, frame: pd.DataFrame) -> Chart:
     """The chart of one of the kinds that look at an objective."""
     if wish.facet:
-        raise InputError(f"a {wish.kind} chart has no facets", cure="choose rows by a condition")
+        raise InputError(f"a {wish.kind} chart has no facets", hint="choose rows by a condition")
     if wish.colour and wish.kind != "convergence":
-        raise InputError(f"the colours of a {wish.kind} chart are its own", cure="no colour")
+        raise InputError(f"the colours of a {wish.kind} chart are its own", hint="no colour")
     wanted = aims(wish, frame)
     names = [aim.name for aim in wanted]
     table = Table(frame, replace(wish, y=names[0]), names if wish.kind == "pareto" else ())
@@ -59,7 +59,7 @@ def _varied(table: Table) -> list[str]:
         if table.frame[name].nunique(dropna=False) > 1
     ]
     if not names:
-        raise InputError("no parameter varies", cure="name the columns: axes=…")
+        raise InputError("no parameter varies", hint="name the columns: axes=…")
     return [name for name in names if name != table.wish.y]
 
 
@@ -113,7 +113,7 @@ def _slice(table: Table, wanted: tuple[Aim, ...]) -> Chart:
     if len(names) > MOST_PANELS:
         raise InputError(
             f"{len(names)} parameters vary, and {MOST_PANELS} panels can be looked at",
-            cure="name the ones to be shown: axes (--axes a,b)",
+            hint="name the ones to be shown: axes (--axes a,b)",
         )
     best = _best(table, aim)
     rows = _even(table, max(MOST_SLICED // len(names), 1), "points", best)
@@ -167,7 +167,7 @@ def _pareto(table: Table, wanted: tuple[Aim, ...]) -> Chart:
     if len(wanted) not in (2, 3):
         raise InputError(
             f"a Pareto front is drawn of two or three goals, not of {len(wanted)}",
-            cure="name them, such as 'MINIMIZE wtime, MAXIMIZE gflops'",
+            hint="name them, such as 'MINIMIZE wtime, MAXIMIZE gflops'",
         )
     values = np.column_stack([numbers(table.frame[aim.known().name]) for aim in wanted])
     best = front(values * [aim.sign for aim in wanted])

@@ -30,7 +30,7 @@ def sketch(chart: Chart) -> list[str]:
         what = "chart of several panels" if drawer else f"{chart.kind} chart"
         raise InputError(
             f"a {what} cannot be drawn in a terminal",
-            cure="write a page or a picture: -o FILE.html, -o FILE.png",
+            hint="write a page or a picture: -o FILE.html, -o FILE.png",
         )
     said = [part for part in chart.note.split("; ") if not part.startswith(_UNDRAWN)]
     return [chart.title, "", *drawer(chart), "", "; ".join(said)]
@@ -60,7 +60,7 @@ def _field(chart: Chart) -> list[str]:
     if chart.x.categories is not None or len(series) > len(MARKS):
         raise InputError(
             f"what is in this {chart.kind} chart cannot be told apart in a terminal",
-            cure="write a page or a picture: -o FILE.html, -o FILE.png",
+            hint="write a page or a picture: -o FILE.html, -o FILE.png",
         )
     x = _Scale.of(chart.x, (v for s in series for v in s.x), WIDTH)
     y = _Scale.of(chart.y, (v for s in series for v in s.y), HEIGHT)

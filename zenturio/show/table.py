@@ -48,7 +48,7 @@ class Table:
         if self.frame.empty:
             raise InputError(
                 f"there is nothing to draw: no row has a number for {wish.metric!r}",
-                cure="look at the failures of the study, or at the condition",
+                hint="look at the failures of the study, or at the condition",
             )
         parts = {"x": wish.x, "colour": wish.colour, "facet": wish.facet, "value": wish.metric}
         parts |= {"y": wish.y} if wish.z else {}
@@ -98,7 +98,7 @@ class Table:
         if log and least <= 0:
             raise InputError(
                 f"{name!r} goes down to {least:g}, and a logarithmic axis has no such place",
-                cure=f"choose rows by a condition ({name} > 0), or leave the axis linear",
+                hint=f"choose rows by a condition ({name} > 0), or leave the axis linear",
             )
 
     def split(self, part: str, most: int) -> list[Any]:
@@ -108,7 +108,7 @@ class Table:
             name = getattr(self.wish, part)
             raise InputError(
                 f"{name!r} has {len(found):,} values, and {most} can be told apart as {part}",
-                cure="choose rows by a condition, or name another column",
+                hint="choose rows by a condition, or name another column",
             )
         return found
 

@@ -69,7 +69,7 @@ class View:
         if len(found.studies) > MOST_STUDIES or len(found.metrics) > MOST_METRICS:
             raise InputError(
                 "that is more than can be looked at in one page",
-                cure=f"up to {MOST_STUDIES} studies, and {MOST_METRICS} metrics",
+                hint=f"up to {MOST_STUDIES} studies, and {MOST_METRICS} metrics",
             )
         return found
 

@@ -56,7 +56,7 @@ def visited(
     if any(each["goals"] != attrs[0]["goals"] for each in attrs):
         raise InputError(
             f"{', '.join(studies)} have different objectives",
-            cure="say one for all: --objective 'MINIMIZE wtime'",
+            hint="say one for all: --objective 'MINIMIZE wtime'",
         )
     whole.attrs = attrs[0] | {
         "study": ", ".join(studies),
@@ -88,7 +88,7 @@ def visited_for(
     the present space does not hold take part with *outside*, and in the history of a search.
     """
     if objective and y:
-        raise InputError("a y and an objective both say what is looked at", cure="give one of them")
+        raise InputError("a y and an objective both say what is looked at", hint="give one of them")
     if kind == "parallel" and not objective:
         goals = repository.definition(studies[0]).goals
         y = y or (goals[0]["expression"] if goals else "wtime")

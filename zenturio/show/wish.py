@@ -41,15 +41,15 @@ class Wish:
     def check(self, frame: pd.DataFrame) -> None:
         """InputError unless *frame* has what is wished for."""
         if self.kind not in KINDS:
-            cure = did_you_mean(self.kind, KINDS)
-            raise InputError(f"no kind of chart is called {self.kind!r}", cure=cure)
+            hint = did_you_mean(self.kind, KINDS)
+            raise InputError(f"no kind of chart is called {self.kind!r}", hint=hint)
         if self.aggregate not in AGGREGATES:
-            cure = did_you_mean(self.aggregate, AGGREGATES)
-            raise InputError(f"no aggregate is called {self.aggregate!r}", cure=cure)
+            hint = did_you_mean(self.aggregate, AGGREGATES)
+            raise InputError(f"no aggregate is called {self.aggregate!r}", hint=hint)
         if self.aggregate != "mean" and self.errors in ("interval", "std"):
             raise InputError(f"error bars belong to a mean, not to a {self.aggregate}")
         if wrong := set(self.log) - set("xyz"):
-            raise InputError(f"no axis is called {min(wrong)!r}", cure="x, y or z")
+            raise InputError(f"no axis is called {min(wrong)!r}", hint="x, y or z")
         self._check_columns(frame)
 
     def _check_columns(self, frame: pd.DataFrame) -> None:
@@ -59,8 +59,8 @@ class Wish:
                 raise InputError(f"a {self.kind} chart needs a column for its {letter}")
         for name in (self.x, self.y, self.z, self.colour, self.facet, *self.axes):
             if name and name not in frame.columns:
-                cure = did_you_mean(name, map(str, frame.columns))
-                raise InputError(f"there is no column {name!r}", cure=cure)
+                hint = did_you_mean(name, map(str, frame.columns))
+                raise InputError(f"there is no column {name!r}", hint=hint)
         numbers = {"surface": (self.x, self.y, self.z), "scatter": (self.metric,)}
         for name in numbers.get(self.kind, (self.metric,)):
             if not is_number(frame[name]) and self.aggregate != "count":

@@ -73,7 +73,7 @@ class Blocks:
             names = ", ".join(self.part.names[:6]) + (", ..." if self.part.names[6:] else "")
             raise SpaceError(
                 f"the valid combinations of {names} are too many to be counted",
-                cure="sample them, walk them with a limit, or let a search engine choose",
+                hint="sample them, walk them with a limit, or let a search engine choose",
             )
 
     def locate(self, row: int) -> tuple[int, Diagram]:

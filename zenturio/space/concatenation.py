@@ -75,7 +75,7 @@ class Concatenation:
                 return position
         raise SpaceError(
             f"{text_of(value)!r} is not in the set",
-            cure=f"it goes from {self.text(0)!r} to {self.text(self.size - 1)!r}",
+            hint=f"it goes from {self.text(0)!r} to {self.text(self.size - 1)!r}",
         )
 
     @property
@@ -110,7 +110,7 @@ def concatenation(parts: Sequence[Part]) -> Elements | Concatenation:
         return Concatenation(kind, whole.parts)
     raise SpaceError(
         f"{size:,} numbers are too many to put together from texts",
-        cure="write a range, such as 0.1:0.9:0.1",
+        hint="write a range, such as 0.1:0.9:0.1",
     )
 
 
@@ -202,14 +202,14 @@ def _compare(whole: Concatenation) -> None:
     if whole.size > COMPARED:
         raise SpaceError(
             "two elements of this set may be the same text, and it is too large to compare them",
-            cure="put a character such as - between the groups, or pad numbers with zeros",
+            hint="put a character such as - between the groups, or pad numbers with zeros",
         )
     seen: set[str] = set()
     for text in whole.texts():
         if text in seen:
             raise SpaceError(
                 f"the element {text!r} is there twice",
-                cure="put a character such as - between the groups, or pad numbers with zeros",
+                hint="put a character such as - between the groups, or pad numbers with zeros",
             )
         seen.add(text)
 

@@ -29,11 +29,11 @@ class Continuous:
         if self.low >= self.high:
             raise SpaceError(
                 f"the lower bound {self.low:g} is not below the upper bound {self.high:g}",
-                cure="swap the bounds",
+                hint="swap the bounds",
             )
         if self.log and self.low <= 0:
             raise SpaceError(
-                f"LOGUNIFORM cannot begin at {self.low:g}", cure="let both bounds be positive"
+                f"LOGUNIFORM cannot begin at {self.low:g}", hint="let both bounds be positive"
             )
 
     def __str__(self) -> str:
@@ -49,7 +49,7 @@ class Continuous:
     def size(self) -> int:
         raise SpaceError(
             f"a continuous set, from {self.low:g} to {self.high:g}, has no size",
-            cure="sample it, use a search engine, or take n points of it with LIN or LOG",
+            hint="sample it, use a search engine, or take n points of it with LIN or LOG",
         )
 
     @property
@@ -68,7 +68,7 @@ class Continuous:
             return fitted
         raise SpaceError(
             f"{text_of(value)!r} is not in the set",
-            cure=f"it goes from {self.low:g} to {self.high:g}",
+            hint=f"it goes from {self.low:g} to {self.high:g}",
         )
 
     def values(self) -> Column:

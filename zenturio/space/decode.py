@@ -84,7 +84,7 @@ class Decoder:
         if unknown:
             raise SpaceError(
                 f"no parameter is named {unknown[0]!r}",
-                cure=did_you_mean(unknown[0], self.parameters),
+                hint=did_you_mean(unknown[0], self.parameters),
             )
         values: dict[str, Value] = {}
         positions: dict[str, Any] = {}
@@ -143,16 +143,16 @@ def _choose(
             raise SpaceError(f"{name} is inactive here, so it has no value", place=parameter.place)
         return None
     if value is None:
-        raise SpaceError(f"{name} has no value", place=parameter.place, cure="give it one")
+        raise SpaceError(f"{name} has no value", place=parameter.place, hint="give it one")
     domain = domain_at(parameter, values, positions)
     if domain is None:
         raise SpaceError(f"the set of {name} is empty here", place=parameter.place)
     try:
         position: Position = domain.position(value)
     except SpaceError as error:
-        (complaint,) = error.complaints
-        message = f"{name}: {complaint.message}"
-        raise SpaceError(message, place=parameter.place, cure=complaint.cure) from None
+        (diagnostic,) = error.diagnostics
+        message = f"{name}: {diagnostic.message}"
+        raise SpaceError(message, place=parameter.place, hint=diagnostic.hint) from None
     return position, domain.value(position)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from zenturio.errors import Complaint, InputError, Place, SpaceError, did_you_mean
+from zenturio.errors import Diagnostic, InputError, Place, SpaceError, did_you_mean
 from zenturio.expression import Expression, Type
 from zenturio.space.continuous import Continuous
 from zenturio.space.dependent import Dependent
@@ -74,10 +74,10 @@ class Definition:
 
 
 def define(parameters: Sequence[Parameter], constraints: Sequence[Constraint]) -> Definition:
-    """The definition that *parameters* and *constraints* make; a SpaceError with all complaints."""
+    """Define a space of *parameters* under *constraints*; SpaceError lists all diagnostics."""
     _refuse_doubles(parameters)
     ordered = _in_order(parameters)
-    complaints: list[Complaint] = []
+    diagnostics: list[Diagnostic] = []
     types: dict[str, Type | None] = {}
     checked: dict[str, Parameter] = {}
     for parameter in ordered:
@@ -86,36 +86,36 @@ def define(parameters: Sequence[Parameter], constraints: Sequence[Constraint]) -
                 _check_positions(expression, checked)
             checked[parameter.name] = _checked(parameter, types)
         except InputError as error:
-            complaints += [_placed(each, parameter.place) for each in error.complaints]
+            diagnostics += [_placed(each, parameter.place) for each in error.diagnostics]
             checked[parameter.name] = parameter
             types.setdefault(parameter.name, None)
     for constraint in constraints:
         try:
             _check_constraint(constraint, types, checked)
         except InputError as error:
-            complaints += error.complaints
-    if complaints:
-        raise SpaceError.all(complaints)
+            diagnostics += error.diagnostics
+    if diagnostics:
+        raise SpaceError.all(diagnostics)
     layout = Layout(tuple(checked[each.name] for each in parameters))
     return Definition(layout, tuple(constraints), tuple(checked[each.name] for each in ordered))
 
 
-def _placed(complaint: Complaint, place: Place | None) -> Complaint:
-    return complaint if complaint.place else replace(complaint, place=place)
+def _placed(diagnostic: Diagnostic, place: Place | None) -> Diagnostic:
+    return diagnostic if diagnostic.place else replace(diagnostic, place=place)
 
 
 def _refuse_doubles(parameters: Iterable[Parameter]) -> None:
     seen: dict[str, Parameter] = {}
     for each in parameters:
         if not each.name:
-            raise SpaceError("a parameter has no name", place=each.place, cure="give it one")
+            raise SpaceError("a parameter has no name", place=each.place, hint="give it one")
         if each.name in seen:
             other = seen[each.name].place
             first = f", first at {other}" if other else ""
             raise SpaceError(
                 f"parameter {each.name!r} is there twice{first}",
                 place=each.place,
-                cure="give one of them another name",
+                hint="give one of them another name",
             )
         seen[each.name] = each
 
@@ -144,7 +144,7 @@ def _circle(known: dict[str, Parameter], names: Sequence[str]) -> SpaceError:
     return SpaceError(
         f"parameter {names[0]!r} needs itself: {' -> '.join(names)}",
         place=known[names[0]].place,
-        cure="break the circle",
+        hint="break the circle",
     )
 
 
@@ -178,7 +178,7 @@ def _check_positions(expression: Expression, parameters: dict[str, Parameter]) -
             raise SpaceError(
                 f"{name!r} is {kind}, so its values have no positions",
                 place=expression.passage.place(0, len(expression.passage.text)),
-                cure=f"use {name} itself, or the index of what it is computed from",
+                hint=f"use {name} itself, or the index of what it is computed from",
             )
 
 
@@ -188,7 +188,7 @@ def _check_truth(expression: Expression, types: dict[str, Type | None]) -> None:
         raise SpaceError(
             f"a condition is true or false, but {expression.text} is {found}",
             place=expression.passage.place(0, len(expression.passage.text)),
-            cure="compare it with something, such as '... > 0'",
+            hint="compare it with something, such as '... > 0'",
         )
 
 
@@ -205,14 +205,14 @@ def _check_constraint(
             raise SpaceError(
                 f"no parameter is named {name!r}",
                 place=constraint.place,
-                cure=did_you_mean(name, parameters),
+                hint=did_you_mean(name, parameters),
             )
         domain = parameters[name].domain
         if domain is None or isinstance(domain, Continuous | Dependent):
             raise SpaceError(
                 f"{name!r} cannot run together with others: its set has no fixed length",
                 place=constraint.place,
-                cure="CONSTRAINT VALUE can say what shall hold between them",
+                hint="CONSTRAINT VALUE can say what shall hold between them",
             )
         sizes[name] = domain.size
     if len(sizes) < 2 or len(set(sizes.values())) > 1:
@@ -220,5 +220,5 @@ def _check_constraint(
         raise SpaceError(
             f"parameters that run together are several, of one length: {lengths}",
             place=constraint.place,
-            cure="let their sets have as many elements as each other",
+            hint="let their sets have as many elements as each other",
         )

@@ -80,7 +80,7 @@ class Dependent:
                 raise SpaceError(
                     f"the bound {bound.text} is no number",
                     place=_place(bound),
-                    cure="let it be computed from numbers",
+                    hint="let it be computed from numbers",
                 )
         if isinstance(self.stride, Expression) and self.stride.check(types) != "int":
             return replace(self, type="real")
@@ -177,7 +177,7 @@ class Dependent:
             raise SpaceError(
                 f"the bound {bound.text} is NULL: it needs a parameter that is inactive",
                 place=_place(bound),
-                cure="give this parameter the same WHEN",
+                hint="give this parameter the same WHEN",
             )
         if isinstance(value, bool | str) or not math.isfinite(value):
             raise SpaceError(
@@ -193,7 +193,7 @@ class Dependent:
         raise SpaceError(
             f"the range begins at {self.first.text}, which is {text}, but goes by whole numbers",
             place=_place(self.first),
-            cure="write // where you divide, or a stride with decimals such as 1.0",
+            hint="write // where you divide, or a stride with decimals such as 1.0",
         )
 
     @property

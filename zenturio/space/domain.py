@@ -89,16 +89,16 @@ def read(text: str, kind: Type) -> Value:
     if kind == "bool":
         if text.lower() in _BOOL:
             return _BOOL[text.lower()]
-        raise SpaceError(f"{text!r} is not a bool", cure="write true or false")
+        raise SpaceError(f"{text!r} is not a bool", hint="write true or false")
     pattern = _INT if kind == "int" else _REAL
     if not pattern.fullmatch(text):
-        cure = "TYPE real" if kind == "int" and _REAL.fullmatch(text) else "TYPE str"
-        raise SpaceError(f"{text!r} is not {_named(kind)}", cure=f"write a number, or {cure}")
+        hint = "TYPE real" if kind == "int" and _REAL.fullmatch(text) else "TYPE str"
+        raise SpaceError(f"{text!r} is not {_named(kind)}", hint=f"write a number, or {hint}")
     if len(text) > DIGITS:
-        raise SpaceError(f"a number of {len(text)} digits is too long", cure="or is it TYPE str?")
+        raise SpaceError(f"a number of {len(text)} digits is too long", hint="or is it TYPE str?")
     number = int(text) if kind == "int" else float(text)
     if isinstance(number, float) and math.isinf(number):
-        raise SpaceError(f"{text!r} is too large for a real", cure="or is it TYPE str?")
+        raise SpaceError(f"{text!r} is too large for a real", hint="or is it TYPE str?")
     return number
 
 
@@ -155,7 +155,7 @@ class Elements:
             return self._positions[fitted]
         raise SpaceError(
             f"{text_of(value) if value is not None else 'NULL'!r} is not in the set",
-            cure=did_you_mean(str(text_of(value)), self.listed),
+            hint=did_you_mean(str(text_of(value)), self.listed),
         )
 
     @cached_property
@@ -212,7 +212,7 @@ def elements(texts: Iterable[str], type: Type | None = None) -> Elements:  # noq
     """The set of *texts* in their order; its type is what they share, if none is given."""
     listed = tuple(texts)
     if not listed:
-        raise SpaceError("the set is empty", cure="write at least one element, such as { 1 }")
+        raise SpaceError("the set is empty", hint="write at least one element, such as { 1 }")
     kind = type or shared_type(map(kind_of, listed))
     parsed = tuple(read(text, kind) for text in listed)
     if len(set(parsed)) < len(parsed):
@@ -226,10 +226,10 @@ def _double(listed: Sequence[str], parsed: Sequence[Value]) -> SpaceError:
         if value not in seen:
             seen[value] = text
         elif seen[value] == text:
-            return SpaceError(f"the element {text!r} is there twice", cure="remove one of the two")
+            return SpaceError(f"the element {text!r} is there twice", hint="remove one of the two")
         else:
             return SpaceError(
                 f"the elements {seen[value]!r} and {text!r} have the same value",
-                cure="remove one of the two, or say TYPE str if the texts are meant",
+                hint="remove one of the two, or say TYPE str if the texts are meant",
             )
     raise AssertionError("no element is there twice")

@@ -34,13 +34,13 @@ class Parameter:
             raise SpaceError(
                 f"parameter {self.name!r} needs a set, or an expression that derives it",
                 place=self.place,
-                cure="give one of the two",
+                hint="give one of the two",
             )
         if self.derived is not None and self.when is not None:
             raise SpaceError(
                 f"the derived parameter {self.name!r} cannot have a WHEN",
                 place=self.place,
-                cure="write the condition into it: x if condition else y",
+                hint="write the condition into it: x if condition else y",
             )
 
     @property

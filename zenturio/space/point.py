@@ -89,7 +89,7 @@ class Point(Mapping[str, Value]):
         """What goes into files for *name*, to the letter; while inactive, its DEFAULT."""
         if name not in self._layout.slots:
             raise NotFoundError(
-                f"no parameter is named {name!r}", cure=did_you_mean(name, self._layout.names)
+                f"no parameter is named {name!r}", hint=did_you_mean(name, self._layout.names)
             )
         slot = self._layout.slots[name]
         parameter, value = self._layout.parameters[slot], self._values[slot]

@@ -43,7 +43,7 @@ def number(text: str, what: str = "bound") -> Decimal:
     if kind_of(text) == "str":
         raise SpaceError(
             f"{text!r} is not a number, so it cannot be a {what}",
-            cure="write a number, or an expression in parentheses such as (n/2)",
+            hint="write a number, or an expression in parentheses such as (n/2)",
         )
     if len(text) > DIGITS:
         raise SpaceError(f"a number of {len(text)} digits is too long to be a {what}")
@@ -115,7 +115,7 @@ class Arithmetic:
                 return near
         raise SpaceError(
             f"{text_of(value)!r} is not in the set",
-            cure=f"it goes from {self.text(0)} to {self.text(self.size - 1)}"
+            hint=f"it goes from {self.text(0)} to {self.text(self.size - 1)}"
             f" by {self.numeral.text(self.stride)}",
         )
 
@@ -156,11 +156,11 @@ def arithmetic(first: str, last: str, stride: str = "1") -> Domain:
     """``{ first:last:stride }``: both ends included where the stride meets them."""
     low, high, step = number(first), number(last), number(stride, "stride")
     if step == 0:
-        raise SpaceError("the stride is zero, so the range never ends", cure="write 1 or -1")
+        raise SpaceError("the stride is zero, so the range never ends", hint="write 1 or -1")
     if (high < low) if step > 0 else (high > low):
         raise SpaceError(
             f"the stride {stride} leads away from {last}",
-            cure=f"write {first}:{last}:{-step:f}, or swap the bounds",
+            hint=f"write {first}:{last}:{-step:f}, or swap the bounds",
         )
     numeral = Numeral.like(first, stride)
     with decimal.localcontext(_EXACT):
@@ -183,13 +183,13 @@ def geometric_texts(first: str, last: str, factor: str) -> Elements:
     if low == 0 or low * high <= 0:
         raise SpaceError(
             f"a geometric range from {first} to {last} would pass zero",
-            cure="let both bounds be positive",
+            hint="let both bounds be positive",
         )
     if by <= 0 or by == 1:
-        raise SpaceError(f"the factor {factor} leads nowhere", cure="write one such as *2 or *0.5")
+        raise SpaceError(f"the factor {factor} leads nowhere", hint="write one such as *2 or *0.5")
     if (abs(high) - abs(low)) * (by - 1) < 0:
         raise SpaceError(
-            f"the factor {factor} leads away from {last}", cure="swap the bounds, or invert it"
+            f"the factor {factor} leads away from {last}", hint="swap the bounds, or invert it"
         )
     count = int((abs(high) / abs(low)).ln() / by.ln() + Decimal("0.5")) + 1
     if count > LONGEST:
@@ -226,7 +226,7 @@ def logarithmic(first: str | float, last: str | float, count: int) -> Elements:
     low, high = _bounds("LOG", first, last, count)
     if low * high <= 0:
         raise SpaceError(
-            f"LOG from {first} to {last} would pass zero", cure="give the bounds, not exponents"
+            f"LOG from {first} to {last} would pass zero", hint="give the bounds, not exponents"
         )
     if count == 1:
         return elements([str(first)])
@@ -250,5 +250,5 @@ def _bounds(
         raise SpaceError(f"{name} makes from 1 to {LONGEST:,} elements, not {count}")
     low, high = number(str(first)), number(str(last))
     if count == 1 and low != high:
-        raise SpaceError(f"{name} cannot put two bounds into 1 element", cure="write 2 or more")
+        raise SpaceError(f"{name} cannot put two bounds into 1 element", hint="write 2 or more")
     return low, high

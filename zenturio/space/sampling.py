@@ -32,7 +32,7 @@ def distinct(size: int, count: int, rng: random.Random) -> list[int]:
     """*count* different numbers below *size*, in the order in which they were drawn."""
     if count > size:
         raise SpaceError(
-            f"{count} different points are asked for, and there are {size}", cure="ask for fewer"
+            f"{count} different points are asked for, and there are {size}", hint="ask for fewer"
         )
     if 2 * count > size:
         return rng.sample(range(size), count)
@@ -76,7 +76,7 @@ class Lot:
                 raise SpaceError(
                     f"among {tried:,} combinations of {', '.join(self.part.names[:6])},"
                     " taken by chance, none is valid",
-                    cure="constraints that are easier to meet, or that name fewer parameters",
+                    hint="constraints that are easier to meet, or that name fewer parameters",
                 )
             yield rows
 

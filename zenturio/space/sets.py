@@ -73,12 +73,12 @@ def domain_of(values: Values) -> Domain:
     """The set that a Python program means by *values*."""
     if isinstance(values, range):
         if not values:
-            raise SpaceError("the set is empty", cure=f"{values} has no element")
+            raise SpaceError("the set is empty", hint=f"{values} has no element")
         return arithmetic(str(values[0]), str(values[-1]), str(values.step))
     if isinstance(values, str | bool | int | float | Decimal):
         return _listed([values])
     if isinstance(values, set | frozenset):
-        raise SpaceError("a Python set has no order", cure="give a list, such as sorted(...)")
+        raise SpaceError("a Python set has no order", hint="give a list, such as sorted(...)")
     if isinstance(values, Iterable):
         return _listed(values.tolist() if hasattr(values, "tolist") else list(values))
     return values
@@ -99,7 +99,7 @@ def _text(value: Any) -> str:
     if isinstance(value, bool | str | int) or (isinstance(value, float) and math.isfinite(value)):
         return text_of(value)
     raise SpaceError(
-        f"{value!r} cannot be an element", cure="elements are bools, finite numbers and texts"
+        f"{value!r} cannot be an element", hint="elements are bools, finite numbers and texts"
     )
 
 

@@ -208,7 +208,7 @@ class Space:
         length = max(numbers.stop - numbers.start, 0)
         if length > MOST_ROWS:
             raise SpaceError(
-                f"columns of {length:,} rows fit into no memory", cure="ask for a slice of them"
+                f"columns of {length:,} rows fit into no memory", hint="ask for a slice of them"
             )
         codes = self._product.stretch(numbers.start, numbers.start + length)
         return self._decoder.columns(codes, length)
@@ -237,7 +237,7 @@ class Space:
                 raise SpaceError(
                     f"{each.name} is continuous, so the points cannot be counted or listed",
                     place=each.place,
-                    cure="sample them, use a search engine, or take n points with LIN or LOG",
+                    hint="sample them, use a search engine, or take n points with LIN or LOG",
                 )
         return Product([component(part) for part in self._parts])
 
@@ -255,8 +255,8 @@ def _parameter(name: str, values: Parameter | Values) -> Parameter:
     try:
         return Parameter(name, domain_of(values))
     except SpaceError as error:
-        (complaint,) = error.complaints
-        raise SpaceError(f"{name}: {complaint.message}", cure=complaint.cure) from None
+        (diagnostic,) = error.diagnostics
+        raise SpaceError(f"{name}: {diagnostic.message}", hint=diagnostic.hint) from None
 
 
 def _lot(factor: Component) -> Component | Lot:

@@ -123,7 +123,7 @@ def _goals(repository: Repository, study: str, objective: str) -> tuple[Goal, ..
     texts = [(goal["direction"], goal["expression"]) for goal in definition.goals]
     if not texts:
         raise InputError(
-            f"study {study} has no objective", cure="say one: --objective 'MINIMIZE wtime'"
+            f"study {study} has no objective", hint="say one: --objective 'MINIMIZE wtime'"
         )
     directions = Goals([direction for direction, _ in texts]).directions
     expressions = (parse(text) for _, text in texts)

@@ -55,7 +55,7 @@ def choose(
     """The points that the options name; an error where the whole would never end."""
     if sum(option is not None for option in (limit, sample, index)) > 1:
         raise InputError(
-            "--limit, --sample and --index exclude each other", cure="give only one of them"
+            "--limit, --sample and --index exclude each other", hint="give only one of them"
         )
     if sample is not None:
         picked = tuple(space.sample(sample, seed))
@@ -63,19 +63,19 @@ def choose(
     if not space.finite:
         raise InputError(
             "the space is continuous: it has no first point and no last",
-            cure="draw some of its points: --sample 100",
+            hint="draw some of its points: --sample 100",
         )
     if index is not None:
         if index >= space.size:
             raise InputError(
                 f"--index {index}: there are only {space.size} points",
-                cure=f"they are numbered from 0 to {space.size - 1}",
+                hint=f"they are numbered from 0 to {space.size - 1}",
             )
         return Chosen(space, 1, picked=(space.point(index),))
     if limit is None and space.size > MANY:
         raise InputError(
             f"{space.size} points are more than anybody waits for",
-            cure=f"take the first ones (--limit 1000), draw some (--sample 1000), or say that you "
+            hint=f"take the first ones (--limit 1000), draw some (--sample 1000), or say that you "
             f"want all: --limit {space.size}",
         )
     if limit is None:

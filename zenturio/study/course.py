@@ -217,7 +217,7 @@ class Course:
             raise AnnotationError(
                 f"stage {name} has no experiment where {where or 'anything is'}",
                 place=link.after.place,
-                cure=f"let {name} have it, or take it out here with a CONSTRAINT",
+                hint=f"let {name} have it, or take it out here with a CONSTRAINT",
             )
         self._before.setdefault(node, []).append((link, parents))
         self._states[node].waits += len(parents)

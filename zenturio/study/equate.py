@@ -77,7 +77,7 @@ def equate(
     if not changes:
         raise InputError(
             f"{version} is of the present program: there is nothing to accept",
-            cure="zen equate is for results of a version before an edit; zen list shows them",
+            hint="zen equate is for results of a version before an edit; zen list shows them",
         )
     names = _Names(application, generator)
     pairs = names.pairs(repository.records(version, states=RECORDED))
@@ -85,7 +85,7 @@ def equate(
     if first is None:
         raise InputError(
             f"no result of {version} has values that the present program has",
-            cure=f"zen results {version} shows what was measured",
+            hint=f"zen results {version} shows what was measured",
         )
     archived = _open_present(repository, study, definition)
     person, results, accepted = person_name(), 0, 0
@@ -121,7 +121,7 @@ def _study_of(repository: Repository, version: str) -> str:
         known = ", ".join(name for name in names if base_of(name) == version)
         raise InputError(
             f"{version!r} names no version of a study",
-            cure=f"there is: {known}" if known else "write NAME@NUMBER: zen list shows them",
+            hint=f"there is: {known}" if known else "write NAME@NUMBER: zen list shows them",
         )
     repository.study(version)
     return base
@@ -139,20 +139,20 @@ def _application(
     if not named or not before.notes.get(PROGRAM):
         raise InputError(
             f"study {study} is not one of annotated files",
-            cure="a function is run again where it was edited",
+            hint="a function is run again where it was edited",
         )
     application = scan(named, overrides=newest.notes.get("overrides", ()))
     application = recalled(application, repository, study)
     if application.after:
         raise InputError(
             f"study {study} has stages before it (AFTER): its experiments depend on their results",
-            cure="zen run finds what is cached of them",
+            hint="zen run finds what is cached of them",
         )
     for use in application.uses:
         if use.kind == "version" and use.text not in application.versions:
             raise InputError(
                 f"nobody has recorded what {use.text!r} (USE VERSION) prints",
-                cure="zen run --limit 1 asks it; then accept the results",
+                hint="zen run --limit 1 asks it; then accept the results",
             )
     return application
 
@@ -184,7 +184,7 @@ def _check_parameters(version: str, before: Definition, present: Definition) -> 
     words += [f"{name} is gone" for name in sorted(one - other)]
     raise InputError(
         f"the program has other parameters than {version}: {', '.join(words)}",
-        cure="only results of the same parameters can be accepted: zen run measures the others",
+        hint="only results of the same parameters can be accepted: zen run measures the others",
     )
 
 

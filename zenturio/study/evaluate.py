@@ -76,7 +76,7 @@ def _landed(away: dict[Future[Outcome], Experiment]) -> Iterator[tuple[Experimen
         experiment = away.pop(future)
         outcome = future.result()
         if outcome.status == "cancelled":
-            raise PlaceError("the place gave up what it was to run", cure="run it again")
+            raise PlaceError("the place gave up what it was to run", hint="run it again")
         yield experiment, outcome
 
 

@@ -44,10 +44,10 @@ def expand(
     except KeyboardInterrupt:
         raise Interrupted(
             f"stopped: {written:,} experiments are in {out}",
-            cure="give the same command again to go on",
+            hint="give the same command again to go on",
         ) from None
     except OSError as error:
-        raise PlaceError(f"cannot write into {out}: {error.strerror}", cure=_cure(error)) from error
+        raise PlaceError(f"cannot write into {out}: {error.strerror}", hint=_hint(error)) from error
     return written
 
 
@@ -63,7 +63,7 @@ def _claim(out: Path) -> None:
         raise PlaceError(f"cannot make the folder {out}: {error.strerror}") from error
     raise ConflictError(
         f"{out} holds other files, and no {MANIFEST}",
-        cure="name a new or empty folder: --out DIR",
+        hint="name a new or empty folder: --out DIR",
     )
 
 
@@ -117,5 +117,5 @@ def _steps(experiment: Experiment) -> tuple[Step, ...]:
     return (*(experiment.build.steps if experiment.build else ()), *experiment.steps)
 
 
-def _cure(error: OSError) -> str:
+def _hint(error: OSError) -> str:
     return "make room, and give the same command again" if error.errno == 28 else ""

@@ -67,7 +67,7 @@ def extract(
     named = list(paths) or list(before.notes.get("paths", ()))
     if not named:
         raise InputError(
-            f"study {study} has no annotated files", cure="name them: zen extract STUDY PATH"
+            f"study {study} has no annotated files", hint="name them: zen extract STUDY PATH"
         )
     application = scan(named, overrides=before.notes.get("overrides", ()))
     application = recalled(application, repository, study)

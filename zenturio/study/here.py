@@ -132,8 +132,8 @@ def choose_only(text: str) -> frozenset[Only]:
     found: set[Only] = set()
     for word in (part.strip().lower() for part in text.split(",")):
         if word not in get_args(Only):
-            cure = did_you_mean(word, get_args(Only))
-            raise InputError(f"--only {text}: {word!r} is no state", cure=cure)
+            hint = did_you_mean(word, get_args(Only))
+            raise InputError(f"--only {text}: {word!r} is no state", hint=hint)
         found.add(word)  # type: ignore[arg-type] # it is one of them
     return frozenset(found)
 
@@ -142,7 +142,7 @@ def choose_any_machine(text: str) -> bool:
     """Whether ``--machine`` lets results of every kind of machine count as cached."""
     words = {"same": False, "any": True}
     if text not in words:
-        raise InputError(f"--machine {text}: neither same nor any", cure=did_you_mean(text, words))
+        raise InputError(f"--machine {text}: neither same nor any", hint=did_you_mean(text, words))
     return words[text]
 
 
@@ -151,7 +151,7 @@ def choose_keep(text: str) -> Keep:
     for keep in get_args(Keep):
         if keep == text.strip().lower():
             return keep  # type: ignore[no-any-return] # it is one of them
-    raise InputError(f"--keep {text!r}", cure=did_you_mean(text, get_args(Keep)))
+    raise InputError(f"--keep {text!r}", hint=did_you_mean(text, get_args(Keep)))
 
 
 def choose_place(text: str, ways: Mapping[str, str] = {}) -> str:

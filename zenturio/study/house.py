@@ -24,7 +24,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from zenturio.errors import Complaint, InputError, did_you_mean
+from zenturio.errors import Diagnostic, InputError, did_you_mean
 from zenturio.execute.configuration import FILE, Entry, Table, read_table
 from zenturio.study.queueing import POLICIES
 
@@ -68,7 +68,7 @@ class _Reader:
     """Reads the table, and gathers what is wrong."""
 
     def __init__(self) -> None:
-        self._complaints: list[Complaint] = []
+        self._diagnostics: list[Diagnostic] = []
 
     def read(self, table: Table) -> dict[str, Any]:
         reads = {
@@ -88,12 +88,12 @@ class _Reader:
                 "anybody on this machine could send that header",
                 "share a secret with the proxy: zen serve --proxy-secret makes one",
             )
-        if self._complaints:
-            raise InputError.all(self._complaints)
+        if self._diagnostics:
+            raise InputError.all(self._diagnostics)
         return found
 
-    def _wrong(self, entry: Entry, message: str, cure: str) -> None:
-        self._complaints.append(Complaint(message, entry.place, cure))
+    def _wrong(self, entry: Entry, message: str, hint: str) -> None:
+        self._diagnostics.append(Diagnostic(message, entry.place, hint))
 
     def _text(self, name: str, entry: Entry) -> str:
         if not isinstance(entry.value, str) or not entry.value:
@@ -102,8 +102,8 @@ class _Reader:
 
     def _policy(self, name: str, entry: Entry) -> str:
         if entry.value not in POLICIES:
-            cure = did_you_mean(str(entry.value), POLICIES)
-            self._wrong(entry, f"{name} = {entry.value!r} is no policy", cure)
+            hint = did_you_mean(str(entry.value), POLICIES)
+            self._wrong(entry, f"{name} = {entry.value!r} is no policy", hint)
         return str(entry.value)
 
     def _texts(self, name: str, entry: Entry) -> tuple[str, ...]:
@@ -114,8 +114,8 @@ class _Reader:
             or not all(isinstance(each, str) and each for each in value)
             or len(set(value)) < len(value)
         ):
-            cure = f'write {name} = ["local"], each once'
-            self._wrong(entry, f"{name} = {value!r} is not possible", cure)
+            hint = f'write {name} = ["local"], each once'
+            self._wrong(entry, f"{name} = {value!r} is not possible", hint)
             return ()
         return tuple(value)
 
@@ -153,22 +153,22 @@ class _Reader:
         if not isinstance(entry.value, dict):
             self._wrong(entry, "users are a table", "write [serve.users]")
             return {}
-        # Complaints show the line that they are about: what is secret may stand in this one.
+        # Diagnostics show the line that they are about: what is secret may stand in this one.
         place = replace(entry.place, text="") if entry.place else None
         hidden = Entry(entry.value, place)
         return {name: self._user(name, facts, hidden) for name, facts in entry.value.items()}
 
     def _user(self, name: str, facts: Any, entry: Entry) -> User:
-        cure = f'write {name} = {{ role = "run", password = "scrypt:…" }}'
-        cure += ": zen serve --hash makes one"
+        hint = f'write {name} = {{ role = "run", password = "scrypt:…" }}'
+        hint += ": zen serve --hash makes one"
         if not isinstance(facts, dict) or set(facts) - {"role", "password"}:
-            self._wrong(entry, f"user {name!r} is not understood", cure)
+            self._wrong(entry, f"user {name!r} is not understood", hint)
             return User(name)
         role, password = facts.get("role", "look"), facts.get("password", "")
         if role not in get_args(Role):
             self._wrong(entry, f"user {name!r}: {role!r} is no role", "write look, or run")
             return User(name)
         if password and not str(password).startswith("scrypt:"):
-            self._wrong(entry, f"the password of {name!r} is not hashed", cure)
+            self._wrong(entry, f"the password of {name!r} is not hashed", hint)
             return User(name)
         return User(name, role, str(password))

@@ -153,7 +153,7 @@ def find(repository: Repository, digits: str, study: str | None = None) -> Found
     """The experiment whose digest begins with *digits*; an error if there is none, or several."""
     wanted = digits.strip().lower()
     if not wanted or set(wanted) - set("0123456789abcdef"):
-        raise InputError(f"{digits!r} is no digest", cure="it is made of the digits 0-9 and a-f")
+        raise InputError(f"{digits!r} is no digest", hint="it is made of the digits 0-9 and a-f")
     matches = repository.matching(wanted, 8)
     if study is not None:
         repository.study(study)
@@ -161,11 +161,11 @@ def find(repository: Repository, digits: str, study: str | None = None) -> Found
     if not matches:
         where = f" in study {study}" if study else ""
         raise NotFoundError(
-            f"no experiment{where} begins with {digits}", cure="zen results STUDY lists digests"
+            f"no experiment{where} begins with {digits}", hint="zen results STUDY lists digests"
         )
     if len(matches) > 1:
         shown = ", ".join(digest[: len(wanted) + 4] for digest, _ in matches)
-        raise InputError(f"{digits} begins several digests: {shown}", cure="give more digits")
+        raise InputError(f"{digits} begins several digests: {shown}", hint="give more digits")
     digest, studies = matches[0]
     home = study or studies[0]
     newest = repository.definition(home)

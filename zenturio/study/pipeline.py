@@ -51,7 +51,7 @@ class Pipeline:
         if self.session.hunt is not None:
             raise InputError(
                 f"{self.session.study} waits for another stage, and is not searched",
-                cure="run it without --search",
+                hint="run it without --search",
             )
         repository = self.session.repository
         self._prepare(lambda application: recalled(application, repository, application.name))

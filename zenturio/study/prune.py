@@ -87,7 +87,7 @@ def _refuse_while_driven(repository: Repository) -> None:
         for driver in repository.drivers(study.name):
             raise ConflictError(
                 f"study {study.name} is being run by process {driver.pid} on {driver.host}",
-                cure="prune when it has ended",
+                hint="prune when it has ended",
             )
 
 
@@ -95,7 +95,7 @@ def _refuse_while_used(project: Path) -> None:
     """What a run remembers elsewhere (``--db``) has its folders here all the same."""
     for pid in at_work(project):
         raise ConflictError(
-            f"process {pid} runs experiments in {project}", cure="prune when it has ended"
+            f"process {pid} runs experiments in {project}", hint="prune when it has ended"
         )
 
 

@@ -43,7 +43,7 @@ def choose_policy(text: str) -> str:
     """*text*, if it names a policy."""
     name = text.strip().lower()
     if name not in POLICIES:
-        raise InputError(f"no policy is named {text!r}", cure=did_you_mean(name, POLICIES))
+        raise InputError(f"no policy is named {text!r}", hint=did_you_mean(name, POLICIES))
     return name
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from zenturio.annotate.sets import read_set
-from zenturio.errors import Complaint, InputError, Passage, did_you_mean
+from zenturio.errors import Diagnostic, InputError, Passage, did_you_mean
 from zenturio.search import Description, Setting
 from zenturio.search.settings import AUTO, read_value
 from zenturio.space import Domain
@@ -36,24 +36,24 @@ def read_ranges(engine: Description, written: Iterable[str] | Mapping[str, Any])
     """
     known = {each.name: each for each in engine.settings}
     pairs = _pairs(written) if not isinstance(written, Mapping) else _texts(written)
-    complaints: list[Complaint] = []
+    diagnostics: list[Diagnostic] = []
     if not known:
         raise InputError(
             f"engine {engine.name} has no settings: there is nothing to tune",
-            cure="zen engines lists what others can be set to",
+            hint="zen engines lists what others can be set to",
         )
     sets: dict[str, str] = {}
     for name, text in pairs.items() if pairs else dict.fromkeys(_swept(engine), "").items():
         if name not in known:
             message = f"engine {engine.name} has no setting {name!r}"
-            complaints.append(Complaint(message, cure=did_you_mean(name, known)))
+            diagnostics.append(Diagnostic(message, hint=did_you_mean(name, known)))
             continue
         try:
             sets[name] = _checked(known[name], text or _few(known[name]))
         except InputError as error:
-            complaints += error.complaints
-    if complaints:
-        raise InputError.all(complaints)
+            diagnostics += error.diagnostics
+    if diagnostics:
+        raise InputError.all(diagnostics)
     return Ranges(sets, bool(pairs))
 
 
@@ -67,7 +67,7 @@ def _pairs(written: Iterable[str]) -> dict[str, str]:
     for part in (part for text in written for part in _cut(text)):
         name, _, text = part.partition("=")
         if name.strip() in found:
-            raise InputError(f"--settings names {name.strip()} twice", cure="leave one of them")
+            raise InputError(f"--settings names {name.strip()} twice", hint="leave one of them")
         found[name.strip()] = text.strip()
     return found
 
@@ -110,15 +110,15 @@ def _checked(setting: Setting, text: str) -> str:
     whole = text if text.startswith("{") else f"{{ {text} }}"
     domain: Domain = read_set(Passage.of(whole, f"--settings {setting.name}"), Path.cwd())
     if domain.size > MOST:
-        raise InputError(f"{setting.name} has {domain.size:,} values", cure=f"at most {MOST:,}")
-    complaints: list[Complaint] = []
+        raise InputError(f"{setting.name} has {domain.size:,} values", hint=f"at most {MOST:,}")
+    diagnostics: list[Diagnostic] = []
     for at in range(domain.size):
         try:
             read_value(setting, domain.text(at))
         except InputError as error:
-            complaints += error.complaints
-    if complaints:
-        raise InputError.all(complaints[:1])
+            diagnostics += error.diagnostics
+    if diagnostics:
+        raise InputError.all(diagnostics[:1])
     return whole
 
 

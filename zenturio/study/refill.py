@@ -20,7 +20,7 @@ def files_of(definition: Definition, record: Record) -> dict[str, str]:
     try:
         point = application.space.find(values)
     except SpaceError as error:
-        reason = error.complaints[0].message
+        reason = error.diagnostics[0].message
         message = f"the study's directives have changed since it ran: {reason}"
         raise UnfilledError(message) from error
     seeds = application.repeat.texts(record.repeat)

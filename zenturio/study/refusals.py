@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any
 
 from zenturio.annotate import MEASURED, Application
-from zenturio.errors import Complaint, ExpressionError, InputError
+from zenturio.errors import Diagnostic, ExpressionError, InputError
 from zenturio.execute import Executor
 from zenturio.execute.executor import Refusing
 from zenturio.execute.requiring import check_requirements
@@ -35,12 +35,12 @@ _SHOWN = 20
 """Points that are refused, after which no more are tried."""
 
 
-def refusals(application: Application) -> tuple[Complaint, ...]:
+def refusals(application: Application) -> tuple[Diagnostic, ...]:
     """What would stop a run of *application* at points of its space, each fault once."""
-    found: dict[object, Complaint] = {}
+    found: dict[object, Diagnostic] = {}
     for error in islice(_errors(application), _SHOWN):
-        for complaint in error.complaints:
-            found.setdefault(complaint.place or complaint.message, complaint)
+        for diagnostic in error.diagnostics:
+            found.setdefault(diagnostic.place or diagnostic.message, diagnostic)
     return tuple(found.values())
 
 
@@ -64,7 +64,7 @@ def _errors(application: Application) -> Iterator[InputError]:
             yield error
 
 
-def doubtful_formulas(application: Application) -> Iterator[Complaint]:
+def doubtful_formulas(application: Application) -> Iterator[Diagnostic]:
     """Warnings of formulas that have no value at some points, whatever is measured there.
 
     Metrics are guessed, twice; a formula that fails at every point may only be guessed wrongly.
@@ -83,7 +83,7 @@ def doubtful_formulas(application: Application) -> Iterator[Complaint]:
         if first is None or all(faults):
             continue
         values = ", ".join(f"{n} = {text_of(points[first][n])}" for n in _chosen(formula, points))
-        yield Complaint(
+        yield Diagnostic(
             f"{name} has no value where {values}: {faults[first]}",
             formula.passage.place(0, len(formula.passage.text)),
             "say what it is there: x if condition else y; or leave such points out: CONSTRAINT",
@@ -98,7 +98,7 @@ def _fault(formula: Expression, point: Point, guesses: Iterable[Mapping[str, Val
         try:
             value_at(formula, {**point, **guess}, point=point)
         except ExpressionError as error:
-            reason = error.complaints[0].message
+            reason = error.diagnostics[0].message
         else:
             return ""
     return reason

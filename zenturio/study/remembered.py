@@ -21,7 +21,7 @@ def recall(study: str, notes: Mapping[str, Any]) -> dict[str, Any]:
     if not found:
         raise InputError(
             f"it is not known how {study} was run",
-            cure="it was begun from Python or by an older version: run it again there",
+            hint="it was begun from Python or by an older version: run it again there",
         )
     return dict(found)
 

@@ -59,7 +59,7 @@ class Request:
         space = application.space
         goals = read_goals(self.objective, application) if self.objective else ()
         if hunt is not None and (self.limit, self.sample) != (None, None):
-            raise InputError("--search asks for points itself", cure="say how many: --budget 100")
+            raise InputError("--search asks for points itself", hint="say how many: --budget 100")
         points = (
             choose(space, limit=self.limit, sample=self.sample, seed=self.seed)
             if hunt is None
@@ -88,12 +88,12 @@ def read_hunt(
     if not engine:
         for option, given in (("--budget", budget), ("--stop", stop), ("--set", settings)):
             if given:
-                raise InputError(f"{option} belongs to a search", cure="name one: --search ga")
+                raise InputError(f"{option} belongs to a search", hint="name one: --search ga")
         return None
     pairs = {}
     for setting in settings:
         name, sign, value = setting.partition("=")
         if not sign:
-            raise InputError(f"--set {setting}", cure="write NAME=VALUE, such as population=150")
+            raise InputError(f"--set {setting}", hint="write NAME=VALUE, such as population=150")
         pairs[name.strip()] = value.strip()
     return Hunt(engine, pairs, read_budget(budget or None), read_stops(list(stop)), seed)

@@ -40,7 +40,7 @@ def annotate(
     try:
         folder.mkdir(parents=True)
     except FileExistsError:
-        raise InputError(f"{folder} is there already", cure="name a folder that is not") from None
+        raise InputError(f"{folder} is there already", hint="name a folder that is not") from None
     write_workflow(abstract, folder / FLOW)
     write_platform(platform, folder / GRID)
     bodies = (

@@ -89,12 +89,12 @@ class Session:
         """InputError where there is nothing that could be run."""
         if not self.application.runs:
             raise InputError(
-                f"{self.study} says nowhere what to run", cure='write ZEN$ RUN "./program"'
+                f"{self.study} says nowhere what to run", hint='write ZEN$ RUN "./program"'
             )
         if self.hunt is None:
             return
         if self.join:
-            raise InputError("a search has one driver", cure="--join without --search")
+            raise InputError("a search has one driver", hint="--join without --search")
         self.hunt.pilot(self.application.space, self.goals)
 
     def foresee(self, machine: Machine | None = None) -> Plan:
@@ -190,7 +190,7 @@ class Session:
         if other is not None:
             raise InputError(
                 f"the program of {self.study} is another one by now: {', '.join(other.changes)}",
-                cure="take the change back, or begin anew: zen run",
+                hint="take the change back, or begin anew: zen run",
             )
         spaces = spaces_of(self.repository, self.study, found.notes, self.application.space)
         notes = {

@@ -96,7 +96,7 @@ class Hunt:
         if not goals:
             raise InputError(
                 "a search needs an objective",
-                cure="write ZEN$ OBJECTIVE MAXIMIZE metric, or --objective 'MINIMIZE wtime'",
+                hint="write ZEN$ OBJECTIVE MAXIMIZE metric, or --objective 'MINIMIZE wtime'",
             )
         wanted = Goals(tuple(goal.direction for goal in goals))
         task = Task(space, wanted, self.seed, self.budget.trials)

@@ -143,7 +143,7 @@ def _filed(artifact: Artifact, folder: str) -> Filed:
 def _gone(path: Path, why: str) -> PlaceError:
     return PlaceError(
         f"{path}: what an earlier stage left is not as it was: {why}",
-        cure="delete the study of that stage, and run it again",
+        hint="delete the study of that stage, and run it again",
     )
 
 

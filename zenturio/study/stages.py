@@ -130,7 +130,7 @@ class _Finder:
                 raise AnnotationError(
                     f"stages wait for each other: {circle}",
                     place=after.place,
-                    cure="one of them must be first",
+                    hint="one of them must be first",
                 )
         known = self._known.get(path.resolve())
         number = self.add(scan(path), path, chain) if known is None else known
@@ -155,13 +155,13 @@ def _beside(after: After, home: Path) -> Path:
         raise AnnotationError(
             f"AFTER {after.stage!r} may be {several}",
             place=after.place,
-            cure=f'write which one: AFTER "{found[0].name}"',
+            hint=f'write which one: AFTER "{found[0].name}"',
         )
     names = [each.stem if each.is_file() else each.name for each in home.parent.iterdir()]
     raise AnnotationError(
         f"there is no stage {after.stage!r} beside {home.name}",
         place=after.place,
-        cure=did_you_mean(after.stage, [n for n in names if n != home.stem and not is_study(n)]),
+        hint=did_you_mean(after.stage, [n for n in names if n != home.stem and not is_study(n)]),
     )
 
 
@@ -172,7 +172,7 @@ def _check_names(after: After, earlier: Application) -> None:
             raise AnnotationError(
                 f"stage {earlier.name} has no parameter {name}",
                 place=after.place,
-                cure=did_you_mean(name, names),
+                hint=did_you_mean(name, names),
             )
 
 
@@ -183,7 +183,7 @@ def _check_room(after: After, name: str, later: Application) -> None:
             raise AnnotationError(
                 f"the files of stage {name} come into {name}/, where {file.path} is already",
                 place=after.place,
-                cure="rename one of them",
+                hint="rename one of them",
             )
 
 
@@ -193,6 +193,6 @@ def _apart(stages: Sequence[Stage]) -> None:
     for stage in stages:
         if stage.name in names:
             raise InputError(
-                f"two stages are named {stage.name!r}", cure="rename the file of one of them"
+                f"two stages are named {stage.name!r}", hint="rename the file of one of them"
             )
         names = {**names, stage.name: stage}

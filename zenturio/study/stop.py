@@ -67,7 +67,7 @@ def stop_experiment(repository: Repository, study: str, digest: str) -> str:
             wishes.take_back(digest)
             raise PlaceError(
                 f"the driver of {study} did not cancel {digest[:12]} for {PATIENCE:g} s",
-                cure="does it run in this project? zen status tells where",
+                hint="does it run in this project? zen status tells where",
             )
         time.sleep(_LOOK)
     wishes.take_back(digest)
@@ -87,7 +87,7 @@ def _end(repository: Repository, lease: Lease) -> None:
     except PermissionError as error:
         raise PlaceError(
             f"process {lease.pid}, which drives {lease.study}, is somebody else's",
-            cure="ask them, or be them",
+            hint="ask them, or be them",
         ) from error
     end = time.monotonic() + PATIENCE
     while not lease.has_gone() and any(

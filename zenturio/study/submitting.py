@@ -46,7 +46,7 @@ def submit(repository: Repository, request: Request, user: str, token: str = "")
         raise ConflictError(
             f"study {known.study!r} is in the queue already: number {known.number}, of"
             f" {known.user}",
-            cure="wait until it is over, or give yours another name: --name NAME",
+            hint="wait until it is over, or give yours another name: --name NAME",
         )
     return repository.submit(token or secrets.token_hex(16), user, session.study, whole.facts())
 
@@ -97,7 +97,7 @@ def alone(folder: Path, name: str = LOCK) -> Iterator[None]:
         except BlockingIOError:
             raise ConflictError(
                 f"another service runs here already: process {_holder(lock)}",
-                cure="zen submit hands it studies; to have another policy, stop it first",
+                hint="zen submit hands it studies; to have another policy, stop it first",
             ) from None
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)

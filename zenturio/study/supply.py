@@ -123,7 +123,7 @@ class Supply:
         if losses >= LOSSES:
             raise PlaceError(
                 f"experiment {digest[:12]} came back {losses} times without an outcome",
-                cure="see whether the place where it runs is in order",
+                hint="see whether the place where it runs is in order",
             )
         self._again.append(replace(ready, losses=losses))
 

@@ -93,11 +93,11 @@ def _studied(name: str, repository: Repository) -> Application:
     try:
         notes = repository.definition(name).notes
     except NotFoundError as error:
-        cure = f"{error.complaints[0].cure}\nor name a file, a folder, or a function: file.py:cost"
-        raise NotFoundError(f"there is no file and no study {name!r}", cure=cure) from None
+        hint = f"{error.diagnostics[0].hint}\nor name a file, a folder, or a function: file.py:cost"
+        raise NotFoundError(f"there is no file and no study {name!r}", hint=hint) from None
     if not notes.get("paths"):
         raise InputError(
-            f"study {name} is not one of annotated files", cure="name its function: file.py:cost"
+            f"study {name} is not one of annotated files", hint="name its function: file.py:cost"
         )
     return scan(list(notes["paths"]), overrides=notes.get("overrides", ()))
 
@@ -107,7 +107,7 @@ def _goal(application: Application, objective: str) -> Goal:
     if len(goals) != 1:
         raise InputError(
             f"tuning needs one objective, and {application.name} has {len(goals) or 'none'}",
-            cure="say it: --objective 'MINIMIZE wtime'",
+            hint="say it: --objective 'MINIMIZE wtime'",
         )
     return goals[0]
 
@@ -117,7 +117,7 @@ def _called(home: str, name: str, objective: str) -> Called:
     function = getattr(module, name, None)
     if not callable(function):
         known = [n for n, each in vars(module).items() if callable(each) and not n.startswith("_")]
-        raise NotFoundError(f"{home} has no function {name!r}", cure=did_you_mean(name, known))
+        raise NotFoundError(f"{home} has no function {name!r}", hint=did_you_mean(name, known))
     (direction,) = Goals(objective or "minimize").directions
     file = Path(home).absolute() if home.endswith(".py") else None
     return Called(function, _declared(module, home), direction, name, f"{file or home}:{name}")
@@ -128,13 +128,13 @@ def _declared(module: ModuleType, home: str) -> Space:
     found = getattr(module, "space", None)
     if isinstance(found, Space):
         return found
-    cure = f"write space = zenturio.Space(x=range(100)) in {home}"
+    hint = f"write space = zenturio.Space(x=range(100)) in {home}"
     if module.__file__ is None:
-        raise InputError(f"{home} has no space", cure=cure)
+        raise InputError(f"{home} has no space", hint=hint)
     try:
         return scan(module.__file__).space
     except AnnotationError as error:
-        raise InputError(f"{home} says nowhere which points there are", cure=cure) from error
+        raise InputError(f"{home} says nowhere which points there are", hint=hint) from error
 
 
 def _module(home: str) -> ModuleType:
@@ -143,13 +143,13 @@ def _module(home: str) -> ModuleType:
         try:
             return importlib.import_module(home)
         except ImportError as error:
-            raise InputError(f"cannot import {home}: {error}", cure="or name its file") from error
+            raise InputError(f"cannot import {home}: {error}", hint="or name its file") from error
         finally:
             sys.path.remove(str(Path.cwd()))
     path = Path(home).absolute()
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if not path.is_file() or spec is None or spec.loader is None:
-        raise NotFoundError(f"there is no file {home}", cure="write file.py:function")
+        raise NotFoundError(f"there is no file {home}", hint="write file.py:function")
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.parent))  # what stands beside it can be imported, as by python
     try:

@@ -193,7 +193,7 @@ def _check(contest: Contest, tuning: Tuning, points: Chosen) -> None:
     if isinstance(target, Program) and not target.application.runs:
         raise InputError(
             f"{target.name} says nowhere what to run",
-            cure='write ZEN$ RUN "./program", or name a function: file.py:cost',
+            hint='write ZEN$ RUN "./program", or name a function: file.py:cost',
         )
 
 

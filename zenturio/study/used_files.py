@@ -71,11 +71,11 @@ def trace(application: Application) -> Trace:
     if platform.system() != "Linux":
         raise PlaceError(
             f"what a program uses can be seen on Linux alone, not on {platform.system()}",
-            cure="declare it by hand: ZEN$ USE FILE, USE PROGRAM",
+            hint="declare it by hand: ZEN$ USE FILE, USE PROGRAM",
         )
     if not application.runs:
         raise InputError(
-            f"{application.name} says nowhere what to run", cure='write ZEN$ RUN "./program"'
+            f"{application.name} says nowhere what to run", hint='write ZEN$ RUN "./program"'
         )
     point = next(islice(application.space, 1), None) if application.space.finite else None
     if point is None:
@@ -116,7 +116,7 @@ def _traced(experiment: Experiment, scratch: Path) -> dict[str, Any]:
     if "error" in report:
         raise PlaceError(
             f"nothing can be traced here: {report['error']}",
-            cure="ptrace is forbidden in some containers, and by kernel.yama.ptrace_scope = 3",
+            hint="ptrace is forbidden in some containers, and by kernel.yama.ptrace_scope = 3",
         )
     return report
 

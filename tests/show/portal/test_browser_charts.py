@@ -107,8 +107,8 @@ def test_the_table_is_brushed_from_the_keyboard_too(day):
     page = day.visit("/chart?study=matmul")
     page.locator("#brushed [name=rows]").fill("threads == 4 and nn > 1")
     page.keyboard.press("Enter")
-    page.wait_for_selector("#rows .complaint")
-    assert "'nn'" in page.locator("#rows .complaint").inner_text()
+    page.wait_for_selector("#rows .diagnostic")
+    assert "'nn'" in page.locator("#rows .diagnostic").inner_text()
     page.locator("#brushed [name=rows]").fill("threads == 4")
     page.keyboard.press("Enter")
     page.wait_for_selector("#rows table")
@@ -152,7 +152,7 @@ def test_several_metrics_are_several_charts_and_several_studies_one(day):
 
 def test_what_cannot_be_drawn_says_what_would_be_right(day):
     page = day.visit("/chart?study=matmul&kind=pareto")
-    assert "two or three goals" in page.locator("#complaint").inner_text()
+    assert "two or three goals" in page.locator("#diagnostic").inner_text()
     day.wrong = [said for said in day.wrong if "400" not in said]
     assert not day.wrong
 

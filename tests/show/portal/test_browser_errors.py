@@ -25,21 +25,21 @@ def filtered(page, condition):
 def test_a_filter_that_is_refused_takes_the_old_rows_away(page, day):
     assert rows(page)
     filtered(page, "n >")
-    page.locator("#table .complaint").wait_for()
-    assert "filter:1:" in page.locator("#table .complaint").inner_text()
+    page.locator("#table .diagnostic").wait_for()
+    assert "filter:1:" in page.locator("#table .diagnostic").inner_text()
     assert rows(page) == 0
     assert page.get_by_label("condition").input_value() == "n >"
     day.shot("study-refused")
 
     filtered(page, "n > 200")
     page.locator("#table tbody tr").first.wait_for()
-    assert page.locator(".complaint").count() == 0
+    assert page.locator(".diagnostic").count() == 0
 
 
 @pytest.mark.parametrize(
     ("status", "text", "words"),
     [
-        (404, '<h1>Not there</h1><pre class="complaint">no study is named x</pre>', "no study is"),
+        (404, '<h1>Not there</h1><pre class="diagnostic">no study is named x</pre>', "no study is"),
         (401, "<main class=alone><p>closed</p></main>", "not logged in any more"),
         (503, "", "status 503"),
     ],
@@ -47,20 +47,20 @@ def test_a_filter_that_is_refused_takes_the_old_rows_away(page, day):
 def test_an_answer_that_is_no_table_is_said_in_its_place(page, status, text, words):
     page.route("**/study?*", lambda route: route.fulfill(status=status, body=text))
     filtered(page, "n > 200")
-    page.locator("#table .complaint").wait_for()
-    assert words in page.locator("#table .complaint").inner_text()
+    page.locator("#table .diagnostic").wait_for()
+    assert words in page.locator("#table .diagnostic").inner_text()
     assert rows(page) == 0
     page.unroute_all()
     filtered(page, "n > 200")
     page.locator("#table tbody tr").first.wait_for()
-    assert page.locator(".complaint").count() == 0
+    assert page.locator(".diagnostic").count() == 0
 
 
 def test_a_portal_that_is_gone_is_said_in_its_place(page):
     page.context.set_offline(True)
     filtered(page, "n > 200")
-    page.locator("#table .complaint").wait_for()
-    assert "does not answer" in page.locator("#table .complaint").inner_text()
+    page.locator("#table .diagnostic").wait_for()
+    assert "does not answer" in page.locator("#table .diagnostic").inner_text()
     assert rows(page) == 0
     page.context.set_offline(False)
     filtered(page, "n > 200")
@@ -83,18 +83,18 @@ def test_a_chart_that_cannot_be_drawn_leaves_no_chart_of_before(day):
     assert page.locator(".plot").count() == 1
     page.get_by_label("only where").fill("n >")
     page.get_by_label("only where").press("Enter")
-    page.locator("#complaint:not([hidden])").wait_for()
+    page.locator("#diagnostic:not([hidden])").wait_for()
     day.settle()
     assert page.locator(".plot").count() == 0
     assert page.locator("#sql").inner_text() == ""
-    page.locator("#rows .complaint").wait_for()
+    page.locator("#rows .diagnostic").wait_for()
     assert page.locator("#rows tbody").count() == 0
     day.shot("chart-refused")
 
     page.get_by_label("only where").fill("n > 200")
     page.get_by_label("only where").press("Enter")
     page.locator("#figures .plot").wait_for()
-    assert page.locator("#complaint").is_hidden()
+    assert page.locator("#diagnostic").is_hidden()
 
 
 @pytest.mark.parametrize("part", ["figure", "rows"])
@@ -104,7 +104,7 @@ def test_a_part_of_a_chart_that_is_refused_as_a_page_says_so(day, part):
     page.route(f"**/chart/{part}?*", lambda route: route.fulfill(status=401, body=refused))
     try:
         day.visit("/chart?study=matmul&kind=line&x=n&y=wtime")
-        place = page.locator("#complaint" if part == "figure" else "#rows .complaint")
+        place = page.locator("#diagnostic" if part == "figure" else "#rows .diagnostic")
         place.filter(has_text="not logged in any more").wait_for()
     finally:
         page.unroute_all()
@@ -119,6 +119,6 @@ def test_an_error_that_is_json_says_what_it_is(day):
     )
     try:
         day.visit("/chart?study=matmul&kind=line")
-        page.locator("#complaint").filter(has_text="no column 'nn'").wait_for()
+        page.locator("#diagnostic").filter(has_text="no column 'nn'").wait_for()
     finally:
         page.unroute_all()

@@ -196,7 +196,7 @@ def test_sql_that_does_more_than_read_is_denied(portal, query, code):
     for path in ("/sql", "/download"):
         answer = portal.get(path, params={"query": query})
         assert answer.status_code == code, answer.text
-        assert "complaint" in answer.text
+        assert "diagnostic" in answer.text
 
 
 def test_sql_that_never_ends_is_stopped_and_others_have_their_turn(portal, monkeypatch):

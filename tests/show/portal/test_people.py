@@ -363,7 +363,7 @@ proxies = ["here"]
 users = { a = { role = "king" }, b = { password = "plain" }, c = 1 }
 """,
         )
-    told = [(each.place.line, each.message) for each in raised.value.complaints]
+    told = [(each.place.line, each.message) for each in raised.value.diagnostics]
     assert [line for line, _ in told] == [2, 3, 4, 5, 6, 7, 8, 8, 8]
     assert "what they share" not in str(raised.value)
     assert "no setting 'hots'" in told[3][1]

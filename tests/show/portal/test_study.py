@@ -92,7 +92,7 @@ def test_a_filter_that_is_wrong_is_explained_in_its_place(portal):
 def test_an_address_that_names_what_is_not_there_is_answered_with_what_is(portal, query):
     answer = portal.get(f"/study?{query}")
     assert answer.status_code in (400, 404)
-    assert "complaint" in answer.text
+    assert "diagnostic" in answer.text
 
 
 def test_the_sql_behind_a_table_is_shown_and_answers_the_same(portal):

@@ -31,7 +31,7 @@ class Example:
                 target.write(text)
         except FileExistsError as error:
             raise ConflictError(
-                f"{path} is there already", cure="name another file: --out FILE"
+                f"{path} is there already", hint="name another file: --out FILE"
             ) from error
         except OSError as error:
             raise PlaceError(f"cannot write {path}: {error.strerror}") from error
@@ -55,5 +55,5 @@ def find(language: str) -> Example:
             return example
     raise NotFoundError(
         f"there is no example in {language!r}",
-        cure=did_you_mean(language, (example.language for example in EXAMPLES)),
+        hint=did_you_mean(language, (example.language for example in EXAMPLES)),
     )

@@ -8,7 +8,7 @@ from zenturio.execute.dask import stations
 from zenturio.execute.dask.clusters import Cluster
 
 
-def complaints(cluster: Cluster) -> Iterator[str]:
+def diagnostics(cluster: Cluster) -> Iterator[str]:
     """Workers that cannot work for us, or that are not what we are."""
     client = cluster.client
     here = client.get_versions()["client"]["packages"]["distributed"]

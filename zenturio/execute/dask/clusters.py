@@ -208,7 +208,7 @@ def _client(target: Any, options: Options, security: Any, where: str) -> Any:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise PlaceError(
             f"no scheduler of Dask answers at {where}: {reason}",
-            cure="start one (dask scheduler), or see whether name, port and tls are right",
+            hint="start one (dask scheduler), or see whether name, port and tls are right",
         ) from error
 
 
@@ -220,7 +220,7 @@ def _waited(cluster: Cluster, options: Options, address: Address) -> int:
             cluster.close()
             raise PlaceError(
                 f"the scheduler at {address} has no worker",
-                cure=f"start some there: dask worker {address.url}",
+                hint=f"start some there: dask worker {address.url}",
             )
         sleep(_PAUSE)
     return sum(threads.values())
@@ -234,7 +234,7 @@ def _dask() -> Iterator[None]:
     except ImportError as error:
         raise PluginError(
             f"the place dask needs what is not installed: {error.name}",
-            cure="pip install 'zenturio[dask]'",
+            hint="pip install 'zenturio[dask]'",
         ) from error
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     yield

@@ -42,7 +42,7 @@ def script(options: Options, folder: Path) -> str:
     """The script of a job, as it would be submitted; nothing is started."""
     if options.cluster is None:
         raise InputError(
-            "this place starts no jobs", cure='cluster = "slurm", or another one, in [places.NAME]'
+            "this place starts no jobs", hint='cluster = "slurm", or another one, in [places.NAME]'
         )
     with TemporaryDirectory() as scratch:  # for the library makes the folder of the logs
         logs = folder if options.cluster == "slurm" else Path(scratch)
@@ -154,7 +154,7 @@ def _understood(options: Options) -> Iterator[None]:
         at = said.index("stderr:") + 1 if "stderr:" in said else 0
         raise PlaceError(
             f"the jobs of {options.cluster} cannot be started: {'; '.join(said[at:])}",
-            cure="see the settings of the place: zen places show NAME --script",
+            hint="see the settings of the place: zen places show NAME --script",
         ) from error
 
 
@@ -184,7 +184,7 @@ def _class(options: Options) -> Any:
     except ImportError as error:
         raise PluginError(
             f"jobs of {options.cluster} need what is not installed: {error.name}",
-            cure="pip install 'zenturio[dask]'",
+            hint="pip install 'zenturio[dask]'",
         ) from error
     return getattr(jobqueue, _CLASSES[options.cluster or "slurm"])
 
@@ -226,7 +226,7 @@ def _told(options: Options, folder: Path, name: str) -> dict[str, Any]:
         told["shebang"] = "#!/bin/bash -l"
     if kind == "htcondor":
         if options.queue:
-            raise InputError("HTCondor has no queues", cure="leave out queue = …")
+            raise InputError("HTCondor has no queues", hint="leave out queue = …")
         pairs = {"accounting_group": options.account} if options.account else {}
         return told | {
             "disk": options.disk,

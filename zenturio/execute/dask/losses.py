@@ -50,6 +50,6 @@ def judge(loss: Loss, ending: Ending) -> list[Ticket]:
         ticket.expired += 1
         if ticket.expired >= EXPIRED:
             words = f"experiment {ticket.experiment.digest[:12]} was not over when its job was"
-            cure = "a longer walltime (pilot_time) in [places.NAME] of zenturio.toml"
-            ticket.fails(PlaceError(f"{words}, {EXPIRED} times", cure=cure))
+            hint = "a longer walltime (pilot_time) in [places.NAME] of zenturio.toml"
+            ticket.fails(PlaceError(f"{words}, {EXPIRED} times", hint=hint))
     return [ticket for ticket in loss.tickets if not ticket.done()]

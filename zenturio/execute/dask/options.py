@@ -49,6 +49,6 @@ class Options:
             return None
         if not self.batch.isdecimal() or not 1 <= int(self.batch) <= MOST:
             raise InputError(
-                f"batch={self.batch} is not possible", cure=f"auto, or a number from 1 to {MOST}"
+                f"batch={self.batch} is not possible", hint=f"auto, or a number from 1 to {MOST}"
             )
         return int(self.batch)

@@ -116,6 +116,6 @@ class Dask(Closing):
 
     def check(self) -> Iterable[str]:
         """What is wrong with the cluster, in words."""
-        from zenturio.execute.dask.checks import complaints  # noqa: PLC0415 - loads Dask
+        from zenturio.execute.dask.checks import diagnostics  # noqa: PLC0415 - loads Dask
 
-        return complaints(self._cluster)
+        return diagnostics(self._cluster)

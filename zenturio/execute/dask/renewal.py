@@ -195,16 +195,16 @@ class Renewal:
             return
         self._barren += 1
         if SETUP_FAILED in log and not (job is not None and job.taken):
-            cure = "see setup, or prologue, in [places.NAME] of zenturio.toml"
-            self.fault = PlaceError(f"the setup of the workers failed: {log}", cure=cure)
+            hint = "see setup, or prologue, in [places.NAME] of zenturio.toml"
+            self.fault = PlaceError(f"the setup of the workers failed: {log}", hint=hint)
 
     def _give_up_when_late(self) -> None:
         late = monotonic() - self._seen > self._patience
         if self.fault is not None or not (late or self._barren >= max(BARREN, self._jobs)):
             return
-        cure = "see the settings of the place: zen places show NAME --script"
+        hint = "see the settings of the place: zen places show NAME --script"
         self.fault = PlaceError(
-            f"no worker can be had from the batch system: {self._why}", cure=cure
+            f"no worker can be had from the batch system: {self._why}", hint=hint
         )
 
     async def _replaced(self, ended: set[str], absent: set[str], missing: int) -> None:

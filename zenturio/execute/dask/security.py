@@ -51,12 +51,12 @@ def read_address(options: Options) -> Address:
         scheme, rest = "dask", text
     host, colon, port = rest.rpartition(":")
     if scheme not in ("dask", "tcp", "tls") or not colon or not port.isdecimal() or not host:
-        raise InputError(f"{text!r} is no address of a scheduler", cure=_CURE)
+        raise InputError(f"{text!r} is no address of a scheduler", hint=_CURE)
     found = Address(host.strip("[]"), int(port), scheme == "tls")
     if not (found.tls or found.is_here or options.insecure):
         raise SafetyError(
             f"{text}: what goes there could be read, and replaced, by anybody on the way",
-            cure=f"start the scheduler with TLS, and write tls://{rest}; in a network where"
+            hint=f"start the scheduler with TLS, and write tls://{rest}; in a network where"
             "\nnobody else is: insecure = true in [places.NAME] of zenturio.toml",
         )
     return found
@@ -76,7 +76,7 @@ def tls_of(address: Address, options: Options) -> Any:
     if not (security.tls_ca_file and security.tls_client_cert):
         raise PlaceError(
             f"{address} needs certificates",
-            cure=_CERTIFICATES,
+            hint=_CERTIFICATES,
         )
     _try(security.tls_ca_file, security.tls_client_cert, security.tls_client_key)
     return security
@@ -94,4 +94,4 @@ def _try(ca: str, cert: str, key: str | None) -> None:
             context.load_cert_chain(cert, key or None)
     except (ssl.SSLError, OSError) as error:
         reason = getattr(error, "reason", None) or error.strerror or str(error)
-        raise PlaceError(f"{what}: {reason}", cure=_CERTIFICATES) from error
+        raise PlaceError(f"{what}: {reason}", hint=_CERTIFICATES) from error

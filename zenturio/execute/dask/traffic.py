@@ -256,8 +256,8 @@ class Traffic:
                 self._interrupted(parcel)
             else:
                 reason = f"a worker of {self._cluster.where} cannot run experiments: {error!r}"
-                cure = "install the same version of zenturio there"
-                self._give_up(parcel, PlaceError(reason, cure=cure))
+                hint = "install the same version of zenturio there"
+                self._give_up(parcel, PlaceError(reason, hint=hint))
         else:
             self._told(parcel, report)
 
@@ -265,7 +265,7 @@ class Traffic:
         by_number = {ticket.number: ticket for ticket in parcel.tickets}
         if not report.is_about(by_number):
             reason = f"a worker of {self._cluster.where} reports what nobody gave it"
-            self._give_up(parcel, PlaceError(reason, cure="is somebody else's worker there?"))
+            self._give_up(parcel, PlaceError(reason, hint="is somebody else's worker there?"))
             return
         if report.lacks:
             self._first(Parcel(parcel.tickets, whole=True, worker=report.worker))
@@ -356,7 +356,7 @@ class Traffic:
             self._fail(
                 PlaceError(
                     f"the scheduler of {self._cluster.where} {lost}",
-                    cure="when it is back, the same command goes on",
+                    hint="when it is back, the same command goes on",
                 )
             )
 

@@ -269,7 +269,7 @@ class Agent:
             wants = job.wants.anew(text)
             suits = broker.suits(wants, self._host)
         except InputError as error:
-            self._hold.note("requires", f"not understood: {error.complaints[0].message}")
+            self._hold.note("requires", f"not understood: {error.diagnostics[0].message}")
             return
         job.wants = wants
         self._hold.note("requires", "; ".join(text.split("\n")).strip("; "))

@@ -56,14 +56,14 @@ class Broker:
         hosts = [host for host in self.hosts if not host.leaving and not host.distrusted]
         if self.hosts and all(host.drained for host in hosts):
             why = "\n".join(f"{host.name}: {host.why}" for host in self.hosts)
-            return PlaceError("no host is left that can be used", cure=why)
+            return PlaceError("no host is left that can be used", hint=why)
         if not all(host.slots for host in hosts):
             return None  # one that nobody has seen yet may do
         memory = max((h.facts.get("memory") or float("inf") for h in hosts), default=0.0)
         if job.memory > memory:
             return PlaceError(
                 f"an experiment needs {job.memory} B of memory; no host has more than {memory} B",
-                cure="a smaller MEMORY, or another host",
+                hint="a smaller MEMORY, or another host",
             )
         asked = {name for each in job.wants.requires for name in each.host_names}
         facts = {host.name: host.values() for host in hosts}
@@ -74,7 +74,7 @@ class Broker:
                 return self._unknown(job)
             return PlaceError(
                 "no host is as REQUIRE wants it",
-                cure=explain(job.wants, facts, self._names()),
+                hint=explain(job.wants, facts, self._names()),
             )
         except ExpressionError as error:
             return error

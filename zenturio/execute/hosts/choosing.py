@@ -42,7 +42,7 @@ class Wants:
             elif word.upper() == "RANK":
                 rank = parse(Passage.of(rest, "$ZEN_REQUIRE"))
             elif not line.startswith("#"):
-                raise InputError(f"{line!r}", cure="write REQUIRE or RANK, and an expression")
+                raise InputError(f"{line!r}", hint="write REQUIRE or RANK, and an expression")
         return replace(self, requires=tuple(requires), rank=rank)
 
     def met(self, facts: Facts, known: Iterable[str] = ()) -> bool:
@@ -68,9 +68,9 @@ class Wants:
         raise _odd(require, message, "compare it with something, such as '... > 0'")
 
 
-def _odd(asked: Expression, message: str, cure: str) -> ExpressionError:
+def _odd(asked: Expression, message: str, hint: str) -> ExpressionError:
     place = asked.passage.place(0, len(asked.text))
-    return ExpressionError(message, place=place, cure=cure)
+    return ExpressionError(message, place=place, hint=hint)
 
 
 def _whole(facts: Facts, known: Iterable[str]) -> Facts:

@@ -76,7 +76,7 @@ def read_configuration(path: Path) -> Configuration:
     ways = _ways(document, value.get("options", {}))
     machines = _machines(document, value.get("hosts", {}), ("hosts",))
     if not machines and not ways.discover:
-        raise InputError(f"{path} names no host", cure='write [hosts.NAME] and address = "..."')
+        raise InputError(f"{path} names no host", hint='write [hosts.NAME] and address = "..."')
     return Configuration(str(path), machines, ways)
 
 
@@ -152,22 +152,22 @@ def _ways(document: Document, value: Any) -> Ways:
     return Ways(**{n: _option(document, n, hints[n], each) for n, each in value.items()})
 
 
-def _option(document: Document, name: str, hint: Any, value: Any) -> Any:
+def _option(document: Document, name: str, annotation: Any, value: Any) -> Any:
     way = ("options", name)
-    if hint is float:
+    if annotation is float:
         return document.number(value, way)
-    if hint is int:
+    if annotation is int:
         return document.whole(value, way, 0, 1000)
     if name in MODULES:
         return _module(document, document.words(value, way), way)
-    if hint is str:
+    if annotation is str:
         return document.words(value, way)
-    if hint == tuple[str, ...]:
+    if annotation == tuple[str, ...]:
         return _texts(document, value, way)
-    if Expression in get_args(hint):
+    if Expression in get_args(annotation):
         return _expression(document, document.words(value, way), way)
-    if value not in get_args(hint):
-        document.wrong(way, f"{name} = {value!r}", did_you_mean(str(value), get_args(hint)))
+    if value not in get_args(annotation):
+        document.wrong(way, f"{name} = {value!r}", did_you_mean(str(value), get_args(annotation)))
     return value
 
 
@@ -208,7 +208,7 @@ def _discovered(configuration: Configuration) -> tuple[Machine, ...]:
         )
         value = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
-        raise PlaceError(f"discover = {command!r}: {error}", cure="it prints JSON") from error
+        raise PlaceError(f"discover = {command!r}: {error}", hint="it prints JSON") from error
     text = done.stdout.decode("utf-8", "replace")
     return _machines(Document(f"what {command!r} prints", text, value), value, ())
 

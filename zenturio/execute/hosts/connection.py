@@ -151,12 +151,12 @@ class Connection:
                 start_new_session=True,
             )
         except OSError as error:
-            raise PlaceError(f"{words[0]}: {error.strerror}", cure="is OpenSSH there?") from error
+            raise PlaceError(f"{words[0]}: {error.strerror}", hint="is OpenSSH there?") from error
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
         os.set_blocking(self._to, False)
-        self._complaining = Thread(target=self._hear_complaints, daemon=True)
+        self._complaining = Thread(target=self._hear_diagnostics, daemon=True)
         self._complaining.start()
         try:
             self._greet(patience)
@@ -224,7 +224,7 @@ class Connection:
         while not line.endswith(b"\n"):
             self._heard += 1
             if self._heard > _NOISE:
-                raise PlaceError("its login prints without end", cure="look at its .bashrc")
+                raise PlaceError("its login prints without end", hint="look at its .bashrc")
             left = end - time.monotonic() if self._wanted() else 0.0
             ready, _, _ = select.select([self._from], [], [], max(min(left, _LOOK), 0))
             piece = os.read(self._from, 1) if ready else b""
@@ -266,10 +266,10 @@ class Connection:
         last = lines[-1] if lines else ""
         words = next((each for each in lines if CHANGED in each), last)
         why = words or ("it timed out" if late else f"ssh ended with {self._process.returncode}")
-        known = (cure for word, cure in _CURES if word in why.lower())
-        return PlaceError(why, cure=next(known, ""))
+        known = (hint for word, hint in _CURES if word in why.lower())
+        return PlaceError(why, hint=next(known, ""))
 
-    def _hear_complaints(self) -> None:
+    def _hear_diagnostics(self) -> None:
         """Keeps the beginning of what ssh says, and reads the rest, however much it is."""
         stream = self._process.stderr
         assert stream is not None

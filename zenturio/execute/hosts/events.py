@@ -94,7 +94,7 @@ def read_events(folder: Path, digests: Iterable[str] = ()) -> list[Event]:
             lines += each.read_text(encoding="utf-8").splitlines()
     if not lines:
         raise NotFoundError(
-            f"{path} is not there", cure="nothing has run on hosts yet: zen run --on hosts.toml"
+            f"{path} is not there", hint="nothing has run on hosts yet: zen run --on hosts.toml"
         )
     found = []
     for line in lines:

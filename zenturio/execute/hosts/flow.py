@@ -149,7 +149,7 @@ class _Converging:
             name = self._flow.names[self._ends[loop][0]]
             raise ExperimentsFailed(
                 f"the loop of {name} has not converged in {iteration} iterations",
-                cure=f"its last task says so: echo '{{\"{CONVERGED}\": true}}' >> $ZEN_METRICS",
+                hint=f"its last task says so: echo '{{\"{CONVERGED}\": true}}' >> $ZEN_METRICS",
             )
         return True
 
@@ -161,7 +161,7 @@ def _files(paths: Sequence[Path]) -> tuple[Filed, ...]:
         other = found.setdefault(path.name, path)
         if other != path:
             raise InputError(
-                f"{other} and {path} would be the same file of a task", cure="rename one of them"
+                f"{other} and {path} would be the same file of a task", hint="rename one of them"
             )
     return tuple(map(_filed, found.values()))
 

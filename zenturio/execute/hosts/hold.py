@@ -104,7 +104,7 @@ class Hold:
     def _give_up(self, name: str, error: RefusedError) -> None:
         host = self.host.name
         if self.ways.then == "stop":
-            raise PlaceError(f"{host}: the {name} failed: {error}", cure="resume it: zen run ...")
+            raise PlaceError(f"{host}: the {name} failed: {error}", hint="resume it: zen run ...")
         self.job.avoid(host, self.ways.exists)
         self.host.charge(self.job.digest, str(error))
         self._leave(f"the {name} failed: {error}")
@@ -139,7 +139,7 @@ class Hold:
     def _leave(self, why: str) -> NoReturn:
         """Gives up the host; PlaceError where no other one would do."""
         if not self.desk.broker.others(self.job, self.host):
-            raise PlaceError(f"{self.host.name}: {why}", cure="no other host will do")
+            raise PlaceError(f"{self.host.name}: {why}", hint="no other host will do")
         self.forget_staged()
         raise ElsewhereError(why)
 

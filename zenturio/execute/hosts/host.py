@@ -242,8 +242,8 @@ class Host:
         return True
 
     def _tell_why(self, error: PlaceError) -> None:
-        complaint = error.complaints[0]
-        why = f"{complaint.message} ({complaint.cure})" if complaint.cure else complaint.message
+        diagnostic = error.diagnostics[0]
+        why = f"{diagnostic.message} ({diagnostic.hint})" if diagnostic.hint else diagnostic.message
         if why != self.why:
             self.why = why
             self._changed(self)

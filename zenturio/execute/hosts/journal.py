@@ -183,7 +183,7 @@ class Journal:
         """The only one in the project that has *name*; ConflictError where somebody else has it."""
         folder = self.folder / "alone"
         if Held(folder, name, hold=False).is_held(name):
-            raise ConflictError("that runs in this project already", cure="wait until it has ended")
+            raise ConflictError("that runs in this project already", hint="wait until it has ended")
         held = Held(folder, name)
         try:
             yield

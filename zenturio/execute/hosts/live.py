@@ -146,7 +146,7 @@ class Live(Grid):
             said = _last(outcome.stderr) or _last(outcome.stdout)
             raise ExperimentsFailed(
                 f"task {self._name(run.task)} on {outcome.host}: {outcome.cause}",
-                cure="" if said in outcome.cause else said,
+                hint="" if said in outcome.cause else said,
             )
         self.outcomes[run.task] = outcome
         self._end(processor)

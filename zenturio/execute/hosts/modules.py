@@ -105,6 +105,6 @@ def _guarded(name: str, asked: Callable[..., Any]) -> Callable[..., Any]:
             raise
         except Exception as error:
             why = f"{name} failed: {type(error).__name__}: {error}"
-            raise PluginError(why, cure="it is named in hosts.toml") from error
+            raise PluginError(why, hint="it is named in hosts.toml") from error
 
     return guarded

@@ -77,7 +77,7 @@ def _ship(host: Host, name: str, filed: Filed, content: bytes | None) -> None:
         if content_digest(content).hex() != filed.digest:
             raise PlaceError(
                 f"{filed.original} is not what it was when the study began",
-                cure="run the study again: it is another experiment now",
+                hint="run the study again: it is another experiment now",
             )
     for offset in range(0, max(len(content), 1), PIECE):
         piece = content[offset : offset + PIECE]

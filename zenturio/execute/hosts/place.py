@@ -213,7 +213,7 @@ class Hosts(Closing):
             host.first.wait(max(end - monotonic(), 0.0))
         if not any(host.up for host in self.hosts):
             why = "\n".join(f"{host.name}: {host.why}" for host in self.hosts)
-            raise PlaceError("no host can be reached", cure=why)
+            raise PlaceError("no host can be reached", hint=why)
         slots = sum(host.slots for host in self.hosts)
         return max(min(slots, jobs or slots), 1)
 

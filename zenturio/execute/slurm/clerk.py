@@ -309,14 +309,14 @@ class Clerk:
         log = session.said(task)
         if job is not None and session.setup_failed(task, job.restarts) and not job.taken:
             node = f" on {job.node}" if job.node else ""
-            cure = "see setup in [places.NAME] of zenturio.toml"
-            return PlaceError(f"the setup of the place failed{node}: {log}", cure=cure)
+            hint = "see setup in [places.NAME] of zenturio.toml"
+            return PlaceError(f"the setup of the place failed{node}: {log}", hint=hint)
         if ticket.losses["place"] < LOSSES:
             return None
-        cure = f"do the nodes see {session.path}, and do they have the Python that it names?"
-        said = log or f"it said nothing: {cure}"
+        hint = f"do the nodes see {session.path}, and do they have the Python that it names?"
+        said = log or f"it said nothing: {hint}"
         words = f"experiment {ticket.digest[:12]}: {words}, for the {LOSSES}rd time; {said}"
-        return PlaceError(words, cure=cure)
+        return PlaceError(words, hint=hint)
 
     def _tell(self) -> None:
         """What is begun again, in a line however many they are."""

@@ -78,6 +78,6 @@ class Left:
         except UnansweredError as error:
             raise PlaceError(
                 f"{error}; what waits there does nothing any more, what runs goes on",
-                cure="try again later, or see scancel",
+                hint="try again later, or see scancel",
             ) from error
         return len(ours)

@@ -262,7 +262,7 @@ def _pilots(options: choice.Options) -> DaskOptions:
     if options.folder:
         raise InputError(
             "workers that stay need the project's folder to be seen by the nodes",
-            cure='leave out folder = "…", or pilots = "always"',
+            hint='leave out folder = "…", or pilots = "always"',
         )
     told = {name: getattr(options, name) for name in ("qos", "constraint")}
     asked = [f"--{name}={quote(text)}" for name, text in told.items() if text]

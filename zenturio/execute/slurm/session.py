@@ -173,7 +173,7 @@ class Session:
     def content(path: Path) -> bytes:
         """What a worker wrote; PlaceError where that is too large to be read."""
         if path.stat().st_size > LARGEST:
-            raise PlaceError(f"{path} has more than {LARGEST} B", cure="what wrote it?")
+            raise PlaceError(f"{path} has more than {LARGEST} B", hint="what wrote it?")
         return path.read_bytes()
 
     def start(self, task: Task, restarts: int) -> bytes | None:

@@ -219,6 +219,6 @@ def _cp_model() -> Any:
         from ortools.sat.python import cp_model  # noqa: PLC0415 - an extra, and a second
     except ImportError as error:
         raise PlaceError(
-            "this algorithm needs OR-Tools", cure="pip install 'zenturio[exact]'"
+            "this algorithm needs OR-Tools", hint="pip install 'zenturio[exact]'"
         ) from error
     return cp_model

@@ -59,7 +59,7 @@ class Hybrid:
         kind = describe(name).kind
         if kind != "static":
             raise InputError(
-                f"static={name}: that is {kind}", cure="zen algorithms shows which are static"
+                f"static={name}: that is {kind}", hint="zen algorithms shows which are static"
             )
         self.static = make(name, {}, seed)
         self._course: _Course | None = None

@@ -53,11 +53,11 @@ class Document:
     value: Any
     toml: bool = False
 
-    def wrong(self, way: Way, message: str, cure: str = "") -> NoReturn:
+    def wrong(self, way: Way, message: str, hint: str = "") -> NoReturn:
         """Refuse the value to which *way* leads."""
         find = where.in_toml if self.toml else where.in_json
         raise InputError(
-            message, place=place(self.file, self.text, find(self.text, way)), cure=cure
+            message, place=place(self.file, self.text, find(self.text, way)), hint=hint
         )
 
     def keys(self, value: Any, known: Mapping[str, Any] | Sequence[str], way: Way) -> None:

@@ -81,8 +81,8 @@ class _Reader:
             end = found.end()
         return end
 
-    def wrong(self, message: str, cure: str = "") -> NoReturn:
-        raise InputError(message, place=place(self.path, self.text, self.at), cure=cure)
+    def wrong(self, message: str, hint: str = "") -> NoReturn:
+        raise InputError(message, place=place(self.path, self.text, self.at), hint=hint)
 
     def step(self) -> str:
         """The value of the token, and on to the next."""
@@ -151,7 +151,7 @@ class _Reader:
             self.keep(ends, known)
         except InputError as error:
             self.at = at
-            self.wrong(error.complaints[0].message)
+            self.wrong(error.diagnostics[0].message)
         return [node for end in ends for node in end]
 
     def setting(self, new: int) -> list[str]:

@@ -55,7 +55,7 @@ def read_instance(path: str | Path) -> Instance:
             raise InputError(
                 f"{path} is no workflow",
                 place=place(str(path), text, 0),
-                cure=f"formats that are read: {', '.join(_FORMATS)}",
+                hint=f"formats that are read: {', '.join(_FORMATS)}",
             )
 
 
@@ -91,7 +91,7 @@ def read_platform(text: str) -> Platform:
     if content is None:
         known = ", ".join(TESTBEDS)
         raise InputError(
-            f"no platform {text!r}", cure=f"identical:8, {known}, or a file such as grid.toml"
+            f"no platform {text!r}", hint=f"identical:8, {known}, or a file such as grid.toml"
         )
     if path.suffix.lower() == ".json" or content.lstrip().startswith("{"):
         return _platform_of_json(path, content)
@@ -119,7 +119,7 @@ def write_workflow(
     if form not in _FORMATS:
         raise InputError(
             f"{path}: no format is named {form or path.suffix!r}",
-            cure=did_you_mean(form or path.suffix.lstrip("."), _FORMATS),
+            hint=did_you_mean(form or path.suffix.lstrip("."), _FORMATS),
         )
     pieces, lost = _written(flow, platform, form)
     found = list(lost)

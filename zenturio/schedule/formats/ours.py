@@ -93,8 +93,8 @@ def _edge_rows(document: Document, number: Mapping[str, int], rows: list[list[An
         document.texts(names, lambda i, end=end: ("edges", i, end))  # type: ignore[misc]
         found = np.array([number.get(name, -1) for name in names], np.int32)
         for i in np.flatnonzero(found < 0)[:1].tolist():
-            cure = did_you_mean(names[i], number)
-            document.wrong(("edges", i, end), f"no task is named {names[i]!r}", cure)
+            hint = did_you_mean(names[i], number)
+            document.wrong(("edges", i, end), f"no task is named {names[i]!r}", hint)
         ends.append(found)
     for i in np.flatnonzero(ends[0] == ends[1])[:1].tolist():
         document.wrong(("edges", i), f"task {rows[i][0]!r} waits for itself")

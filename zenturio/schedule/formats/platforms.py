@@ -36,9 +36,9 @@ def read(document: Document, value: Any, way: Way, name: str) -> Platform:
     for i, each in enumerate(links):
         for site in (each.one, each.other):
             if site not in sites:
-                cure = did_you_mean(site, sites)
+                hint = did_you_mean(site, sites)
                 at = (*way, link, i, "between")
-                document.wrong(at, f"no machine is at site {site!r}", cure)
+                document.wrong(at, f"no machine is at site {site!r}", hint)
     default = value.get("default", {})
     document.keys(default, _LINK[1:], (*way, "default"))
     try:
@@ -49,10 +49,10 @@ def read(document: Document, value: Any, way: Way, name: str) -> Platform:
             Link("", "", *_speeds(document, default, (*way, "default"))),
         )
     except InputError as error:
-        if error.complaints[0].place:
+        if error.diagnostics[0].place:
             raise
-        complaint = error.complaints[0]
-        document.wrong(way, complaint.message, complaint.cure)
+        diagnostic = error.diagnostics[0]
+        document.wrong(way, diagnostic.message, diagnostic.hint)
     return found
 
 
@@ -100,9 +100,9 @@ def _load(document: Document, value: Any, way: Way) -> tuple[Step, ...]:
         try:
             return load_of(Path(document.file).parent / value)
         except InputError as error:
-            if error.complaints[0].place:
+            if error.diagnostics[0].place:
                 raise
-            document.wrong(way, error.complaints[0].message)
+            document.wrong(way, error.diagnostics[0].message)
     steps = []
     for i, each in enumerate(document.items(value, way)):
         if not isinstance(each, list) or len(each) != 2:

@@ -29,8 +29,8 @@ class _Lines:
             if words:
                 yield words
 
-    def wrong(self, message: str, cure: str = "") -> NoReturn:
-        raise InputError(message, place=place(self.path, self.text, self.offset), cure=cure)
+    def wrong(self, message: str, hint: str = "") -> NoReturn:
+        raise InputError(message, place=place(self.path, self.text, self.offset), hint=hint)
 
 
 def read(path: Path, text: str) -> Workflow:

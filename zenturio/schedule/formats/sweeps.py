@@ -58,8 +58,8 @@ class Sweeps:
         if name in self.ranges:
             return self.ranges[name]
         if name not in number:
-            cure = did_you_mean(name, [*self.ranges, *number])
-            document.wrong(way, f"no task is named {name!r}", cure)
+            hint = did_you_mean(name, [*self.ranges, *number])
+            document.wrong(way, f"no task is named {name!r}", hint)
         return range(number[name], number[name] + 1)
 
 

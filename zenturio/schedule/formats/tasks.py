@@ -138,8 +138,8 @@ def _more(document: Document, names: list[str], rows: list[Any]) -> dict[int, Ta
         document.keys(each, _KEYS[:-1], way)
         name = document.words(each.get("name"), (*way, "name"))
         if name not in number:
-            cure = did_you_mean(name, number)
-            document.wrong((*way, "name"), f"no task is named {name!r}", cure)
+            hint = did_you_mean(name, number)
+            document.wrong((*way, "name"), f"no task is named {name!r}", hint)
         work = document.number(each.get("work", 0.0), (*way, "work"))
         found[number[name]] = _task(document, each, way, work)
     return found
@@ -183,7 +183,7 @@ def _curve(document: Document, value: Any, way: Way) -> Curve | None:
             tuple(document.number(each, (*way, "seconds", i)) for i, each in enumerate(seconds)),
         )
     except InputError as error:
-        if error.complaints[0].place:
+        if error.diagnostics[0].place:
             raise
         document.wrong(way, str(error))
 

@@ -92,7 +92,7 @@ def _generator(name: str, settings: Mapping[str, Any] | None) -> Generator:
     wrong = next((key for key in given if key not in known), None)
     if wrong is not None:
         raise InputError(
-            f"generator {name} has no setting {wrong!r}", cure=did_you_mean(wrong, known)
+            f"generator {name} has no setting {wrong!r}", hint=did_you_mean(wrong, known)
         )
     generator: Generator = settings_of(kind, given)
     return generator
@@ -104,8 +104,8 @@ def instance_of(text: str, settings: Mapping[str, Any] | None = None, seed: int 
     exists = there(Path(text))
     if name not in _GENERATORS or exists:
         if not exists and not Path(text).suffix and text != "-":
-            cure = did_you_mean(name, _GENERATORS)
-            raise NotFoundError(f"{text!r} is neither a file nor a generator", cure=cure)
+            hint = did_you_mean(name, _GENERATORS)
+            raise NotFoundError(f"{text!r} is neither a file nor a generator", hint=hint)
         return read_instance(text)
     given = dict(settings or {}) | pairs(rest.split(",") if rest else [])
     return generate(name, {k: v for k, v in given.items() if k != "seed"}, _seed(given, seed))
@@ -114,12 +114,12 @@ def instance_of(text: str, settings: Mapping[str, Any] | None = None, seed: int 
 def _seed(given: Mapping[str, Any], seed: int) -> int:
     text = str(given.get("seed", seed))
     if not text.isdecimal() or len(text) > 18:
-        raise InputError(f"seed={text} is not possible", cure="write a whole number from 0 on")
+        raise InputError(f"seed={text} is not possible", hint="write a whole number from 0 on")
     return int(text)
 
 
 def _found(name: str) -> type[Any]:
     if name not in _GENERATORS:
-        cure = did_you_mean(name, _GENERATORS)
-        raise NotFoundError(f"no generator is named {name!r}", cure=cure)
+        hint = did_you_mean(name, _GENERATORS)
+        raise NotFoundError(f"no generator is named {name!r}", hint=hint)
     return _GENERATORS[name]

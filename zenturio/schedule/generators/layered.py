@@ -85,7 +85,7 @@ class Layered:
         if self.tasks * self.machines > _MOST_TIMES:
             raise InputError(
                 f"{self.tasks:,} tasks on {self.machines:,} unrelated machines are too many times",
-                cure=f"tasks times machines up to {_MOST_TIMES:,}, or unrelated=false",
+                hint=f"tasks times machines up to {_MOST_TIMES:,}, or unrelated=false",
             )
         factors = self._about(chance, 1.0, self.heterogeneity, self.tasks * self.machines)
         times = (work[:, None] * factors.reshape(self.tasks, self.machines)).tolist()

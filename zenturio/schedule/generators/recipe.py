@@ -36,7 +36,7 @@ class Recipe:
 
     def instance(self, seed: int) -> Instance:
         if not self.trace:
-            raise InputError("recipe needs a workflow to scale", cure="write trace=FILE")
+            raise InputError("recipe needs a workflow to scale", hint="write trace=FILE")
         found = read_instance(self.trace)
         return Instance(scale(found.workflow, self.tasks, seed, self.noise), found.platform)
 
@@ -48,7 +48,7 @@ def scale(flow: Workflow, tasks: int, seed: int = 0, noise: float = 0.05) -> Wor
     if not kinds.count <= tasks <= MOST:
         raise InputError(
             f"{flow.name} cannot be scaled to {tasks:,} tasks",
-            cure=f"it has {kinds.count} kinds of tasks: from {kinds.count} to {MOST:,}",
+            hint=f"it has {kinds.count} kinds of tasks: from {kinds.count} to {MOST:,}",
         )
     chance = np.random.default_rng(seed)
     kept = _kept(chance, kinds, len(flow), tasks)

@@ -62,11 +62,11 @@ def times_of(text: str) -> Iterator[float]:
         yield numbers[0]
         return
     if len(numbers) != 3 or not all(map(math.isfinite, numbers)) or numbers[2] <= 0:
-        raise InputError(f"{text!r} is no time", cure="@12, or @FIRST:LAST:EVERY as in @0:600:12")
+        raise InputError(f"{text!r} is no time", hint="@12, or @FIRST:LAST:EVERY as in @0:600:12")
     first, last, every = numbers
     count = math.floor((last - first) / every + 1e-9) + 1
     if not 1 <= count <= MOST:
-        raise InputError(f"{text!r} are {max(count, 0):,} times", cure=f"from 1 to {MOST:,}")
+        raise InputError(f"{text!r} are {max(count, 0):,} times", hint=f"from 1 to {MOST:,}")
     for i in range(count):
         yield first + i * every
 
@@ -75,7 +75,7 @@ def _generated(name: str, rest: str, seed: int) -> tuple[Stream, Platform]:
     given = pairs(rest.split(",") if rest else [])
     text = given.pop("seed", str(seed))
     if not text.isdecimal() or len(text) > 18:
-        raise InputError(f"seed={text} is not possible", cure="write a whole number from 0 on")
+        raise InputError(f"seed={text} is not possible", hint="write a whole number from 0 on")
     kind = STREAMS[name]
     stream: Stream = settings_of(kind, given, name).stream(int(text))
     return stream, identical(4)
@@ -106,10 +106,10 @@ def _read(path: Path, seed: int) -> tuple[Stream, Platform | None]:
         try:
             instance = instance_of(str(beside) if there(beside) else text, seed=seed)
         except InputError as error:
-            if error.complaints[0].place:
+            if error.diagnostics[0].place:
                 raise
-            complaint = error.complaints[0]
-            document.wrong((*way, "workflow"), complaint.message, complaint.cure)
+            diagnostic = error.diagnostics[0]
+            document.wrong((*way, "workflow"), diagnostic.message, diagnostic.hint)
         times = _times(document, each.get("at", 0), (*way, "at"))
         found += [(instance, Submission(instance.workflow, time, label)) for time in times]
     if not found:
@@ -125,8 +125,8 @@ def _times(document: Document, value: Any, way: tuple[str | int, ...]) -> list[f
         try:
             return list(times_of(value))
         except InputError as error:
-            complaint = error.complaints[0]
-            document.wrong(way, complaint.message, complaint.cure)
+            diagnostic = error.diagnostics[0]
+            document.wrong(way, diagnostic.message, diagnostic.hint)
     return [document.number(value, way)]
 
 

@@ -65,9 +65,9 @@ class Sizes:
 def _few(name: str, counts: list[int], edges: float) -> list[int]:
     """*counts*, if so many subtasks and *edges* can be made."""
     if sum(counts) > MOST:
-        raise InputError(f"{name}: {sum(counts):,} subtasks", cure=f"up to {MOST:,}")
+        raise InputError(f"{name}: {sum(counts):,} subtasks", hint=f"up to {MOST:,}")
     if edges > 2 * MOST:
-        raise InputError(f"{name}: {edges:,.0f} dependencies", cure=f"up to {2 * MOST:,}")
+        raise InputError(f"{name}: {edges:,.0f} dependencies", hint=f"up to {2 * MOST:,}")
     return counts
 
 
@@ -100,7 +100,7 @@ class Sweep(Sizes):
         if wanted > room.sum():
             raise InputError(
                 f"adps={self.adps:g}: a subtask has too few above it",
-                cure=f"up to {room.sum() / max(below.sum(), 1):.3g} with these layers",
+                hint=f"up to {room.sum() / max(below.sum(), 1):.3g} with these layers",
             )
         extra = chance.multivariate_hypergeometric(room - below, wanted - int(below.sum()))
         return [

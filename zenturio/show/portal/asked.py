@@ -43,7 +43,7 @@ class Asked:
         )
         if asked.state and asked.state not in STATES:
             raise InputError(
-                f"no state is called {asked.state!r}", cure=did_you_mean(asked.state, STATES)
+                f"no state is called {asked.state!r}", hint=did_you_mean(asked.state, STATES)
             )
         return asked
 
@@ -76,5 +76,5 @@ def study_in(given: QueryParams) -> str:
     """The study that an address names."""
     name = given.get("name", "")
     if not name:
-        raise InputError("no study is named", cure="choose one of the studies")
+        raise InputError("no study is named", hint="choose one of the studies")
     return name

@@ -46,7 +46,7 @@ class Password:
         except ValueError:
             kind = ""
         if kind != "scrypt":
-            raise InputError("that is no hashed password", cure="zen serve --hash makes one")
+            raise InputError("that is no hashed password", hint="zen serve --hash makes one")
         return cls(salt, found)
 
     @property

@@ -63,7 +63,7 @@ def run_limited(task: str, facts: Mapping[str, Any], limits: Limits = Limits()) 
 def _late(limits: Limits) -> PlaceError:
     return PlaceError(
         f"it took longer than {limits.seconds:g} seconds, which is as long as a page may",
-        cure="ask for less; in a terminal there is no such limit",
+        hint="ask for less; in a terminal there is no such limit",
     )
 
 
@@ -82,7 +82,7 @@ def _started() -> subprocess.Popen[bytes]:
 @contextmanager
 def _turn() -> Iterator[None]:
     if not _turns.acquire(timeout=TURN_SECONDS):
-        raise ConflictError("others are drawing at this moment", cure="ask again in a few seconds")
+        raise ConflictError("others are drawing at this moment", hint="ask again in a few seconds")
     try:
         yield
     finally:
@@ -98,7 +98,7 @@ def _read(answer: bytes, limits: Limits) -> bytes:
     if error == "MemoryError":
         raise PlaceError(
             f"it needs more than {limits.memory / 2**30:.3g} GiB, which is as much as a page may",
-            cure="ask for less; in a terminal there is no such limit",
+            hint="ask for less; in a terminal there is no such limit",
         )
     if error:
         raise _kind(error)(text)
@@ -161,7 +161,7 @@ def main() -> None:
         if len(content) > MOST_ANSWERED:
             raise InputError(
                 f"the answer has {len(content):,} bytes: a page takes {MOST_ANSWERED:,}",
-                cure="ask for less; in a terminal there is no such limit",
+                hint="ask for less; in a terminal there is no such limit",
             )
     except MemoryError:
         head, content = ["MemoryError", ""], b""

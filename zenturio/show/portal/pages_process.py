@@ -113,7 +113,7 @@ class PagesProcess:
             self._told(kind, text)
             if kind == "link":
                 return
-        raise PlaceError("the pages did not start", cure="zen portal shows why")
+        raise PlaceError("the pages did not start", hint="zen portal shows why")
 
     def _watch(self) -> None:
         """Pass on what the process says; start it anew when it falls silent or ends."""

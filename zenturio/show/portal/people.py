@@ -45,7 +45,7 @@ class People:
         if self.header and not self.proxy_secret:
             raise InputError(
                 f"anybody on this machine could send {self.header}",
-                cure="share a secret with the proxy: zen serve --proxy-secret makes one",
+                hint="share a secret with the proxy: zen serve --proxy-secret makes one",
             )
         for user in self.users.values():
             if user.password:

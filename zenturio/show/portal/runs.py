@@ -128,7 +128,7 @@ class Runs:
         for run in self.all():
             if run.key == key:
                 return run
-        raise NotFoundError("no such run was started here", cure="see the list of runs")
+        raise NotFoundError("no such run was started here", hint="see the list of runs")
 
     def printed(self, run: Run) -> str:
         """The end of what it printed."""
@@ -142,7 +142,7 @@ class Runs:
     def resume(self, run: Run) -> None:
         """The same once more: what has an outcome is not run again."""
         if run.alive:
-            raise ConflictError(f"study {run.study} is at work", cure="pause it first")
+            raise ConflictError(f"study {run.study} is at work", hint="pause it first")
         self.start(run.study, run.arguments[1:])
 
     def pause(self, run: Run) -> None:
@@ -172,7 +172,7 @@ def _read(path: Path) -> Run | None:
 def _signal(run: Run) -> None:
     """As Ctrl-C does; never to another process that has got its number since."""
     if not run.born or not run.alive:
-        raise ConflictError(f"the run of study {run.study} has ended", cure="resume it")
+        raise ConflictError(f"the run of study {run.study} has ended", hint="resume it")
     os.kill(run.pid, signal.SIGINT)
 
 

@@ -127,7 +127,7 @@ def check_guarded(settings: Settings, host: str, password: str, people: People |
         return
     raise SafetyError(
         f"{host} is seen by other machines, and nobody would be asked who they are",
-        cure=(
+        hint=(
             "name those who may come: [serve.users] in zenturio.toml; or stay on this"
             if settings.serves
             else "set ZENTURIO_PORTAL_PASSWORD; or stay on this"
@@ -154,6 +154,6 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         raise PlaceError(
             f"cannot listen at {host}, port {port}: {error.strerror}",
-            cure="another --port; --port 0 takes a free one",
+            hint="another --port; --port 0 takes a free one",
         ) from error
     return found

@@ -135,7 +135,7 @@ class Portal:
                 if seen.name == study:
                     return seen
         self.repository.study(study)
-        raise NotFoundError(f"study {study} is about to begin", cure="look again")
+        raise NotFoundError(f"study {study} is about to begin", hint="look again")
 
     def close(self) -> None:
         with self._turn:

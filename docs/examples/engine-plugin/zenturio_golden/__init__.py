@@ -25,7 +25,7 @@ class Golden:
 
     def __init__(self, task: Task, settings: GoldenSettings) -> None:
         if len(task.space.dimensions) != 1:
-            raise InputError("golden is for one parameter", cure="fix the others, or take ga")
+            raise InputError("golden is for one parameter", hint="fix the others, or take ga")
         self._task = task
         self._share = settings.share
         self._low, self._high = 0, task.space.size - 1

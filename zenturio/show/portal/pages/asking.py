@@ -43,12 +43,12 @@ def page(request: Request) -> Response:
     """The question, and its answer."""
     portal, query = portal_of(request), request.query_params.get("query", "")
     found: Result | None = None
-    complaint, status = "", 200
+    diagnostic, status = "", 200
     if query.strip():
         try:
             found = answer(portal, query, SHOWN)
         except ZenError as error:
-            complaint = str(error)
+            diagnostic = str(error)
             status = 429 if isinstance(error, ConflictError) else status_of(error)
     return portal.page(
         request,
@@ -56,7 +56,7 @@ def page(request: Request) -> Response:
         status,
         query=query,
         found=found,
-        complaint=complaint,
+        diagnostic=diagnostic,
         sources=_sources(portal),
     )
 
@@ -65,7 +65,7 @@ def answer(portal: Portal, query: str, limits: Limits) -> Result:
     """What the database answers; refused, where it would be too much."""
     if len(query) > LONGEST:
         raise InputError(
-            f"a query of {len(query):,} characters: an address holds {LONGEST:,}", cure="zen sql"
+            f"a query of {len(query):,} characters: an address holds {LONGEST:,}", hint="zen sql"
         )
     with _turn():
         return raw(portal.repository, query, limits)
@@ -74,7 +74,7 @@ def answer(portal: Portal, query: str, limits: Limits) -> Result:
 @contextmanager
 def _turn() -> Iterator[None]:
     if not _AT_ONCE.acquire(timeout=TURN):
-        raise ConflictError("others are asking at this moment", cure="ask again in a few seconds")
+        raise ConflictError("others are asking at this moment", hint="ask again in a few seconds")
     try:
         yield
     finally:

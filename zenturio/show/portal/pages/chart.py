@@ -78,8 +78,8 @@ def chart(request: Request) -> Response:
         view = replace(view, studies=(_newest(portal) or names[-1],))
     for name in view.studies:
         if name not in names:
-            cure = did_you_mean(name, names)
-            raise NotFoundError(f"no study is named {name!r}", cure=cure)
+            hint = did_you_mean(name, names)
+            raise NotFoundError(f"no study is named {name!r}", hint=hint)
     return portal.page(
         request,
         "chart.html",
@@ -135,8 +135,8 @@ def sent(kind: str, draw: Callable[[], bytes], name: str) -> Response:
     types = {"html": "text/html; charset=utf-8", "png": "image/png",
              "svg": "image/svg+xml", "pdf": "application/pdf"}  # fmt: skip
     if kind not in types:
-        cure = did_you_mean(kind, types)
-        raise NotFoundError(f"no format of pictures is called {kind!r}", cure=cure)
+        hint = did_you_mean(kind, types)
+        raise NotFoundError(f"no format of pictures is called {kind!r}", hint=hint)
     headers = {"Content-Disposition": attached(f"{name}.{kind}")}
     return Response(draw(), headers=headers, media_type=types[kind])
 
@@ -156,9 +156,9 @@ def rows(request: Request) -> Response:
             raise InputError("no study is named")
         found = _rows(portal, view)
     except ZenError as error:
-        text = portal.render("_rows.html", view=view, complaint=str(error), table=None)
+        text = portal.render("_rows.html", view=view, diagnostic=str(error), table=None)
         return Response(text, 400, media_type="text/html")
-    text = portal.render("_rows.html", view=view, complaint="", table=found)
+    text = portal.render("_rows.html", view=view, diagnostic="", table=found)
     return Response(text, media_type="text/html")
 
 
@@ -207,7 +207,7 @@ def _view(portal: Portal, request: Request) -> View:
 def _kept(portal: Portal, view: View, *, dark: bool, narrow: bool) -> str:
     """The answer to a view, found once for all who look at it."""
     if not view.studies:
-        raise InputError("nothing to draw", cure="choose a study")
+        raise InputError("nothing to draw", hint="choose a study")
     plain = replace(view, rows="")
     key = ("chart", repr(plain.given), dark, narrow)
     others = tuple(tuple(portal.repository.counts(name).values()) for name in view.studies[1:])

@@ -122,7 +122,7 @@ def log(request: Request) -> Response:
     """A stream, to the byte, as far as it was kept."""
     portal, stream = portal_of(request), request.path_params["stream"]
     if stream not in ("stdout", "stderr"):
-        raise NotFoundError(f"an experiment has no {stream}", cure="there is: stdout, stderr")
+        raise NotFoundError(f"an experiment has no {stream}", hint="there is: stdout, stderr")
     digest = find(portal.repository, request.path_params["digest"]).record.digest
     logs = portal.repository.logs(digest, attempt_in(request))
     content = b"".join(behind(logs.stdout if stream == "stdout" else logs.stderr))

@@ -64,12 +64,12 @@ def image(request: Request) -> Response:
     """A file that is a picture."""
     wanted = _wanted(request)
     if wanted.size > MOST_PICTURED:
-        raise NotFoundError(f"{wanted.path} is too large for a page", cure="save it")
+        raise NotFoundError(f"{wanted.path} is too large for a page", hint="save it")
     with _opened(wanted) as file:
         content = file.read()
     kind = image_type(wanted.path, content[:BEGINNING])
     if not kind:
-        raise NotFoundError(f"{wanted.path} is no picture", cure="save it")
+        raise NotFoundError(f"{wanted.path} is no picture", hint="save it")
     return Response(content, headers=STILL, media_type=kind)
 
 
@@ -93,7 +93,7 @@ def _wanted(request: Request) -> Artifact:
     digest = find(portal.repository, request.path_params["digest"]).record.digest
     kept = portal.repository.artifacts(digest, attempt_in(request))
     if not 0 <= number < len(kept):
-        raise NotFoundError(f"there is no file {number}", cure=f"it left {len(kept)} files")
+        raise NotFoundError(f"there is no file {number}", hint=f"it left {len(kept)} files")
     wanted: Artifact = kept[number]
     return wanted
 

@@ -63,7 +63,7 @@ def _form(
     request: Request,
     target: str,
     status: int = 200,
-    complaint: str = "",
+    diagnostic: str = "",
     headers: dict[str, str] | None = None,
 ) -> Response:
     """Asks for a password; *target* is where that leads."""
@@ -72,7 +72,7 @@ def _form(
         "login.html",
         status,
         headers,
-        complaint=complaint,
+        diagnostic=diagnostic,
         named=_people_of(request).asked,
         target=target,
     )
@@ -101,7 +101,7 @@ async def typed(request: Request) -> tuple[str, str, str]:
 def _password_of(request: Request) -> Keys:
     keys: Keys = request.app.state.keys
     if keys.password is None and not _people_of(request).asked:
-        raise NotFoundError("this portal asks for no password", cure="open it by its link")
+        raise NotFoundError("this portal asks for no password", hint="open it by its link")
     return keys
 
 

@@ -81,12 +81,12 @@ def wish(portal: Portal, asked: Mapping[str, str]) -> Wish:
     """What a form asks for; InputError unless it names a file that we have found."""
     path = asked.get("path", "")
     if path not in annotated(portal.settings.folder)[0]:
-        raise InputError(f"{path!r} is no annotated file of this project", cure="choose one")
+        raise InputError(f"{path!r} is no annotated file of this project", hint="choose one")
     told: dict[str, Any] = {n: text for n in TEXTS if (text := asked.get(n, "").strip())}
     for name in NUMBERS:
         if text := asked.get(name, "").strip():
             if not (text.isascii() and text.isdigit() and len(text) < 16):
-                raise InputError(f"{name}: {text!r} is no number", cure="a whole number, or none")
+                raise InputError(f"{name}: {text!r} is no number", hint="a whole number, or none")
             told[name] = int(text)
     return Wish((str(portal.settings.folder / path),), **told)
 
@@ -106,5 +106,5 @@ def _facts(portal: Portal, guest: Guest) -> dict[str, Any]:
 def _served(request: Request) -> Portal:
     portal = portal_of(request)
     if not portal.settings.serves:
-        raise SafetyError("no service runs here that would take studies", cure="zen serve")
+        raise SafetyError("no service runs here that would take studies", hint="zen serve")
     return portal

@@ -50,7 +50,7 @@ async def add(request: Request) -> Response:
     target, name = asked.get("target", ""), asked.get("name", "").strip()
     name = name or asked.get("known", "")
     if target and target.partition("?")[0] not in PICTURES:
-        raise InputError("that is no picture of this portal", cure="open one, and put it in there")
+        raise InputError("that is no picture of this portal", hint="open one, and put it in there")
     reports = _reports(portal_of(request))
     if target:
         await anyio.to_thread.run_sync(reports.add, name, asked.get("said", ""), target)
@@ -109,7 +109,7 @@ async def _typed(request: Request) -> Mapping[str, str]:
     async for part in request.stream():
         body += part
         if len(body) > 3 * MOST + 4096:  # each byte may be written with three
-            raise InputError(f"a report of more than {MOST:,} bytes", cure="make two of it")
+            raise InputError(f"a report of more than {MOST:,} bytes", hint="make two of it")
     found = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=50)
     return {name: values[0] for name, values in found.items()}
 

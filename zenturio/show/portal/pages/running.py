@@ -67,7 +67,7 @@ def _planned(portal: Portal, request: Request, asked: Mapping[str, str]) -> Resp
     try:
         found = portal.runs.plan(words(portal, asked))
     except InputError as error:
-        return _plan_page(portal, request, asked, complaint=str(error))
+        return _plan_page(portal, request, asked, diagnostic=str(error))
     return _plan_page(portal, request, asked, found)
 
 
@@ -76,15 +76,15 @@ def _plan_page(
     request: Request,
     asked: Mapping[str, str],
     plan: Mapping[str, object] | None = None,
-    complaint: str = "",
+    diagnostic: str = "",
 ) -> Response:
     return portal.page(
         request,
         "plan.html",
-        400 if complaint else 200,
+        400 if diagnostic else 200,
         asked=asked,
         plan=plan,
-        complaint=complaint,
+        diagnostic=diagnostic,
         command=shlex.join(["zen", "run", *words(portal, asked)]),
         engines=plugins.names("search"),
     )
@@ -107,7 +107,7 @@ async def change(request: Request) -> Response:
     changes = {"pause": portal.runs.pause, "stop": portal.runs.stop, "resume": portal.runs.resume}
     what = request.path_params["what"]
     if what not in changes:
-        raise NotFoundError(f"nobody can {what} a run", cure=did_you_mean(what, changes))
+        raise NotFoundError(f"nobody can {what} a run", hint=did_you_mean(what, changes))
 
     def go() -> None:
         changes[what](portal.runs.run(asked.get("run", "")))
@@ -131,12 +131,12 @@ def words(portal: Portal, asked: Mapping[str, str]) -> list[str]:
     """The words behind ``zen run``; InputError unless they name a file that we have found."""
     path = asked.get("path", "")
     if path not in annotated(portal.settings.folder)[0]:
-        raise InputError(f"{path!r} is no annotated file of this project", cure="choose one")
+        raise InputError(f"{path!r} is no annotated file of this project", hint="choose one")
     found = []
     for option in NUMBERS:
         if text := asked.get(option, "").strip():
             if not (text.isascii() and text.isdigit() and len(text) < 16):
-                raise InputError(f"{option}: {text!r} is no number", cure="a whole number, or none")
+                raise InputError(f"{option}: {text!r} is no number", hint="a whole number, or none")
             found.append(f"--{option}={int(text)}")
     found += [f"--{o}={text}" for o in TEXTS if (text := asked.get(o, "").strip())]
     return [*found, "--", path]
@@ -159,7 +159,7 @@ def _allowed(request: Request) -> Portal:
     portal = portal_of(request)
     if not portal.settings.allow_run:
         raise SafetyError(
-            "this portal shows studies, and starts none", cure="zen portal --allow-run"
+            "this portal shows studies, and starts none", hint="zen portal --allow-run"
         )
     return portal
 

@@ -35,8 +35,8 @@ def download(request: Request) -> Response:
     portal, given = portal_of(request), request.query_params
     kind = given.get("format", "csv")
     if kind not in STREAMED:
-        cure = did_you_mean(kind, STREAMED)
-        raise InputError(f"no format is called {kind!r}", cure=cure)
+        hint = did_you_mean(kind, STREAMED)
+        raise InputError(f"no format is called {kind!r}", hint=hint)
     spreadsheet = given.get("spreadsheet") == "yes"
     if "query" in given:
         content = export(answer(portal, given["query"], SAVED), kind, spreadsheet=spreadsheet)

@@ -71,11 +71,11 @@ def study(request: Request) -> Response:
     repository = portal.repository
     counts = repository.counts(asked.name)
     small = sum(counts.values()) <= SMALL
-    table, complaint, status = None, "", 200
+    table, diagnostic, status = None, "", 200
     try:
         table = _table(portal, asked, counted=small)
     except InputError as error:
-        complaint, status = str(error), 400
+        diagnostic, status = str(error), 400
     repeats = portal.repeated(asked.name)
     columns, facts = listed(repository, Asked(asked.name).wanted(repeats=repeats), _offered)
     return portal.page(
@@ -90,7 +90,7 @@ def study(request: Request) -> Response:
         columns=columns,
         facts=facts,
         table=table,
-        complaint=complaint,
+        diagnostic=diagnostic,
         small=small,
         values=_taken(portal, asked.name) if small else None,
         failures=causes(portal, asked.name) if small else None,

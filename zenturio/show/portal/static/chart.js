@@ -3,7 +3,7 @@
 {
   const form = document.getElementById("wishes");
   const place = document.getElementById("figures");
-  const complaint = document.getElementById("complaint");
+  const diagnostic = document.getElementById("diagnostic");
   const page = (form && form.dataset.page) || "/chart";
 
   const kind = () => (form.elements.kind ? form.elements.kind.value : "");
@@ -85,8 +85,8 @@
     given.delete("rows");
     const answer = await window.zenDraw.asked(page, given, place);
     if (mine !== turn) return;
-    complaint.hidden = !answer.said;
-    complaint.textContent = answer.said || "";
+    diagnostic.hidden = !answer.said;
+    diagnostic.textContent = answer.said || "";
     const sql = document.getElementById("sql");
     if (sql) sql.textContent = answer.sql || "";
     if (answer.said) {

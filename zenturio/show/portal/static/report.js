@@ -7,10 +7,10 @@
       const [path, given] = place.dataset.target.split("?");
       const answer = await window.zenDraw.asked(path, new URLSearchParams(given), place);
       if (answer.said) {
-        const complaint = document.createElement("pre");
-        complaint.className = "complaint";
-        complaint.textContent = answer.said;
-        place.replaceChildren(complaint);
+        const diagnostic = document.createElement("pre");
+        diagnostic.className = "diagnostic";
+        diagnostic.textContent = answer.said;
+        place.replaceChildren(diagnostic);
       } else {
         await window.zenDraw.show(place, answer);
       }

@@ -9,13 +9,13 @@
   const wrongIn = (text, status) => {
     if (status === 401) return OUT;
     const page = new DOMParser().parseFromString(text, "text/html");
-    const place = page.querySelector(".complaint, [role=alert], main.alone p");
+    const place = page.querySelector(".diagnostic, [role=alert], main.alone p");
     return (place && place.textContent.trim()) || `The portal answered with the status ${status}.`;
   };
 
-  const complaint = (text) => {
+  const diagnostic = (text) => {
     const place = document.createElement("pre");
-    place.className = "complaint";
+    place.className = "diagnostic";
     place.setAttribute("role", "alert");
     place.textContent = text;
     return place;
@@ -26,7 +26,7 @@
     for (const child of [...place.childNodes]) {
       if (!(child instanceof Element && child.hasAttribute("data-kept"))) child.remove();
     }
-    place.append(complaint(text));
+    place.append(diagnostic(text));
   };
 
   const dismiss = (place) => {
@@ -37,7 +37,7 @@
   // What renews itself stays, and above it stands that it is old.
   const complainAbove = (place, text) => {
     dismiss(place);
-    const note = complaint(`${text} What stands below was seen before.`);
+    const note = diagnostic(`${text} What stands below was seen before.`);
     note.dataset.stale = "";
     place.before(note);
   };

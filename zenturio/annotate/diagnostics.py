@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from types import TracebackType
 
-from zenturio.errors import AnnotationError, Complaint, InputError, Place
+from zenturio.errors import AnnotationError, Diagnostic, InputError, Place
 
 
 @dataclass
-class Complaints:
+class Diagnostics:
     """What was found to be wrong so far, and what only looks wrong."""
 
-    errors: list[Complaint] = field(default_factory=list)
-    warnings: list[Complaint] = field(default_factory=list)
+    errors: list[Diagnostic] = field(default_factory=list)
+    warnings: list[Diagnostic] = field(default_factory=list)
 
-    def error(self, message: str, place: Place | None, cure: str) -> None:
-        self.errors.append(Complaint(message, place, cure))
+    def error(self, message: str, place: Place | None, hint: str) -> None:
+        self.errors.append(Diagnostic(message, place, hint))
 
-    def warn(self, message: str, place: Place | None, cure: str) -> None:
-        self.warnings.append(Complaint(message, place, cure, severity="warning"))
+    def warn(self, message: str, place: Place | None, hint: str) -> None:
+        self.warnings.append(Diagnostic(message, place, hint, severity="warning"))
 
     def gather(self) -> Gathering:
         """Keep what the block raises, and go on behind it."""
@@ -33,9 +33,9 @@ class Complaints:
 
 @dataclass(frozen=True, slots=True)
 class Gathering:
-    """A ``with`` whose block may end early, in complaints."""
+    """A ``with`` whose block may end early, in diagnostics."""
 
-    complaints: Complaints
+    diagnostics: Diagnostics
 
     def __enter__(self) -> None:
         pass
@@ -47,6 +47,6 @@ class Gathering:
         traceback: TracebackType | None,
     ) -> bool:
         if isinstance(error, InputError):
-            self.complaints.errors += error.complaints
+            self.diagnostics.errors += error.diagnostics
             return True
         return False

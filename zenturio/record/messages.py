@@ -10,14 +10,14 @@ from zenturio.record.facts import Lease
 
 
 def no_study(name: str, known: Iterable[str]) -> NotFoundError:
-    return NotFoundError(f"no study is named {name!r}", cure=did_you_mean(name, known))
+    return NotFoundError(f"no study is named {name!r}", hint=did_you_mean(name, known))
 
 
 def no_experiment(digests: Iterable[str], study: str | None = None) -> NotFoundError:
     missing = sorted(set(digests))
     shown = ", ".join(missing[:3]) + (f", ... ({len(missing)} in all)" if missing[3:] else "")
     where = "the repository" if study is None else f"study {study!r}"
-    return NotFoundError(f"{where} has no experiment {shown}", cure="add it first")
+    return NotFoundError(f"{where} has no experiment {shown}", hint="add it first")
 
 
 def driven(lease: Lease) -> ConflictError:
@@ -25,7 +25,7 @@ def driven(lease: Lease) -> ConflictError:
     return ConflictError(
         f"study {lease.study!r} is driven by process {lease.pid} on {lease.host}"
         f" since {_utc(lease.since)}",
-        cure="wait until it ends, stop it, or help it with --join",
+        hint="wait until it ends, stop it, or help it with --join",
     )
 
 
@@ -33,7 +33,7 @@ def superseded(study: str, number: int) -> ConflictError:
     """The caller's own lease is over."""
     return ConflictError(
         f"lease {number} on study {study!r} has ended: another driver took the study over",
-        cure="run the study again: what was recorded is kept",
+        hint="run the study again: what was recorded is kept",
     )
 
 
@@ -42,13 +42,13 @@ def still_driven(lease: Lease) -> ConflictError:
     return ConflictError(
         f"study {lease.study!r} can neither go nor change: process {lease.pid} on {lease.host}"
         f" drives it since {_utc(lease.since)}",
-        cure="wait until it ends, or stop it",
+        hint="wait until it ends, or stop it",
     )
 
 
 def no_submission(number: int) -> NotFoundError:
     return NotFoundError(
-        f"nothing in the queue has the number {number}", cure="zen queue tells what is there"
+        f"nothing in the queue has the number {number}", hint="zen queue tells what is there"
     )
 
 
