@@ -30,6 +30,9 @@ class Server:
             self._as_user = ["runuser", "-u", user, "--"]
         self.data = self.folder / "data"
         self._run("initdb", "-D", self.data, "-A", "trust", "-U", "zen", "-E", "UTF8", "--no-sync")
+        # Others than the owner of the tables log in with a password, as on a real server.
+        hba = "local all zen trust\nlocal all all scram-sha-256\n"
+        (self.data / "pg_hba.conf").write_text(hba)
         self._schemas = itertools.count(1)
         self.start()
 
@@ -96,3 +99,11 @@ def postgres():
 def postgres_url(postgres) -> str:
     """An empty place on the server."""
     return postgres.new_url()
+
+
+def grant_reading(repository) -> None:
+    """Let SQL that somebody writes run on *repository*, as ``zen db grant`` does; not on a file."""
+    from zenturio.record import upkeep
+
+    if "postgresql" in repository.place:
+        upkeep.grant(repository.place)

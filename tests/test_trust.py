@@ -307,6 +307,7 @@ LOOKING = {
     "compare": ["p", "p"],
     "db backup": ["copy.db"],
     "db check": [],
+    "db grant": [],
     "db salvage": ["saved.db"],
     "db upgrade": [],
     "diff": ["a", "b"],

@@ -4,7 +4,7 @@ from hashlib import blake2b
 
 import pytest
 
-from postgres import postgres, postgres_url
+from postgres import grant_reading, postgres, postgres_url
 from zenturio.experiment.experiment import Experiment, Outcome, Recipe
 from zenturio.record import Definition, Driver, Field
 from zenturio.record.open import open_repository
@@ -18,6 +18,7 @@ def repository(request, tmp_path):
     place = tmp_path / "zenturio.db"
     url = place if request.param == "sqlite" else request.getfixturevalue("postgres_url")
     found = open_repository(url)
+    grant_reading(found)
     yield found
     found.close()
 

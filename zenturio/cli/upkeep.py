@@ -1,4 +1,4 @@
-"""The verbs that look after the repository: db check, upgrade, backup, salvage, and prune."""
+"""The verbs that look after the repository: db check, upgrade, backup, salvage, grant; prune."""
 
 from pathlib import Path
 from typing import Annotated
@@ -21,6 +21,7 @@ def add_to(app: typer.Typer) -> None:
     db.command()(upgrade)
     db.command()(backup)
     db.command()(salvage)
+    db.command()(grant)
     app.add_typer(db, name="db")
     app.command()(prune)
 
@@ -137,6 +138,42 @@ def salvage(
         )
     waits = "experiment waits" if saved.waiting == 1 else "experiments wait"
     typer.echo(f"\n{saved.waiting:,} {waits} for the next zen run; the new database: {target}")
+
+
+def grant(
+    role: Annotated[
+        str, typer.Option(metavar="NAME", help="Let this existing role read, and make none.")
+    ] = "",
+    sql: Annotated[
+        bool, typer.Option("--sql", help="Print the SQL statements, and execute none of them.")
+    ] = False,
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Let SQL of your own run on PostgreSQL: create a login role that can only read.
+
+    Its password is kept in your configuration folder. Without the right to create roles, give the
+    statements that are printed to the administrator of the server. ZENTURIO_SQL_URL names another
+    login for `zen sql` and the portal's SQL page.
+
+    Examples: zen db grant; zen db grant --role alice; zen db grant --sql > grant.sql
+    """
+    from zenturio.errors import PlaceError
+    from zenturio.record import upkeep
+
+    done = upkeep.grant(db, role, execute=not sql)
+    if json:
+        output.facts({"role": done.role, "done": done.done, "statements": done.statements})
+    elif done.done:
+        typer.echo(f"the role {done.role} can read the repository, and nothing else")
+    else:
+        for statement in done.statements:
+            typer.echo(f"{statement};")
+    if done.why:
+        raise PlaceError(
+            f"the server did not execute the statements: {done.why}",
+            hint="give them to its administrator: `zen db grant --sql` prints them again",
+        )
 
 
 def prune(

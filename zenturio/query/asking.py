@@ -2,8 +2,8 @@
 
 The database itself denies the rest. SQLite: the file is opened for reading, an authoriser allows
 SELECT alone, a progress handler ends what takes too long, and its heap is limited. PostgreSQL: a
-read-only transaction, one statement behind a cursor, a time limit of the server's, and a role that
-may read tables and no files.
+read-only transaction, one statement behind a cursor, a time limit of the server's, and a login role
+of its own that has no right but to read these tables.
 """
 
 from __future__ import annotations
@@ -41,7 +41,12 @@ def raw(repository: Repository, text: str, limits: Limits = LIMITS) -> Result:
         else:
             from zenturio.query.raw_postgresql import ask as ask_server  # noqa: PLC0415
 
-            names, rows = ask_server(engine, statement, expanded, limits)
+            names, rows = ask_server(
+                repository.connect_reader(),  # type: ignore[attr-defined] # a database has it
+                statement,
+                expanded,
+                limits,
+            )
     except InputError as error:
         raise explained(error, repository, statement) from error
     cut = len(rows) > limits.rows

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 
-from zenturio.errors import InputError, Passage, RecordError, SafetyError, ZenError
+from zenturio.errors import InputError, Passage, SafetyError, ZenError
 from zenturio.query.raw_limits import Limits, denied, gathered, too_slow
-
-if TYPE_CHECKING:
-    from sqlalchemy import Engine
+from zenturio.record.sql_reader import POWERS, check_powers
 
 _DECLARE = "DECLARE zen_raw NO SCROLL CURSOR FOR "
 _ROW = 2_000_000
@@ -38,32 +35,21 @@ _BEYOND = re.compile(
 )
 """Functions and tables that reach beyond studies, or that run a text as SQL behind our back.
 
-A role that may read tables alone is denied most of them anyway; this holds for every role.
+The role is denied most of them anyway; large objects and locks are anybody's.
 """
-
-_READER = "pg_read_all_data"
-
-_POWERFUL = (
-    "SELECT rolsuper OR pg_has_role('pg_read_server_files', 'MEMBER')"
-    " OR pg_has_role('pg_execute_server_program', 'MEMBER') FROM pg_roles"
-    " WHERE rolname = current_user"
-)
 
 
 def ask(
-    engine: Engine, asked: str, text: str, limits: Limits
+    connection: Any, asked: str, text: str, limits: Limits
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
     """The names of the answer's columns, and its rows up to one more than the limit.
 
-    *text* is what was *asked* behind what the views are that it names.
+    *text* is what was *asked* behind what the views are that it names. *connection* has the login
+    of a reader, and is closed.
     """
-    if found := _BEYOND.search(asked):
-        raise denied(f"{found.group()} reaches beyond the tables")
     try:
-        connection = engine.raw_connection()
-    except psycopg.Error as error:
-        raise RecordError("no connection to the database", hint="is it running?") from error
-    try:
+        if match := _BEYOND.search(asked):
+            raise denied(f"{match.group()} reaches beyond the tables")
         cursor: Any = connection.cursor()
         _restrict(cursor, limits)
         # Prepared: the server takes one statement then, and no second one behind a semicolon.
@@ -75,25 +61,15 @@ def ask(
     except psycopg.Error as error:
         raise _explained(error, asked, len(text) - len(asked), limits) from error
     finally:
-        with suppress(psycopg.Error):
-            connection.cursor().execute("ROLLBACK")
         # Whatever was done to the session goes with it.
-        connection.invalidate()
+        connection.close()
 
 
 def _restrict(cursor: Any, limits: Limits) -> None:
     cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-    cursor.execute(_POWERFUL)
-    ((powerful,),) = cursor.fetchall()
+    cursor.execute(POWERS)
+    check_powers(cursor.fetchall())
     cursor.execute(f"SET LOCAL statement_timeout = {round(limits.seconds * 1000)}")
-    if powerful:
-        try:
-            cursor.execute(f"SET LOCAL ROLE {_READER}")
-        except psycopg.Error as error:
-            raise SafetyError(
-                "this role of PostgreSQL may read and run files of the server",
-                hint="connect as a role that owns the tables and nothing else",
-            ) from error
 
 
 def _fetched(cursor: Any, size: int) -> Iterator[tuple[Any, ...]]:

@@ -46,7 +46,7 @@ class PostgreSQL:
         self._url = url.difference_update_query(_SECRETS).set(
             drivername="postgresql+psycopg", password=None
         )
-        self._wait = wait
+        self.wait = wait
         self.place = self._url.set(
             drivername="postgresql", password="***" if self._secrets else None
         ).render_as_string(hide_password=True)
@@ -79,12 +79,17 @@ class PostgreSQL:
         url = self._url.update_query_dict({
             "options": f"{options} -c search_path={_escaped(name)}".strip(), **self._secrets,
         })  # fmt: skip
-        return PostgreSQL(url.set(drivername="postgresql"), self._wait)
+        return PostgreSQL(url.set(drivername="postgresql"), self.wait)
+
+    def as_user(self, user: str, password: str) -> PostgreSQL:
+        """The same server and database, with another login."""
+        url = self._url.set(drivername="postgresql", username=user, password=password)
+        return PostgreSQL(url, self.wait)
 
     def _asked(self) -> dict[str, str]:
         given = self._url.query.get("options", "")
         options = given if isinstance(given, str) else " ".join(given)
-        return {"options": f"{options} -c lock_timeout={round(self._wait * 1000)}".strip()}
+        return {"options": f"{options} -c lock_timeout={round(self.wait * 1000)}".strip()}
 
     def missing(self) -> bool:
         return False
@@ -193,7 +198,7 @@ class PostgreSQL:
         psycopg = _psycopg()
         if isinstance(error, psycopg.errors.LockNotAvailable):
             return RecordError(
-                f"{self.place} has been locked for {self._wait:g} seconds by another writer",
+                f"{self.place} has been locked for {self.wait:g} seconds by another writer",
                 hint="wait until it is done or stop it (pg_stat_activity names it);"
                 " ZENTURIO_DB_WAIT=SECONDS waits longer",
             )

@@ -23,6 +23,7 @@ from zenturio.record import (
     queue,
     recording,
     removal,
+    sql_reader,
     stored_views,
     studies,
     views,
@@ -77,6 +78,10 @@ class Sql:
     def engine(self) -> Engine:
         """Connections for those who read; begin transactions yourself."""
         return self._database.engine
+
+    def connect_reader(self) -> Any:
+        """A connection to PostgreSQL for SQL that somebody writes: see ``sql_reader``."""
+        return sql_reader.connect(sql_reader.reader(self._database))
 
     def keyed(
         self,

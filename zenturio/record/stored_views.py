@@ -113,9 +113,14 @@ def _in_file(transaction: Transaction, version: Version, layout: Layout) -> None
 # PostgreSQL
 
 
+def schema_name(own: str) -> str:
+    """The schema of the views, where *own* is that of the tables."""
+    return SCHEMA if own in ("public", "zenturio") else f"{own}_{SCHEMA}"
+
+
 def _schema(transaction: Transaction) -> str:
     ((own,),) = transaction.sql("SELECT current_schema()")
-    return SCHEMA if own in ("public", "zenturio") else f"{own}_{SCHEMA}"
+    return schema_name(own)
 
 
 def _on_server(transaction: Transaction, version: Version, layout: Layout) -> None:

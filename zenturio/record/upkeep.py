@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from zenturio.errors import Diagnostic, InputError, PlaceError, RecordError, ZenError
-from zenturio.record import schema, upgrade
+from zenturio.record import schema, sql_reader, upgrade
 from zenturio.record.artifact_check import check_artifacts
 from zenturio.record.artifact_store import YOUNG_SECONDS
 from zenturio.record.database import Database
@@ -32,6 +32,7 @@ from zenturio.record.postgresql import PostgreSQL
 from zenturio.record.repository import Repository
 from zenturio.record.salvage import Salvage, salvage_file
 from zenturio.record.sql import Sql
+from zenturio.record.sql_reader import Grant
 from zenturio.record.sqlite import SQLite
 from zenturio.record.upgrading import is_older, room_for, upgrade_older
 
@@ -233,3 +234,12 @@ def _connected(kind: Flavour) -> Iterator[Database]:
         yield database
     finally:
         database.close()
+
+
+def grant(url: str | Path | None = None, role: str = "", *, execute: bool = True) -> Grant:
+    """Let *role* of PostgreSQL read the repository, or make a role for this user's own SQL.
+
+    Without *execute* the statements are only returned.
+    """
+    with _connected(_existing(url)) as database:
+        return sql_reader.grant(database, role, execute=execute)
