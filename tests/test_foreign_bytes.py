@@ -139,8 +139,8 @@ def source(data, folder):
 
 def look(name):
     def read(data, folder):
-        from zenturio.show.portal.looks import image_type
-        from zenturio.show.portal.looks import look as preview
+        from zenturio.show.portal.pages.artifacts import image_type
+        from zenturio.show.portal.pages.artifacts import look as preview
 
         preview(name, data, len(data) + 5)
         image_type(name, data)

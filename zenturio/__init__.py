@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from zenturio.errors import ZenError
     from zenturio.experiment.function import experiment
     from zenturio.search.searching import search
-    from zenturio.show import chart, save
+    from zenturio.show.charts.column_charts import chart
+    from zenturio.show.saving import save
     from zenturio.show.study import Study, run
     from zenturio.show.tuning import tune
     from zenturio.space import (
@@ -62,16 +63,16 @@ __all__ = [
 _ELSEWHERE = {
     "Study": "show.study",
     "ZenError": "errors",
-    "chart": "show",
+    "chart": "show.charts.column_charts",
     "experiment": "experiment",
     "insert": "annotate",
     "run": "show.study",
-    "save": "show",
+    "save": "show.saving",
     "scan": "annotate",
     "search": "search",
     "tune": "show.tuning",
 }
-_HOOKS = {"load_ipython_extension": "show.magic"}
+_HOOKS = {"load_ipython_extension": "show.notebook_magic"}
 """What others look for here: ``%load_ext zenturio``."""
 _CALLED = ("experiment", "search")
 """Rooms that can be called, for they are called what the function in them is."""

@@ -9,8 +9,9 @@ from pathlib import Path
 import pandas as pd
 
 from zenturio.execute.hosts.events import Event
-from zenturio.show import chart, save
-from zenturio.show.jobs_chart import jobs, stays
+from zenturio.show.charts.column_charts import chart
+from zenturio.show.charts.schedule_charts import jobs, stays
+from zenturio.show.saving import save
 
 
 def read(name):

@@ -14,8 +14,7 @@ import requests
 
 from cli.conftest import zen
 from zenturio.record.open import open_repository
-from zenturio.show.portal.keys import Password
-from zenturio.show.portal.people import hashed
+from zenturio.show.portal.access import Password, hashed
 from zenturio.study.house import House
 
 ZEN = [sys.executable, "-c", "from zenturio.cli import main; main()"]

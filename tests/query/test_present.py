@@ -10,7 +10,7 @@ from zenturio.query import frame, results
 from zenturio.query.groups import groups
 from zenturio.query.present import digests_outside
 from zenturio.record import Definition, Field
-from zenturio.show.drawn import Asked, drawn
+from zenturio.show.charts.study_charts import Asked, drawn
 from zenturio.space import Space
 from zenturio.space.fingerprint import SPACES, fingerprint
 from zenturio.study.best import best

@@ -9,7 +9,7 @@ import pytest
 
 from tests.show.frames import frame
 from zenturio.errors import InputError
-from zenturio.show import chart
+from zenturio.show.charts.column_charts import chart
 
 
 def test_a_point_is_the_mean_of_its_repeats_and_its_bar_their_interval():

@@ -11,10 +11,10 @@ from zenturio.errors import InputError
 from zenturio.query import frame
 from zenturio.record import Definition, Field
 from zenturio.record.open import open_repository
-from zenturio.show import chart
-from zenturio.show import drawn as drawing
-from zenturio.show.charts import AGGREGATES
-from zenturio.show.drawn import Asked, drawn
+from zenturio.show.chart import AGGREGATES
+from zenturio.show.charts import study_charts as drawing
+from zenturio.show.charts.column_charts import chart
+from zenturio.show.charts.study_charts import Asked, drawn
 
 __all__ = ["postgres", "postgres_url"]
 

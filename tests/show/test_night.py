@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from show.frames import frame
-from zenturio.show import chart, palette, plotly_figure
+from zenturio.show import palette
+from zenturio.show.charts.column_charts import chart
+from zenturio.show.interactive import plotly_figure
 from zenturio.show.night import CONTRAST, GROUND, _contrast, lifted, night
 
 COLOURS = st.from_regex(re.compile(r"\A#[0-9a-f]{6}\Z"))

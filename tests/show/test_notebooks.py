@@ -10,7 +10,7 @@ from traitlets.config import Config
 
 import zenturio as zen
 from zenturio.schedule.planning import Planning
-from zenturio.show import gantt, graph
+from zenturio.show.charts.schedule_charts import gantt, graph
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "notebook.ipynb"
 CELL = """\

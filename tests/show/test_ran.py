@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from tests.cli.conftest import zen
 from zenturio.errors import NotFoundError
-from zenturio.show.drawn import Asked, drawn
-from zenturio.show.ran_chart import _rows
+from zenturio.show.charts.schedule_charts import _host_lanes
+from zenturio.show.charts.study_charts import Asked, drawn
 from zenturio.study.look import opened
 
 PROGRAM = """\
@@ -82,7 +82,7 @@ def test_on_a_row_one_ends_before_the_next_begins_and_no_row_is_too_many(runs):
     hosts = [host for host, _, _ in runs]
     starts = [float(start) for _, start, _ in runs]
     ends = [float(start + length) for _, start, length in runs]
-    names, rows = _rows(hosts, starts, ends)
+    names, rows = _host_lanes(hosts, starts, ends)
     for i, row in enumerate(rows):
         assert names[row].partition("/")[0] == hosts[i]
         for j in range(i):

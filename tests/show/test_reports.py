@@ -7,10 +7,10 @@ import pytest
 from show.portal.filled import fill_project
 from zenturio.errors import ConflictError, InputError, NotFoundError, SafetyError
 from zenturio.record.open import open_repository
-from zenturio.show.charts import Chart
-from zenturio.show.paper import printed
+from zenturio.show.chart import Chart
+from zenturio.show.printed_report import printed
 from zenturio.show.report import Picture, Words, line, named, read
-from zenturio.show.reporting import Reports, exported, mark
+from zenturio.show.report_store import Reports, exported, mark
 from zenturio.show.scene import Scene
 
 TEXT = """\
@@ -124,7 +124,7 @@ def test_a_paragraph_of_many_pages_is_parted_and_nothing_of_it_is_lost():
 
 def _parted(lines):
     """All words of the parts, in their order."""
-    from zenturio.show.paper import _parts
+    from zenturio.show.printed_report import _parts
 
     return [word for part in _parts(lines) for _, text in part for word in text.split()]
 

@@ -12,9 +12,11 @@ from zenturio.schedule.algorithm import make
 from zenturio.schedule.generators import generate
 from zenturio.schedule.moldable import MoldableProblem
 from zenturio.schedule.simulate import simulate
-from zenturio.show import gantt, graph, image, page, save
-from zenturio.show.interactive import figure_of
+from zenturio.show.charts.schedule_charts import gantt, graph
+from zenturio.show.images import image
+from zenturio.show.interactive import figure_of, page
 from zenturio.show.painted import draw_scene
+from zenturio.show.saving import save
 from zenturio.show.scene import OTHERS, levels_of
 
 

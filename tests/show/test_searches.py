@@ -13,8 +13,11 @@ from PIL import Image
 
 from tests.show.searched import runs, searched
 from zenturio.errors import InputError
-from zenturio.show import chart, image, palette, plotly_figure
-from zenturio.show.aims import Aim, front
+from zenturio.show import palette
+from zenturio.show.charts.column_charts import chart
+from zenturio.show.charts.objectives import Aim, front
+from zenturio.show.images import image
+from zenturio.show.interactive import plotly_figure
 from zenturio.show.layout import geometric, marks, shares_said
 
 KINDS = ("convergence", "importance", "slice", "pareto", "parallel")

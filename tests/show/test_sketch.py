@@ -8,7 +8,8 @@ import pytest
 from tests.show.frames import frame
 from tests.show.searched import runs, searched
 from zenturio.errors import InputError
-from zenturio.show import chart, sketch
+from zenturio.show.charts.column_charts import chart
+from zenturio.show.sketch import sketch
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zenturio.errors import InputError
-from zenturio.show.charts import AGGREGATES, AIMED, KINDS
-from zenturio.show.planned import PlanView
-from zenturio.show.portal.words import address
-from zenturio.show.view import PLAIN, View
+from zenturio.show.chart import AGGREGATES, AIMED, KINDS
+from zenturio.show.charts.chart_query import PLAIN, View
+from zenturio.show.charts.schedule_query import PlanView
+from zenturio.show.portal.page_templates import address
 
 NAMES = st.text(
     st.characters(exclude_categories=("Cs", "Cc", "Zs", "Zl", "Zp")), min_size=1, max_size=12

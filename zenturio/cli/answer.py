@@ -173,7 +173,7 @@ def compare(
     """
     from zenturio.query import compare as match
     from zenturio.query import frame
-    from zenturio.show.drawn import goal_of
+    from zenturio.show.charts.study_charts import goal_of
     from zenturio.study.look import opened
 
     condition = expression(where, "--where")

@@ -74,8 +74,8 @@ def _happened(folder: Path, digests: list[str], picture: Path | None, json: bool
 
     found = read_events(folder, digests)
     if picture is not None:
-        from zenturio.show import save
-        from zenturio.show.jobs_chart import jobs
+        from zenturio.show.charts.schedule_charts import jobs
+        from zenturio.show.saving import save
 
         save(jobs(found, _names(found)), picture)
         said: dict[str, Any] = {"picture": str(picture), "events": len(found)}

@@ -10,9 +10,8 @@ from zenturio.cli.answer import All, Tables, Where, expression, names_in, query_
 from zenturio.cli.options import Database, Json
 
 if TYPE_CHECKING:
-    from zenturio.show import Chart
-    from zenturio.show.charts import Kind
-    from zenturio.show.drawn import Drawable
+    from zenturio.show.chart import Chart, Kind
+    from zenturio.show.charts.study_charts import Drawable
 
 TERMINAL = "-"
 DRAWN = 200_000
@@ -87,9 +86,12 @@ def plot(
     study_matmul" --x n --y share
     """
     from zenturio.errors import InputError
-    from zenturio.show import Scene, chart, save, sketch
-    from zenturio.show.charts import AIMED
-    from zenturio.show.drawn import GANTT, Asked, drawn
+    from zenturio.show.chart import AIMED
+    from zenturio.show.charts.column_charts import chart
+    from zenturio.show.charts.study_charts import GANTT, Asked, drawn
+    from zenturio.show.saving import save
+    from zenturio.show.scene import Scene
+    from zenturio.show.sketch import sketch
     from zenturio.study.look import opened
 
     wishes: dict[str, Any] = {
@@ -152,7 +154,7 @@ def report(
     from zenturio.output_files import write_output
     from zenturio.record.open import project_folder
     from zenturio.show.report import Picture, read
-    from zenturio.show.reporting import exported
+    from zenturio.show.report_store import exported
     from zenturio.study.look import opened
 
     try:

@@ -43,10 +43,9 @@ def portal(
     from zenturio.record.open import project_folder
 
     try:
-        from zenturio.show.portal.serve import Service
+        from zenturio.show.portal.server import Service
     except ModuleNotFoundError as error:
         raise missing(error) from error
-    from zenturio.show.portal import thrift
     from zenturio.show.portal.state import Settings
 
     settings = Settings(db, project_folder(), allow_run)
@@ -57,7 +56,6 @@ def portal(
     if browser and sys.stdout.isatty():
         with suppress(webbrowser.Error):
             webbrowser.open(link)
-    thrift.spare_arrow()
     service.run()
 
 

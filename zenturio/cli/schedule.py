@@ -72,8 +72,8 @@ def schedule(
     if out is not None:
         write(plan, out)
     if gantt is not None:
-        from zenturio.show import gantt as drawn
-        from zenturio.show import save
+        from zenturio.show.charts.schedule_charts import gantt as drawn
+        from zenturio.show.saving import save
 
         save(drawn(plan), gantt)
     if found is not None:

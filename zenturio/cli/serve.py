@@ -152,7 +152,7 @@ def queue(
 
 def _hash() -> None:
     """Ask for a password, or read it from a pipe, and print what is kept of it."""
-    from zenturio.show.portal.keys import Password
+    from zenturio.show.portal.access import Password
 
     if sys.stdin.isatty():
         text = typer.prompt("password", hide_input=True, confirmation_prompt=True, err=True)
@@ -167,7 +167,7 @@ def _make_secret() -> None:
     """Print a new secret, as a proxy takes it and as zenturio.toml does."""
     import secrets
 
-    from zenturio.show.portal.people import PROXY_HEADER, hashed
+    from zenturio.show.portal.access import PROXY_HEADER, hashed
 
     secret = secrets.token_urlsafe(32)
     typer.echo(f'nginx:          proxy_set_header {PROXY_HEADER} "{secret}";')

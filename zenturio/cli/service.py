@@ -13,8 +13,8 @@ import typer
 from zenturio.execute import Executor
 from zenturio.execute.places import open_place
 from zenturio.record.open import FOLDER, open_repository, project_folder
+from zenturio.show.portal.access import People
 from zenturio.show.portal.pages_process import PagesProcess
-from zenturio.show.portal.people import People
 from zenturio.show.portal.state import Settings
 from zenturio.study.house import House
 from zenturio.study.queueing import choose_policy

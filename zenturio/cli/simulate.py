@@ -139,7 +139,8 @@ def _end(unended: bool) -> None:
 
 
 def _draw(what: "Trace | Plan", path: Path) -> None:
-    from zenturio.show import gantt, save
+    from zenturio.show.charts.schedule_charts import gantt
+    from zenturio.show.saving import save
 
     save(gantt(what), path)
 

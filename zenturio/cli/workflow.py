@@ -67,7 +67,8 @@ def show(
     with output.waiting(f"reading {source}"):
         found = instance_of(source, pairs(settings or []), seed)
     if out is not None:
-        from zenturio.show import graph, save
+        from zenturio.show.charts.schedule_charts import graph
+        from zenturio.show.saving import save
 
         save(graph(found.workflow), out)
     if json:

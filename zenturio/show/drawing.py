@@ -13,7 +13,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FixedLocator, Formatter, NullFormatter, NullLocator
 
 from zenturio.show import fields, marks, palette, steps
-from zenturio.show.charts import Axis, Chart, Kind, Panel, brief
+from zenturio.show.chart import Axis, Chart, Kind, Panel, brief
 from zenturio.show.layout import apart, columns_of, decades, number, numbers
 
 STYLE: dict[str, Any] = {

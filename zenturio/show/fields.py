@@ -12,7 +12,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import LogNorm, Normalize
 
 from zenturio.show import palette
-from zenturio.show.charts import Axis, Chart, Panel, brief
+from zenturio.show.chart import Axis, Chart, Panel, brief
 from zenturio.show.layout import decades, marks, numbers
 from zenturio.show.marks import name_ticks, scale
 

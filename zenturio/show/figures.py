@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from zenturio.show import palette, paths, traces
-from zenturio.show.charts import Axis, Chart, Kind, Panel, brief
+from zenturio.show.chart import Axis, Chart, Kind, Panel, brief
 from zenturio.show.layout import apart, columns_of, decades, numbers, some
 from zenturio.show.plain import TEMPLATE, Figure, Span, headings, numbered, said, spans
 

@@ -7,7 +7,7 @@ import warnings
 from typing import Any, Literal, cast, get_args
 
 from zenturio.errors import InputError, PlaceError, did_you_mean
-from zenturio.show.charts import Chart
+from zenturio.show.chart import Chart
 from zenturio.show.scene import Scene
 
 Format = Literal["png", "svg", "pdf"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from plotly import graph_objects as go
 
-from zenturio.show.charts import Chart
+from zenturio.show.chart import Chart
 from zenturio.show.figures import chart_figure
 from zenturio.show.paged import scene_figure
 from zenturio.show.plain import said

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
-from zenturio.show.charts import Axis, Panel
+from zenturio.show.chart import Axis, Panel
 
 Thing = TypeVar("Thing")
 

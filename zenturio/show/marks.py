@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 
 from zenturio.show import palette
-from zenturio.show.charts import Axis, Chart, Panel, Series, brief
+from zenturio.show.chart import Axis, Chart, Panel, Series, brief
 
 
 def _colour(series: Series, chart: Chart) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from zenturio.show.charts import Chart
+from zenturio.show.chart import Chart
 from zenturio.show.scene import Scene
 
 

@@ -7,7 +7,7 @@ import textwrap
 from typing import Any
 
 from zenturio.show import palette
-from zenturio.show.charts import brief
+from zenturio.show.chart import brief
 from zenturio.show.plain import TEMPLATE, Figure, said, trace
 from zenturio.show.scene import Scene, colour_of
 

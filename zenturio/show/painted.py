@@ -13,7 +13,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Patch
 
 from zenturio.show import palette
-from zenturio.show.charts import brief
+from zenturio.show.chart import brief
 from zenturio.show.scene import Box, Scene, colour_of
 
 WIDE = 9.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from zenturio.show import palette
-from zenturio.show.charts import Chart, Panel, Series, brief
+from zenturio.show.chart import Chart, Panel, Series, brief
 from zenturio.show.layout import shares_said
 from zenturio.show.plain import said, trace
 from zenturio.show.traces import DASHES

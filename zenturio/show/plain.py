@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from zenturio.show.charts import Panel, brief
+from zenturio.show.chart import Panel, brief
 
 Figure = dict[str, Any]
 """``data``, a list of traces, and ``layout``."""

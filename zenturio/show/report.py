@@ -16,8 +16,8 @@ from urllib.parse import parse_qsl, urlsplit
 from markdown_it import MarkdownIt
 
 from zenturio.errors import InputError
-from zenturio.show.planned import PlanView, scene
-from zenturio.show.view import View
+from zenturio.show.charts.chart_query import View
+from zenturio.show.charts.schedule_query import PlanView, scene
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
     from zenturio.record import Repository
-    from zenturio.show.charts import Chart
+    from zenturio.show.chart import Chart
     from zenturio.show.scene import Scene
 
 Style = Literal["title", "heading", "text", "item", "code", "quote"]

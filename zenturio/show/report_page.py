@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from zenturio.show.charts import Chart
+from zenturio.show.chart import Chart
 from zenturio.show.figures import FONT
 from zenturio.show.interactive import CONFIG, figure_of
 from zenturio.show.scene import Scene

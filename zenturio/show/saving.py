@@ -6,7 +6,7 @@ from pathlib import Path
 
 from zenturio.errors import InputError, PlaceError, did_you_mean
 from zenturio.output_files import write_output
-from zenturio.show.charts import Chart
+from zenturio.show.chart import Chart
 from zenturio.show.images import FORMATS, image
 from zenturio.show.scene import Scene
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from zenturio.show import palette
-from zenturio.show.charts import Axis
+from zenturio.show.chart import Axis
 
 OTHERS = "others"
 GREY = "#8a9199"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from zenturio.errors import InputError
-from zenturio.show.charts import Axis, Chart, Kind, Series, brief
+from zenturio.show.chart import Axis, Chart, Kind, Series, brief
 from zenturio.show.layout import number
 from zenturio.show.terminal import bars
 

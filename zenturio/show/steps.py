@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from zenturio.show import palette
-from zenturio.show.charts import Chart, Panel, Series, brief
+from zenturio.show.chart import Chart, Panel, Series, brief
 from zenturio.show.layout import shares_said
 from zenturio.show.marks import scale
 

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from zenturio.query import Result
-    from zenturio.show.charts import Chart
-    from zenturio.show.drawn import Drawable
+    from zenturio.show.chart import Chart
+    from zenturio.show.charts.study_charts import Drawable
     from zenturio.show.scene import Scene
 
 What = str | Path | Sequence[str | Path] | Function | Callable[..., Any]
@@ -120,7 +120,7 @@ class Study:
         The kinds of a search look at the study's objective, or at *y*, or at an *objective*
         (``MINIMIZE expr``).
         """
-        from zenturio.show.drawn import Asked, drawn  # noqa: PLC0415 - pandas takes its time
+        from zenturio.show.charts.study_charts import Asked, drawn  # noqa: PLC0415 - pandas takes its time
 
         with opened(self.db) as repository:
             return drawn(repository, Asked((self.name,), kind, where=where, **wishes)).chart

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from zenturio.show import palette
-from zenturio.show.charts import Chart, Grid, Panel, Series, brief
+from zenturio.show.chart import Chart, Grid, Panel, Series, brief
 from zenturio.show.layout import decades, marks, numbers
 from zenturio.show.plain import said, trace
 

@@ -22,7 +22,7 @@ from zenturio.execute.hosts.profile import Profile
 from zenturio.execute.hosts.site import asks, filled
 from zenturio.execute.hosts.stages import Staging
 from zenturio.expression import parse
-from zenturio.show.jobs_chart import jobs, stays
+from zenturio.show.charts.schedule_charts import jobs, stays
 
 SPEEDS = st.floats(0.01, 1000)
 

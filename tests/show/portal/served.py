@@ -9,7 +9,7 @@ from typing import Any
 
 import requests
 
-from zenturio.show.portal.serve import Service
+from zenturio.show.portal.server import Service
 from zenturio.show.portal.state import Settings
 
 

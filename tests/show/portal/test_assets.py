@@ -5,7 +5,7 @@ import re
 
 from plotly.offline import get_plotlyjs_version
 
-from zenturio.show.portal.assets import FOLDER
+from zenturio.show.portal.page_templates import FOLDER
 
 
 def test_what_draws_is_of_the_version_that_figures_are_made_for_and_has_its_licence():

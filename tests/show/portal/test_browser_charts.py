@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from zenturio.show.charts import KINDS
-from zenturio.show.drawn import GANTT
+from zenturio.show.chart import KINDS
+from zenturio.show.charts.study_charts import GANTT
 
 ADDRESSES = {
     "line": "study=matmul&kind=line&x=n&y=wtime&color=threads&facet=solver",

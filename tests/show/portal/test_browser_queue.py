@@ -6,7 +6,7 @@ from show.portal.browsing import Person
 from show.portal.served import served
 from show.portal.test_people import STUDY, USERS
 from zenturio.record.open import open_repository
-from zenturio.show.portal.people import People
+from zenturio.show.portal.access import People
 from zenturio.show.portal.state import Settings
 
 

@@ -203,9 +203,9 @@ def test_sql_that_never_ends_is_stopped_and_others_have_their_turn(portal, monke
     from concurrent.futures import ThreadPoolExecutor
 
     from zenturio.query import Limits
-    from zenturio.show.portal.pages import asking
+    from zenturio.show.portal.pages import sql as asking
 
-    monkeypatch.setattr(asking, "SHOWN", Limits(rows=10, seconds=1.0))
+    monkeypatch.setattr(asking, "PAGE_LIMITS", Limits(rows=10, seconds=1.0))
     monkeypatch.setattr(asking, "TURN", 0.1)
     endless = "WITH RECURSIVE a(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM a) SELECT max(n) FROM a"
     with ThreadPoolExecutor(5) as pool:

@@ -10,7 +10,7 @@ import pytest
 from show.portal.loops import run
 from show.portal.served import served
 from zenturio.show.portal import login_attempts
-from zenturio.show.portal.keys import Password
+from zenturio.show.portal.access import Password, People
 from zenturio.show.portal.login_attempts import (
     FREE,
     LONGEST_SECONDS,
@@ -20,7 +20,6 @@ from zenturio.show.portal.login_attempts import (
     TooManyGuessesError,
     network,
 )
-from zenturio.show.portal.people import People
 from zenturio.show.portal.state import Settings
 from zenturio.study.house import User
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from show.portal.served import served
 from zenturio.annotate import scan
 from zenturio.record.open import FOLDER
-from zenturio.show.portal.looks import BEGINNING, COLUMNS, ROWS, image_type, look
+from zenturio.show.portal.pages.artifacts import BEGINNING, COLUMNS, ROWS, image_type, look
 from zenturio.show.portal.state import Settings
 from zenturio.study import choose, run_here
 

@@ -12,9 +12,8 @@ import requests
 from zenturio.errors import PlaceError, SafetyError
 from zenturio.record.open import open_repository
 from zenturio.show.portal import pages_process
-from zenturio.show.portal.keys import Password
+from zenturio.show.portal.access import Password, People, hashed
 from zenturio.show.portal.pages_process import PagesProcess
-from zenturio.show.portal.people import People, hashed
 from zenturio.show.portal.state import Settings
 from zenturio.study.house import User
 

@@ -8,9 +8,16 @@ import requests
 from show.portal.served import served
 from zenturio.errors import InputError, SafetyError
 from zenturio.record.open import open_repository
-from zenturio.show.portal.keys import IDLE_SECONDS, SESSION_SECONDS, Keys, Password
-from zenturio.show.portal.people import PROXY_HEADER, People, hashed
-from zenturio.show.portal.serve import Service
+from zenturio.show.portal.access import (
+    IDLE_SECONDS,
+    PROXY_HEADER,
+    SESSION_SECONDS,
+    Keys,
+    Password,
+    People,
+    hashed,
+)
+from zenturio.show.portal.server import Service
 from zenturio.show.portal.state import Settings
 from zenturio.study.house import House, User
 

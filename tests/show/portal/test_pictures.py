@@ -130,8 +130,8 @@ def test_a_chart_in_a_page_loads_no_plotly(project):
     program = f"""
 import sys
 from zenturio.record.open import open_repository
-from zenturio.show.portal.charting import figure_json
-from zenturio.show.view import View
+from zenturio.show.portal.chart_json import figure_json
+from zenturio.show.charts.chart_query import View
 repository = open_repository({str(project / FOLDER / "zenturio.db")!r})
 for kind in ("line", "box", "heatmap", "slice", "gantt"):
     view = View(("hello",), kind, objective="MAXIMIZE letters" if kind == "slice" else "")

@@ -10,7 +10,7 @@ from show.portal.filled import EVIL
 from show.portal.served import served
 from zenturio.errors import PlaceError, SafetyError
 from zenturio.show.portal.security import Names
-from zenturio.show.portal.serve import Service
+from zenturio.show.portal.server import Service
 from zenturio.show.portal.state import Settings
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY")

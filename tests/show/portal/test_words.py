@@ -1,8 +1,6 @@
 """What pages say: numbers, times, addresses, commands; and what they keep for later."""
 
 import shlex
-import subprocess
-import sys
 import threading
 from urllib.parse import parse_qsl, urlsplit
 
@@ -12,10 +10,10 @@ from hypothesis import strategies as st
 
 from zenturio.experiment import Series
 from zenturio.record import Definition
-from zenturio.show.portal import thrift, words
-from zenturio.show.portal.commands import again
-from zenturio.show.portal.kept import Kept
-from zenturio.show.portal.pages.comparing import Pair
+from zenturio.show.portal import page_templates as words
+from zenturio.show.portal.pages.experiment import Pair
+from zenturio.show.portal.pages.study import rerun_command
+from zenturio.show.portal.state import Kept
 
 
 @given(
@@ -57,20 +55,22 @@ def test_the_command_that_runs_a_study_again_is_taken_by_a_shell():
     notes = {
         "paths": ["-a b.c", "x.py"], "runs": ["./x"], "overrides": ["n={1:3}"], "root": "/a b",
     }  # fmt: skip
-    told = again(Definition(notes=notes), "matmul", "my db.sqlite", "--only", "failed")
+    told = rerun_command(Definition(notes=notes), "matmul", "my db.sqlite", "--only", "failed")
     assert shlex.split(told) == [
         "cd", "/a b", "&&", "zen", "run", "./-a b.c", "x.py", "-P", "n={1:3}", "--name", "matmul",
         "--db", "my db.sqlite", "--only", "failed",
     ]  # fmt: skip
-    assert again(Definition(notes={"paths": ["m/matmul.c"], "runs": ["x"]}), "matmul", None) == (
-        "zen run m/matmul.c"
-    )
-    assert again(Definition(), "from Python", None) == ""
+    assert rerun_command(
+        Definition(notes={"paths": ["m/matmul.c"], "runs": ["x"]}), "matmul", None
+    ) == ("zen run m/matmul.c")
+    assert rerun_command(Definition(), "from Python", None) == ""
 
 
 def test_no_command_tells_a_password():
     notes = {"paths": ["a.c"], "runs": ["x"]}
-    told = again(Definition(notes=notes), "a", "postgresql://u:secret@host/db?password=hidden")
+    told = rerun_command(
+        Definition(notes=notes), "a", "postgresql://u:secret@host/db?password=hidden"
+    )
     assert "secret" not in told
     assert "hidden" not in told
     assert "host" in told
@@ -84,7 +84,7 @@ def test_an_answer_is_found_once_and_anew_when_it_changed(monkeypatch):
         return len(calls)
 
     clock = [1000.0]
-    monkeypatch.setattr("zenturio.show.portal.kept.time.time", lambda: clock[0])
+    monkeypatch.setattr("zenturio.show.portal.state.time.time", lambda: clock[0])
     assert kept.get("a", 1, find).value == kept.get("a", 1, find).value == 1
     assert kept.get("a", 2, find).value == 1, "what changes always is not asked for always"
     assert kept.known("a", 1).value == 1
@@ -125,19 +125,3 @@ def test_an_answer_that_cannot_be_found_is_asked_for_again():
     with pytest.raises(ZeroDivisionError):
         kept.get("a", 1, lambda: 1 // 0)
     assert kept.get("a", 1, lambda: 2).value == 2
-
-
-def test_memory_that_is_free_goes_back_and_nothing_else():
-    held = [bytes(1000) for _ in range(100)]
-    thrift.give_back()
-    assert all(each == bytes(1000) for each in held)
-
-
-def test_pandas_does_without_pyarrow_and_whoever_else_wants_it_gets_it():
-    text = (
-        "import sys; from zenturio.show.portal import thrift; thrift.spare_arrow();"
-        "import pandas; assert 'pyarrow' not in sys.modules; assert list(pandas.Series(['a'])) == ['a'];"
-        "import pyarrow; print(pyarrow.array([1]).to_pylist())"
-    )
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
-    assert done.stdout == "[1]\n", done.stderr

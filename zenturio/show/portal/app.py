@@ -22,27 +22,25 @@ from zenturio.errors import (
     SafetyError,
     ZenError,
 )
-from zenturio.show.portal import thrift
+from zenturio.show.portal.access import Keys, People
 from zenturio.show.portal.deadline import DEADLINE_SECONDS, Deadline
-from zenturio.show.portal.keys import Keys
 from zenturio.show.portal.login_attempts import LoginAttempts
+from zenturio.show.portal.pages import artifacts as left
 from zenturio.show.portal.pages import (
-    asking,
     chart,
-    comparing,
     experiment,
-    failing,
     home,
-    left,
     login,
     queue,
     report,
-    running,
-    saving,
     schedule,
     study,
 )
-from zenturio.show.portal.people import People
+from zenturio.show.portal.pages import experiment as comparing
+from zenturio.show.portal.pages import run as running
+from zenturio.show.portal.pages import sql as asking
+from zenturio.show.portal.pages import sql as saving
+from zenturio.show.portal.pages import study as failing
 from zenturio.show.portal.security import Gate, Names, Scope
 from zenturio.show.portal.state import THREADS, Portal
 
@@ -116,18 +114,14 @@ def create_app(
 
 @asynccontextmanager
 async def _alive(portal: Portal, _app: Starlette) -> AsyncIterator[None]:
-    """Threads for pages, and what is done now and then for all of them."""
+    """Bound the threads of pages, and poll the studies while the portal is open."""
     anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
-    always = [
-        asyncio.create_task(portal.watch.go_on(anyio.to_thread.run_sync)),
-        asyncio.create_task(thrift.go_on(lambda: portal.kept.found)),
-    ]
+    polling = asyncio.create_task(portal.watch.go_on(anyio.to_thread.run_sync))
     try:
         yield
     finally:
-        for each in always:
-            each.cancel()
-        await asyncio.gather(*always, return_exceptions=True)
+        polling.cancel()
+        await asyncio.gather(polling, return_exceptions=True)
         portal.close()
 
 

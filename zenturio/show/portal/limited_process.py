@@ -111,7 +111,7 @@ def _kind(name: str) -> type[ZenError]:
 
 
 def _schedule_figure(facts: Mapping[str, Any]) -> bytes:
-    from zenturio.show.portal.charting import figure_json  # noqa: PLC0415 - plotly loads slowly
+    from zenturio.show.portal.chart_json import figure_json  # noqa: PLC0415 - plotly loads slowly
 
     figure = figure_json(_scene(facts), dark=facts["dark"]) | {"brush": None}
     return json.dumps({"figures": [figure], "sql": "", "chosen": {}}).encode()
@@ -124,7 +124,7 @@ def _schedule_file(facts: Mapping[str, Any]) -> bytes:
 
 
 def _scene(facts: Mapping[str, Any]) -> Any:
-    from zenturio.show.planned import PlanView, scene  # noqa: PLC0415 - numba loads slowly
+    from zenturio.show.charts.schedule_query import PlanView, scene  # noqa: PLC0415 - numba loads slowly
 
     view = PlanView.of(facts["view"].items())
     return scene(view, Path(facts["folder"]), slow=facts["slow"])
@@ -133,7 +133,7 @@ def _scene(facts: Mapping[str, Any]) -> Any:
 def _report_file(facts: Mapping[str, Any]) -> bytes:
     from zenturio.record.open import open_repository  # noqa: PLC0415 - only one task needs it
     from zenturio.show.report import read  # noqa: PLC0415
-    from zenturio.show.reporting import exported  # noqa: PLC0415
+    from zenturio.show.report_store import exported  # noqa: PLC0415
 
     report, folder = read(facts["text"], facts["name"]), Path(facts["folder"])
     repository = open_repository(facts["db"], create=False)

@@ -25,8 +25,8 @@ from typing import IO, Any, Self
 
 from zenturio import errors
 from zenturio.errors import PlaceError, ZenError
-from zenturio.show.portal.people import People
-from zenturio.show.portal.serve import Service, check_guarded, listen
+from zenturio.show.portal.access import People
+from zenturio.show.portal.server import Service, check_guarded, listen
 from zenturio.show.portal.state import Settings
 from zenturio.study.house import User
 

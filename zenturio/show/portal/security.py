@@ -19,8 +19,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from zenturio.show.portal.keys import Keys
-from zenturio.show.portal.people import People
+from zenturio.show.portal.access import Keys, People
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

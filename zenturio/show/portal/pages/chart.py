@@ -14,16 +14,16 @@ from zenturio.errors import InputError, NotFoundError, SafetyError, ZenError, di
 from zenturio.query.listing import listed
 from zenturio.query.wanted import Row, Wanted
 from zenturio.record import Field
-from zenturio.show.charts import AGGREGATES
-from zenturio.show.portal.charting import brush, figure_json
+from zenturio.show.chart import AGGREGATES
+from zenturio.show.charts.chart_query import View
+from zenturio.show.portal.chart_json import brush, figure_json
 from zenturio.show.portal.state import Portal, portal_of
-from zenturio.show.view import View
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
     from zenturio.query.catalog import Column
-    from zenturio.show.drawn import Drawn
+    from zenturio.show.charts.study_charts import Drawn
 
 ROWS = 12
 """Rows of the table below a chart."""

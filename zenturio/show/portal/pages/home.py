@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response, StreamingResponse
 
+from zenturio.show.portal.page_templates import mark
 from zenturio.show.portal.state import Portal, portal_of
 from zenturio.show.portal.watch import Seen
-from zenturio.show.portal.words import mark
 
 if TYPE_CHECKING:
     from starlette.requests import Request

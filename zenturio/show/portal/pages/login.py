@@ -9,15 +9,14 @@ from urllib.parse import parse_qs
 from starlette.responses import RedirectResponse, Response
 
 from zenturio.errors import NotFoundError
-from zenturio.show.portal.keys import OWNER, Guest
+from zenturio.show.portal.access import OWNER, Guest
 from zenturio.show.portal.login_attempts import LoginAttempts, TooManyGuessesError
 from zenturio.show.portal.state import portal_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from zenturio.show.portal.keys import Keys
-    from zenturio.show.portal.people import People
+    from zenturio.show.portal.access import Keys, People
 
 LONGEST = 96 * 1024
 """Bytes of a form."""

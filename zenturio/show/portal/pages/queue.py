@@ -11,8 +11,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from zenturio import plugins
 from zenturio.errors import InputError, SafetyError
 from zenturio.record import OVER, Submission
-from zenturio.show.portal.keys import Guest
-from zenturio.show.portal.pages.running import annotated, form
+from zenturio.show.portal.access import Guest
+from zenturio.show.portal.pages.run import annotated, form
 from zenturio.show.portal.state import Portal, portal_of
 from zenturio.study import submitting
 from zenturio.study.request import Request as Wish

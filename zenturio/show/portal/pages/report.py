@@ -15,7 +15,7 @@ from zenturio.show.portal.limited_process import run_limited
 from zenturio.show.portal.pages.chart import attached
 from zenturio.show.portal.state import Portal, portal_of
 from zenturio.show.report import MOST, PICTURES, read
-from zenturio.show.reporting import FORMATS, Reports, mark
+from zenturio.show.report_store import FORMATS, Reports, mark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from zenturio.errors import ZenError
-from zenturio.show.planned import SHOWS, PlanView, check, offered
+from zenturio.show.charts.schedule_query import SHOWS, PlanView, check, offered
 from zenturio.show.portal.limited_process import run_limited
 from zenturio.show.portal.pages.chart import sent, status_of
 from zenturio.show.portal.state import Portal, portal_of

@@ -1,24 +1,29 @@
-"""One study: what it varies, what failed and why, and the table of its experiments."""
+"""The page of a study: its parameters, failures and experiments."""
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from starlette.responses import HTMLResponse, Response
 
 from zenturio.errors import InputError
+from zenturio.experiment.failure import log_end
+from zenturio.expression import quoted
+from zenturio.expression.nodes import Literal
+from zenturio.expression.writer import write
 from zenturio.query.catalog import Column
 from zenturio.query.listing import Listing, listed
-from zenturio.query.wanted import Row, Taken
-from zenturio.record import STATES
-from zenturio.show.portal.asked import Asked, study_in
-from zenturio.show.portal.kept import PATIENCE, Answer
-from zenturio.show.portal.pages.failing import again, causes
-from zenturio.show.portal.state import Portal, portal_of
+from zenturio.query.wanted import Cause, Row, Taken
+from zenturio.record import STATES, Definition
+from zenturio.record.open import flavour
+from zenturio.show.portal.state import PATIENCE, Answer, Portal, portal_of
+from zenturio.show.portal.study_query import Asked, study_in
 from zenturio.show.portal.watch import Seen
 from zenturio.study.define import PROGRAM
 from zenturio.study.stages import AFTER
@@ -27,6 +32,103 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from zenturio.query.wanted import Numbers
+
+
+def rerun_command(definition: Definition, study: str, db: str | None, *options: str) -> str:
+    """The command that runs *study* again; empty where it was not run from files."""
+    notes = definition.notes
+    paths = [str(path) for path in notes.get("paths", ())]
+    if not paths or not notes.get("runs"):
+        return ""
+    words = ["zen", "run", *(path if path[:1] != "-" else f"./{path}" for path in paths)]
+    for override in notes.get("overrides", ()):
+        words += ["-P", str(override)]
+    if len(paths) > 1 or Path(paths[0]).stem != study:
+        words += ["--name", study]
+    if db:
+        words += ["--db", without_password(db)]
+    command = shlex.join([*words, *options])
+    root = notes.get("root")
+    return f"cd {shlex.quote(str(root))} && {command}" if root else command
+
+
+def without_password(db: str) -> str:
+    """A URL without its password; a path as it is."""
+    return flavour(db).place if "://" in db else db
+
+
+CAUSES = 30
+"""That a page shows; of more it says that there are."""
+LOG_LINES = 12
+"""Of a log's end."""
+
+
+@dataclass(frozen=True)
+class Failing:
+    """A cause, and what an example of it says."""
+
+    cause: Cause
+    point: Sequence[tuple[Column, Any]]
+    stream: str
+    end: str
+    where: str
+    """The condition that chooses these experiments."""
+
+
+@dataclass(frozen=True)
+class Failures:
+    """The causes, the frequent ones first."""
+
+    causes: Sequence[Failing]
+    more: bool
+    """Whether there are causes beside these."""
+    sql: str
+
+
+def failures(request: Request) -> Response:
+    """What failed, by its cause."""
+    portal = portal_of(request)
+    name = portal.named(study_in(request.query_params))
+    values = {
+        "failures": causes(portal, name),
+        "name": name,
+        "rerun": rerun_failed_command(portal, name),
+    }
+    return HTMLResponse(portal.render("_failures.html", **values))
+
+
+def rerun_failed_command(portal: Portal, name: str) -> str:
+    """The command that runs the failed ones again; empty where nothing is known of it."""
+    definition = portal.definition(name)
+    return rerun_command(definition, name, portal.settings.db, "--only", "failed")
+
+
+def causes(portal: Portal, name: str) -> Failures:
+    """Why experiments of a study failed."""
+
+    def ask(found: Listing) -> Failures:
+        each = [_failing(portal, found, cause) for cause in found.causes(CAUSES + 1)]
+        return Failures(each[:CAUSES], len(each) > CAUSES, found.causes_sql(CAUSES))
+
+    wanted = Asked(name).wanted()
+    return portal.keep(name, "causes", lambda: listed(portal.repository, wanted, ask)).value
+
+
+def _failing(portal: Portal, found: Listing, cause: Cause) -> Failing:
+    facts = found.known.facts
+    status, why = (quoted(facts[fact].name) for fact in ("status", "cause"))
+    logs = portal.repository.logs(cause.example.digest)
+    return Failing(
+        cause,
+        [
+            (column, cell)
+            for column, cell in zip(found.columns, cause.example.cells, strict=True)
+            if column.role == "parameter" and cell is not None
+        ],
+        *log_end(logs.stderr, logs.stdout, LOG_LINES),
+        f"{status} == {write(Literal(cause.status))} and {why} == {write(Literal(cause.cause))}",
+    )
+
 
 PAGE = 50
 """Rows of a page."""
@@ -94,7 +196,7 @@ def study(request: Request) -> Response:
         small=small,
         values=_taken(portal, asked.name) if small else None,
         failures=causes(portal, asked.name) if small else None,
-        rerun=again(portal, asked.name),
+        rerun=rerun_failed_command(portal, asked.name),
     )
 
 

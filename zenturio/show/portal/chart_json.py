@@ -1,4 +1,4 @@
-"""Charts as pages take them: without a title of their own, and with what their places mean."""
+"""Charts as JSON for the pages: figures for plotly.js, and what a selection in them means."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from zenturio.expression import quoted
-from zenturio.show.charts import Chart
-from zenturio.show.drawn import GRIDS, ONE_BY_ONE, STUDY, Drawn
+from zenturio.show.chart import Chart
+from zenturio.show.charts.study_charts import GRIDS, ONE_BY_ONE, STUDY, Drawn
 from zenturio.show.figures import chart_figure
 from zenturio.show.night import night
 from zenturio.show.paged import scene_figure

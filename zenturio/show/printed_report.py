@@ -1,4 +1,4 @@
-"""Reports for paper and for slides: PNG, SVG and PDF, by matplotlib and without a browser."""
+"""Reports as PNG, SVG and PDF, by matplotlib and without a browser."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from zenturio.errors import InputError
 from zenturio.show import palette
-from zenturio.show.charts import Chart
+from zenturio.show.chart import Chart
 from zenturio.show.drawing import STYLE, paint, size_of
 from zenturio.show.painted import paint_scene, scene_size
 from zenturio.show.report import Style

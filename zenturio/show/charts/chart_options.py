@@ -1,14 +1,11 @@
-"""What a chart shall show, by the names of columns."""
+"""Options of a chart: its kind, and the columns for its parts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import pandas as pd
-
 from zenturio.errors import InputError, did_you_mean
-from zenturio.show.cells import is_number
-from zenturio.show.charts import AGGREGATES, AIMED, KINDS, Aggregate, Errors, Kind
+from zenturio.show.chart import AGGREGATES, KINDS, Aggregate, Errors, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +35,8 @@ class Wish:
         """The column that is aggregated."""
         return self.z or self.y
 
-    def check(self, frame: pd.DataFrame) -> None:
-        """InputError unless *frame* has what is wished for."""
+    def check(self) -> None:
+        """Raise InputError if the options contradict each other or name nothing known."""
         if self.kind not in KINDS:
             hint = did_you_mean(self.kind, KINDS)
             raise InputError(f"no kind of chart is called {self.kind!r}", hint=hint)
@@ -50,18 +47,3 @@ class Wish:
             raise InputError(f"error bars belong to a mean, not to a {self.aggregate}")
         if wrong := set(self.log) - set("xyz"):
             raise InputError(f"no axis is called {min(wrong)!r}", hint="x, y or z")
-        self._check_columns(frame)
-
-    def _check_columns(self, frame: pd.DataFrame) -> None:
-        needed = {"heatmap": "xyz", "surface": "xyz", **dict.fromkeys(AIMED, "y")}
-        for letter in needed.get(self.kind, "xy"):
-            if not getattr(self, letter):
-                raise InputError(f"a {self.kind} chart needs a column for its {letter}")
-        for name in (self.x, self.y, self.z, self.colour, self.facet, *self.axes):
-            if name and name not in frame.columns:
-                hint = did_you_mean(name, map(str, frame.columns))
-                raise InputError(f"there is no column {name!r}", hint=hint)
-        numbers = {"surface": (self.x, self.y, self.z), "scatter": (self.metric,)}
-        for name in numbers.get(self.kind, (self.metric,)):
-            if not is_number(frame[name]) and self.aggregate != "count":
-                raise InputError(f"{name!r} holds text; what is drawn must be numbers")

@@ -1,4 +1,4 @@
-"""Reports of a project: files in its folder ``reports``, drawn anew whenever they are looked at."""
+"""Reports of a project: Markdown files in its folder ``reports``, and their export."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ from zenturio.show.report import MOST, Report, Words, line, may_be_named, named,
 
 if TYPE_CHECKING:
     from zenturio.record import Repository
-    from zenturio.show.charts import Chart
+    from zenturio.show.chart import Chart
     from zenturio.show.report import Style
     from zenturio.show.scene import Scene
+
 
 FOLDER = "reports"
 ENDING = ".md"
@@ -122,7 +123,7 @@ def exported(
 
         return report_page(report.title, page).encode()
     try:
-        from zenturio.show.paper import printed  # noqa: PLC0415 - an extra, and slow to load
+        from zenturio.show.printed_report import printed  # noqa: PLC0415 - an extra, and slow to load
     except ImportError as error:
         raise PlaceError(
             "images are drawn by matplotlib, which is not installed",

@@ -1,4 +1,4 @@
-"""What a picture of a search looks at: columns, and whether low or high values are wanted."""
+"""Objectives of a search chart: columns and their directions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pandas as pd
 
 from zenturio.errors import InputError, did_you_mean
 from zenturio.search.objective import Direction
-from zenturio.show.cells import is_number
-from zenturio.show.charts import Axis
-from zenturio.show.wish import Wish
+from zenturio.show.chart import Axis
+from zenturio.show.charts.chart_options import Wish
+from zenturio.show.charts.chart_table import is_number
 
 Superlative = Literal["least", "greatest"]
 

@@ -1,4 +1,4 @@
-"""A state of a chart as an address says it: to be linked, kept in a report, drawn again."""
+"""A chart as an address states it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from zenturio.errors import InputError, Passage
-from zenturio.show.charts import AIMED, KINDS, Aggregate, Errors
-from zenturio.show.drawn import GANTT, GRIDS, Asked, Drawable, Drawn, drawn
+from zenturio.show.chart import AIMED, KINDS, Aggregate, Errors
+from zenturio.show.charts.study_charts import GANTT, GRIDS, Asked, Drawable, Drawn, drawn
 from zenturio.study.pinned import resolve
 
 if TYPE_CHECKING:
     from zenturio.record import Repository
+
 
 Pairs = Sequence[tuple[str, str]]
 """The part of an address behind its question mark."""

@@ -1,4 +1,4 @@
-"""The portal as a process: a socket, the link that opens it, and its end."""
+"""The portal as a process: its socket, the link that opens it, and its shutdown."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, cast
 import uvicorn
 
 from zenturio.errors import PlaceError, SafetyError
+from zenturio.show.portal.access import Keys, Password, People
 from zenturio.show.portal.app import create_app
 from zenturio.show.portal.connections import (
     BACKLOG,
@@ -18,8 +19,6 @@ from zenturio.show.portal.connections import (
     ConnectionTable,
     most_connections,
 )
-from zenturio.show.portal.keys import Keys, Password
-from zenturio.show.portal.people import People
 from zenturio.show.portal.security import Names, loopback
 from zenturio.show.portal.state import Portal, Settings
 

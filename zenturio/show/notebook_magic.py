@@ -1,7 +1,7 @@
-"""``%%zen``: an annotated program in a cell of a notebook, run as a study.
+"""``%%zen``: an annotated program in a notebook cell, run as a study.
 
 ``%load_ext zenturio`` brings it. ``%%zen first.py`` keeps the cell as ``first.py`` below the
-project's ``.zenturio/cells``, and runs that; the cell's value is the study.
+project's ``.zenturio/cells`` and runs that; the cell's value is the study.
 """
 
 from __future__ import annotations

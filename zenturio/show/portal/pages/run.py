@@ -1,4 +1,4 @@
-"""Start, pause, resume and stop studies of annotated files of the project folder."""
+"""Start, pause, resume and stop studies of annotated files in the project folder."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from zenturio import plugins
 from zenturio.errors import InputError, NotFoundError, SafetyError, did_you_mean
+from zenturio.show.portal.page_templates import address
 from zenturio.show.portal.state import Portal, portal_of
-from zenturio.show.portal.words import address
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+
 
 MARK = b"ZEN$"
 LOOKED = 256 * 1024

@@ -1,4 +1,4 @@
-"""From a frame to a chart: one function for each kind."""
+"""Charts of columns: line, bar, scatter, box, pie, heatmap, surface."""
 
 from __future__ import annotations
 
@@ -10,12 +10,19 @@ import numpy as np
 import pandas as pd
 
 from zenturio.errors import InputError
-from zenturio.show.cells import Cell, is_number, key_of, levels, missing, text
-from zenturio.show.charts import AIMED, Axis, Chart, Grid, Kind, Panel, Series
-from zenturio.show.grouped import Groups
-from zenturio.show.searches import of_search
-from zenturio.show.table import Table
-from zenturio.show.wish import Wish
+from zenturio.show.chart import AIMED, Axis, Chart, Grid, Kind, Panel, Series
+from zenturio.show.charts.chart_options import Wish
+from zenturio.show.charts.chart_table import (
+    Cell,
+    Groups,
+    Table,
+    is_number,
+    key_of,
+    levels,
+    missing,
+    text,
+)
+from zenturio.show.charts.search_charts import of_search
 
 MOST_COLOURS = 20
 MOST_PANELS = 16

@@ -1,4 +1,4 @@
-"""What an address of a study says: every view has one, and shows the same to whoever follows it."""
+"""The query of a study's table, as the address of a page states it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zenturio.errors import InputError, Passage, did_you_mean
 from zenturio.expression import parse
 from zenturio.query.wanted import Wanted
 from zenturio.record import STATES, State
-from zenturio.show.portal.words import address
+from zenturio.show.portal.page_templates import address
 
 
 @dataclass(frozen=True)

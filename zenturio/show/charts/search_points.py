@@ -1,4 +1,4 @@
-"""What a study visited: a row for each point, in the order in which they were begun."""
+"""The points that a search tried: a row for each, in the order in which they started."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from zenturio.errors import ExpressionError, InputError, Passage
 from zenturio.expression import Expression, Value, parse
 from zenturio.query import frame
 from zenturio.record import Repository
-from zenturio.show.aims import numbers
-from zenturio.show.cells import is_number, missing
-from zenturio.show.charts import Kind
+from zenturio.show.chart import Kind
+from zenturio.show.charts.chart_table import is_number, missing
+from zenturio.show.charts.objectives import numbers
 
 
 def visited(

@@ -1,4 +1,4 @@
-"""What somebody wants to see of studies, asked of the database and drawn: one way for all."""
+"""Charts of studies: query the database and build the chart."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from zenturio.errors import InputError, Passage, did_you_mean
 from zenturio.record import Repository
-from zenturio.show.charts import AGGREGATES, AIMED, KINDS, Aggregate, Errors, Kind
+from zenturio.show.chart import AGGREGATES, AIMED, KINDS, Aggregate, Errors, Kind
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from zenturio.query.groups import Deviation
-    from zenturio.show.charts import Chart
+    from zenturio.show.chart import Chart
     from zenturio.show.scene import Scene
+
 
 MOST_ROWS = 19_000
 """Experiments that are drawn one by one; of more it is a sample."""
@@ -80,7 +81,7 @@ class Drawn:
 
 def drawn(repository: Repository, asked: Asked) -> Drawn:
     """The chart that is *asked* for; InputError says what is wrong."""
-    from zenturio.show.build import chart  # noqa: PLC0415 - pandas takes its time
+    from zenturio.show.charts.column_charts import chart  # noqa: PLC0415 - pandas takes its time
 
     _check(asked)
     if asked.kind == GANTT:
@@ -120,7 +121,7 @@ def _check(asked: Asked) -> None:
 
 def _ran(repository: Repository, asked: Asked) -> Drawn:
     """What ran where; of all wishes only a condition, a colour and a title concern it."""
-    from zenturio.show.ran_chart import attempted, ran  # noqa: PLC0415 - pandas takes its time
+    from zenturio.show.charts.schedule_charts import attempted, ran  # noqa: PLC0415 - pandas takes its time
 
     if len(asked.studies) != 1:
         raise InputError("a gantt chart shows one study", hint="name one, as zen list shows them")
@@ -135,7 +136,7 @@ def _ran(repository: Repository, asked: Asked) -> Drawn:
 
 def _visits(repository: Repository, asked: Asked) -> tuple[pd.DataFrame, Asked]:
     """The points that searches came to; of several studies each has a line, or all a median."""
-    from zenturio.show.visits import visited_for  # noqa: PLC0415 - pandas takes its time
+    from zenturio.show.charts.search_points import visited_for  # noqa: PLC0415 - pandas takes its time
 
     several = asked.kind == "convergence" and len(asked.studies) > 1
     if several and asked.aggregate != "median" and not asked.colour:

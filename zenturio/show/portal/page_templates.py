@@ -1,21 +1,87 @@
-"""How values are written in pages: numbers, times, what is missing, addresses."""
+"""Templates and static files of the pages, and how values are formatted in them."""
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.responses import PlainTextResponse, Response
 
 from zenturio.experiment import Missing, Series
 from zenturio.query.result import cell
-from zenturio.show.portal.assets import Assets
 from zenturio.show.quantities import count, duration, rate, size
 
-LONGEST = 80
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+
+FOLDER = Path(__file__).parent / "static"
+TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".LICENSE": "text/plain; charset=utf-8",
+}
+YEAR = "private, max-age=31536000, immutable"
+
+
+@dataclass(frozen=True)
+class Asset:
+    """A file as it is sent."""
+
+    path: Path
+    kind: str
+    packed: bool
+    version: str
+
+
+def _found() -> dict[str, Asset]:
+    found = {}
+    for path in sorted(FOLDER.iterdir()):
+        packed = path.suffix == ".gz"
+        name = path.name.removesuffix(".gz")
+        kind = TYPES.get(Path(name).suffix)
+        if kind is not None:
+            version = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+            found[name] = Asset(path, kind, packed, version)
+    return found
+
+
+@dataclass(frozen=True)
+class Assets:
+    """All files that may be asked for, by name: no path is made of what a request says."""
+
+    known: Mapping[str, Asset] = field(default_factory=_found)
+
+    def address(self, name: str) -> str:
+        """Where a page finds the file *name*; another address for another content."""
+        return f"/static/{name}?v={self.known[name].version}"
+
+    def answer(self, request: Request) -> Response:
+        """The file that *request* asks for."""
+        asset = self.known.get(request.path_params["name"])
+        if asset is None:
+            return PlainTextResponse("there is no such file", 404)
+        content = asset.path.read_bytes()
+        current = request.query_params.get("v") == asset.version
+        headers = {"Cache-Control": YEAR if current else "no-cache", "Vary": "Accept-Encoding"}
+        if asset.packed:
+            if "gzip" in request.headers.get("accept-encoding", ""):
+                headers["Content-Encoding"] = "gzip"
+            else:
+                content = gzip.decompress(content)
+        return Response(content, headers=headers, media_type=asset.kind)
+
+
+LONGEST_CELL = 80
 """Characters of a cell."""
 _SIGNS = {code: f"\\x{code:02x}" for code in (*range(9), 11, 12, *range(14, 32), 127)}
 
@@ -93,7 +159,11 @@ def measure(value: Any) -> str:
 def brief(value: Any) -> str:
     """A value in a cell: a long text without its middle."""
     text = shown(value)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} … {text[-LONGEST // 3 :]}"
+    return (
+        text
+        if len(text) <= LONGEST_CELL
+        else f"{text[: LONGEST_CELL // 2]} … {text[-LONGEST_CELL // 3 :]}"
+    )
 
 
 def readable(text: str) -> str:

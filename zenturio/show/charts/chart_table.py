@@ -1,22 +1,115 @@
-"""The rows of a chart under the names of its parts, and what its small print says of them."""
+"""The rows of a chart, grouped by its parts, and the notes below the chart."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from zenturio.errors import InputError
+from zenturio.errors import InputError, did_you_mean
 from zenturio.experiment.machine import of_machines
+from zenturio.query import statistics
+from zenturio.query.groups import Grouping
 from zenturio.query.present import left_out
-from zenturio.show.cells import Cell, cells, is_number, levels, missing, text
-from zenturio.show.charts import Axis, Chart, Errors, Panel
+from zenturio.query.statistics import CONFIDENCE, student
+from zenturio.show.chart import AIMED, Aggregate, Axis, Chart, Errors, Panel
+from zenturio.show.charts.chart_options import Wish
 from zenturio.show.notebook import Shown
-from zenturio.show.wish import Wish
+
+NONE = "(none)"
+"""What a value is called that is not there: an inactive parameter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The rows of one place in a chart."""
+
+    value: float
+    low: float
+    high: float
+    rows: int
+
+
+def cells(
+    frame: pd.DataFrame, keys: Sequence[str], y: str, aggregate: Aggregate, errors: Errors
+) -> dict[tuple[Any, ...], Cell]:
+    """The *aggregate* of *y* for each combination of the *keys*, in the order of the frame."""
+    groups = frame.groupby(list(keys), sort=False, dropna=False, observed=True)[y]
+    reduce = _REDUCTIONS[aggregate]
+    found = {}
+    for key, column in groups:
+        values = _numbers(column) if aggregate != "count" else np.ones(len(column))
+        value = reduce(values)
+        half = _half(values, errors)
+        found[key_of(key)] = Cell(value, value - half, value + half, len(values))
+    return found
+
+
+def key_of(key: Any) -> tuple[Any, ...]:
+    """A group's key, where NULL is None: NaN would not be found again."""
+    parts = key if isinstance(key, tuple) else (key,)
+    return tuple(None if missing(part) else part for part in parts)
+
+
+def _numbers(column: pd.Series[Any]) -> np.ndarray:
+    values: np.ndarray = column.to_numpy(dtype=float)
+    return values
+
+
+_REDUCTIONS: dict[Aggregate, Callable[[np.ndarray], float]] = {
+    "mean": statistics.mean,
+    "median": statistics.median,
+    "min": lambda values: float(values.min()),
+    "max": lambda values: float(values.max()),
+    "sum": statistics.total,
+    "std": statistics.deviation,
+    "count": lambda values: float(len(values)),
+}
+
+
+def _half(values: np.ndarray, errors: Errors) -> float:
+    match errors:
+        case "interval":
+            return statistics.half_width(values)
+        case "std":
+            return statistics.deviation(values)
+        case "none":
+            return math.nan
+
+
+def text(value: Any) -> str:
+    """*value* as it stands in a legend or under an axis."""
+    if missing(value):
+        return NONE
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    return f"{value:g}" if isinstance(value, float | np.floating) else str(value)
+
+
+def missing(value: Any) -> bool:
+    """Whether *value* is NULL, in any of the ways of pandas."""
+    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
+
+
+def levels(column: pd.Series[Any]) -> list[Any]:
+    """The distinct values: numbers ascending, texts as they come; None at the end for NULL."""
+    distinct = list(column.drop_duplicates())
+    there = [value for value in distinct if not missing(value)]
+    if is_number(column):
+        there.sort()
+    return there + [None] * (len(distinct) > len(there))
+
+
+def is_number(column: pd.Series[Any]) -> bool:
+    """Whether the values can be placed on an axis; true and false are texts here."""
+    numeric = pd.api.types.is_numeric_dtype(column)
+    return bool(numeric and not pd.api.types.is_bool_dtype(column))
+
 
 FEW_TICKS = 12
 
@@ -31,7 +124,8 @@ class Table:
 
     def __init__(self, frame: pd.DataFrame, wish: Wish, needed: Iterable[str] = ()) -> None:
         """Of *frame* those rows count that have a number in all *needed* columns, too."""
-        wish.check(frame)
+        wish.check()
+        _check_columns(wish, frame)
         self.wish = wish
         self.attrs: dict[Any, Any] = frame.attrs
         self.notes: list[str] = []
@@ -183,3 +277,68 @@ class Table:
         said += f" over {wish.x} and {wish.y}" if wish.z else f" over {wish.x}"
         said += f", by {wish.colour}" if wish.colour else ""
         return said + (f", for each {wish.facet}" if wish.facet else "")
+
+
+def _check_columns(wish: Wish, frame: pd.DataFrame) -> None:
+    """Raise InputError unless *frame* has the columns that the chart needs."""
+    needed = {"heatmap": "xyz", "surface": "xyz", **dict.fromkeys(AIMED, "y")}
+    for letter in needed.get(wish.kind, "xy"):
+        if not getattr(wish, letter):
+            raise InputError(f"a {wish.kind} chart needs a column for its {letter}")
+    for name in (wish.x, wish.y, wish.z, wish.colour, wish.facet, *wish.axes):
+        if name and name not in frame.columns:
+            hint = did_you_mean(name, map(str, frame.columns))
+            raise InputError(f"there is no column {name!r}", hint=hint)
+    numbers = {"surface": (wish.x, wish.y, wish.z), "scatter": (wish.metric,)}
+    for name in numbers.get(wish.kind, (wish.metric,)):
+        if not is_number(frame[name]) and wish.aggregate != "count":
+            raise InputError(f"{name!r} holds text; what is drawn must be numbers")
+
+
+class Groups(Table):
+    """A row for each group instead of each experiment; the same pictures come of it."""
+
+    def __init__(self, frame: pd.DataFrame, wish: Wish) -> None:
+        self._found: Grouping = frame.attrs["grouped"]
+        super().__init__(frame, wish)
+        self.parts["value"] = self.frame[self._found.value]
+
+    def _countable(self, frame: pd.DataFrame, needed: Any) -> np.ndarray:  # noqa: ARG002
+        """The database has chosen."""
+        return np.ones(len(frame), dtype=bool)
+
+    @property
+    def counted(self) -> int:
+        return int(self.frame[self._found.rows].sum())
+
+    def _repeated(self, keys: tuple[str, ...]) -> bool:  # noqa: ARG002 - as one of experiments
+        return bool((self.frame[self._found.rows] > 1).any())
+
+    def _hidden(self) -> list[str]:
+        return list(self._found.hidden)
+
+    def _cells(self, keys: tuple[str, ...], errors: Errors) -> dict[tuple[Any, ...], Cell]:
+        rows, values = self.frame[self._found.rows], self.frame[self._found.value]
+        spread = self.frame[self._found.deviation] if errors != "none" else values
+        places = self.parts[list(keys)].itertuples(index=False, name=None)
+        found = {}
+        for key, value, count, apart in zip(places, values, rows, spread, strict=True):
+            half = _half_width(int(count), float(apart), errors)
+            found[key_of(key)] = Cell(float(value), value - half, value + half, int(count))
+        return found
+
+
+def _half_width(count: int, deviation: float, errors: Errors) -> float:
+    """Half of an error bar; NaN where there is none."""
+    match errors:
+        case "interval":
+            return _quantile(count - 1) * deviation / math.sqrt(count) if count > 1 else math.nan
+        case "std":
+            return deviation
+        case "none":
+            return math.nan
+
+
+@cache
+def _quantile(freedom: int) -> float:
+    return student(0.5 + CONFIDENCE / 2, freedom)

@@ -1,4 +1,4 @@
-"""A picture of a schedule as an address says it: to be linked, kept in a report, drawn again."""
+"""A chart of a schedule as an address states it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zenturio.errors import InputError, NotFoundError, PluginError, SafetyError, did_you_mean
-from zenturio.show.view import Pairs
+from zenturio.show.charts.chart_query import Pairs
 
 if TYPE_CHECKING:
     from zenturio.schedule.algorithm import Description
     from zenturio.show.scene import Scene
+
 
 SHOWS = {"gantt": "who runs what and when", "graph": "what waits for what"}
 OFFERED = ("static", "just-in-time", "moldable", "exact")
@@ -64,7 +65,7 @@ def scene(view: PlanView, folder: Path, *, slow: bool = False) -> Scene:
     """The picture; *slow*: algorithms that search may be asked, too."""
     from zenturio.schedule.generators import instance_of  # noqa: PLC0415 - numba loads slowly
     from zenturio.schedule.planning import Planning  # noqa: PLC0415
-    from zenturio.show import gantt, graph  # noqa: PLC0415
+    from zenturio.show.charts.schedule_charts import gantt, graph  # noqa: PLC0415
 
     check(view, folder)
     if view.show == "graph":

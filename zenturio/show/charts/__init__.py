@@ -1,0 +1,1 @@
+"""Kinds of charts, and the queries that they are made from."""
