@@ -6,6 +6,7 @@ import pytest
 
 from postgres import postgres, postgres_url
 from study.oracle import Study
+from zenturio.execute import machine_codec
 
 __all__ = ["postgres", "postgres_url"]
 
@@ -35,3 +36,16 @@ def study(tmp_path):
         return Study(tmp_path / "project", place, count, repeats, work).write()
 
     return make
+
+
+@pytest.fixture
+def on(monkeypatch):
+    """Makes this machine another one, by the name of its processor."""
+    facts = machine_codec.machine_facts()
+
+    def become(cpu):
+        monkeypatch.setattr(machine_codec, "machine_facts", lambda: {**facts, "cpu": cpu})
+        machine_codec.own_machine_parts.cache_clear()
+
+    yield become
+    machine_codec.own_machine_parts.cache_clear()

@@ -3,7 +3,6 @@
 import pytest
 
 from zenturio.annotate import scan
-from zenturio.execute import machine_codec
 from zenturio.query import compare, frame, results
 from zenturio.query.groups import groups
 from zenturio.record.open import open_repository
@@ -19,19 +18,6 @@ n = 1
 print("total", n * 10)
 """
 EXACT = "EXACT\n"
-
-
-@pytest.fixture
-def on(monkeypatch):
-    """Makes this machine another one, by the name of its processor."""
-    facts = machine_codec.machine_facts()
-
-    def become(cpu):
-        monkeypatch.setattr(machine_codec, "machine_facts", lambda: {**facts, "cpu": cpu})
-        machine_codec.own_machine_parts.cache_clear()
-
-    yield become
-    machine_codec.own_machine_parts.cache_clear()
 
 
 @pytest.fixture

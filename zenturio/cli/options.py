@@ -62,4 +62,12 @@ Seed = Annotated[int, typer.Option(help="Seed of --sample and --search.")]
 Only = Annotated[
     str, typer.Option(metavar="failed,missing", help="Run again what failed, run what is missing.")
 ]
+MachineKind = Annotated[
+    str,
+    typer.Option(
+        "--machine",
+        metavar="same|any",
+        help="Whose results count as cached: of this kind of machine, or of any.",
+    ),
+]
 Name = Annotated[str | None, typer.Option(help="The study's name, if not the file's.")]

@@ -54,13 +54,7 @@ def run(
     batch: Annotated[
         str, typer.Option(metavar="auto|N", help="Short experiments that travel together.")
     ] = "",
-    machine: Annotated[
-        str,
-        typer.Option(
-            metavar="same|any",
-            help="Whose results count as cached: of this kind of machine, or of any.",
-        ),
-    ] = "same",
+    machine: options.MachineKind = "same",
     name: options.Name = None,
     dry_run: Annotated[bool, typer.Option(help="Say what would be run, and stop.")] = False,
     same: Annotated[bool, typer.Option("--same", hidden=True)] = False,

@@ -85,12 +85,14 @@ def submit(
     on: Annotated[
         str, typer.Option(metavar="PLACE", help="One of the service's places; any, if none.")
     ] = "",
+    machine: options.MachineKind = "same",
     db: options.Database = None,
     json: options.Json = False,
 ) -> None:
     """Submit a study to the service.
 
-    Its files are read at once, and again when its turn has come. What is known is not run again.
+    Its files are read at once, and again when its turn has come. What has an outcome already is
+    not run again, unless another kind of machine has measured it: see zen run --help.
 
     Examples: zen submit matmul.c; zen submit model.py --search ga --budget 500
     """
@@ -101,7 +103,7 @@ def submit(
 
     request = Request(
         tuple(paths), tuple(param or ()), limit, sample, search, budget, tuple(stop or ()),
-        tuple(settings or ()), objective, seed, only, name or "", on,
+        tuple(settings or ()), objective, seed, only, name or "", on, machine,
     )  # fmt: skip
     repository = open_repository(db)
     try:

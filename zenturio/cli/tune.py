@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zenturio.cli import failures, output
-from zenturio.cli.options import Database, Json, Trust
+from zenturio.cli.options import Database, Json, MachineKind, Trust
 from zenturio.show import quantities
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def tune(
         int | None, typer.Option("--jobs", "-j", min=1, help="How many at once; else the cores.")
     ] = None,
     name: Annotated[str, typer.Option(help="The study's name, if not TARGET_ENGINE.")] = "",
+    machine: MachineKind = "same",
     once: Annotated[
         bool, typer.Option("--once", help="Make one search, with one value of each setting.")
     ] = False,
@@ -71,7 +72,7 @@ def tune(
     from zenturio.search import describe
     from zenturio.show.study import Study
     from zenturio.show.tuning import Verdict
-    from zenturio.study import Here
+    from zenturio.study import Here, choose_any_machine
     from zenturio.study.ranges import read_ranges
     from zenturio.study.target import read_target
     from zenturio.study.tune import tune as run_tuning
@@ -91,6 +92,7 @@ def tune(
             repository,
             sample=sample,
             here=Here(jobs),
+            any_machine=choose_any_machine(machine),
             planned=lambda prospect: None if json else typer.echo(_plan(prospect)),
             listener=live,
         )

@@ -10,7 +10,7 @@ from time import perf_counter, thread_time, time
 from typing import Any
 
 from zenturio.execute.answers import measured, named
-from zenturio.execute.machine_codec import own_machine_parts
+from zenturio.execute.machine_codec import own_machine, own_machine_parts
 from zenturio.experiment import (
     Evidence,
     Experiment,
@@ -40,7 +40,8 @@ class Inline:
         self._function = function if isinstance(function, Function) else Function(function)
         self._meter = Meter(self._function.recipe) if self._function.recipe.metrics else None
         self._host = platform.node()
-        self._machine = own_machine_parts()
+        self.machine = own_machine()
+        self._machine_parts = own_machine_parts()
 
     def submit(self, experiment: Experiment) -> Future[Outcome]:
         """Runs it at once, in the calling thread."""
@@ -88,7 +89,7 @@ class Inline:
             0,
             _EMPTY,
             _EMPTY,
-            **self._machine,
+            **self._machine_parts,
         )
 
     def _arguments(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -113,5 +114,5 @@ class Inline:
             ended=started + wall,
             exit=1,
             stderr=Log(text, b"", len(text)),
-            **self._machine,
+            **self._machine_parts,
         )

@@ -29,12 +29,19 @@ class Function:
     """
 
     def __init__(
-        self, function: Callable[..., Any], *, repeat: int = 1, seed: str | None = None
+        self,
+        function: Callable[..., Any],
+        *,
+        repeat: int = 1,
+        seed: str | None = None,
+        exact: bool = False,
     ) -> None:
+        """With *exact* what it returns is the same on every kind of machine."""
         functools.update_wrapper(self, function)
         self.function = function
         self.name: str = function.__name__
         self.repeat = Repeat(repeat, seed)
+        self.exact = exact
         self.recipe = Recipe()
         self.source = _source(function)
         self._state = blake2b(self.source.encode(), digest_size=16)
@@ -105,15 +112,24 @@ class Function:
 def experiment(function: Callable[..., Any], /) -> Function: ...
 @overload
 def experiment(
-    *, repeat: int = 1, seed: str | None = None
+    *, repeat: int = 1, seed: str | None = None, exact: bool = False
 ) -> Callable[[Callable[..., Any]], Function]: ...
 def experiment(
-    function: Callable[..., Any] | None = None, /, *, repeat: int = 1, seed: str | None = None
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    repeat: int = 1,
+    seed: str | None = None,
+    exact: bool = False,
 ) -> Function | Callable[[Callable[..., Any]], Function]:
-    """Makes an experiment of a function: ``@experiment`` or ``@experiment(repeat=30)``."""
+    """Make an experiment of a function: ``@experiment`` or ``@experiment(repeat=30)``.
+
+    *exact*: what it returns has the same value on every kind of machine, so that results of
+    another kind count as cached.
+    """
     if function is not None:
-        return Function(function, repeat=repeat, seed=seed)
-    return functools.partial(Function, repeat=repeat, seed=seed)
+        return Function(function, repeat=repeat, seed=seed, exact=exact)
+    return functools.partial(Function, repeat=repeat, seed=seed, exact=exact)
 
 
 def _noted(value: Value) -> Any:

@@ -399,22 +399,33 @@ class Memory(Line):
         self._artifacts[number] = outcome.artifacts
 
     def enter(
-        self, study: str, driver: int, results: Iterable[tuple[Experiment, Outcome]]
+        self,
+        study: str,
+        driver: int,
+        results: Iterable[tuple[Experiment, Outcome]],
+        kind: Machine | None = None,
     ) -> frozenset[str]:
         with self._lock:
             shelf = self._held(study, driver)
             wanted = {e.digest: (e, rules.capped(outcome)) for e, outcome in results}
             for experiment, _ in wanted.values():
-                self._cached(shelf, experiment, None)
+                self._cached(shelf, experiment, kind)
             self._relieve(wanted, driver)
             return frozenset(
-                digest for digest, pair in wanted.items() if self._enter(shelf, driver, *pair)
+                digest for digest, pair in wanted.items() if self._enter(shelf, driver, *pair, kind)
             )
 
-    def _enter(self, shelf: Shelf, driver: int, experiment: Experiment, outcome: Outcome) -> bool:
-        if any(row.lease == driver for row in shelf.counting(experiment.digest)):
+    def _enter(
+        self,
+        shelf: Shelf,
+        driver: int,
+        experiment: Experiment,
+        outcome: Outcome,
+        kind: Machine | None,
+    ) -> bool:
+        if any(row.lease == driver for row in shelf.counting(experiment.digest, kind)):
             return True
-        claim = self._claim(shelf, experiment, driver, None)
+        claim = self._claim(shelf, experiment, driver, kind)
         if claim is None:
             self._supersede(shelf, driver, outcome)
             return False

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from zenturio.experiment.experiment import Experiment, Outcome
+from zenturio.experiment.machine import Machine
 from zenturio.record import (
     attempt_files,
     claims,
@@ -241,20 +243,26 @@ def _supersede(desk: Desk, lease: int, outcomes: Sequence[Outcome]) -> None:
 
 
 def enter(
-    desk: Desk, lease: LeaseRow, results: Iterable[tuple[Experiment, Outcome]]
+    desk: Desk,
+    lease: LeaseRow,
+    results: Iterable[tuple[Experiment, Outcome]],
+    kind: Machine | None = None,
 ) -> frozenset[str]:
     """Records what was evaluated already, without a claim; the digests of those accepted."""
     transaction = desk.transaction
     wanted = {experiment.digest: (experiment, rules.capped(o)) for experiment, o in results}
     keys = sorted(map(codec.key, wanted))
-    copying.cached(desk, [experiment for experiment, _ in wanted.values()])
-    there = _results_of(desk, keys)
+    copying.cached(desk, [experiment for experiment, _ in wanted.values()], kind)
+    recorded = _results_of(desk, keys)
+    there = _counting(desk, recorded, kind)
     claimed = _claimed(transaction, keys)
     others = {claim.lease for claim in claimed.values()} - {lease.number}
     if others and leases.relieve(transaction, others):
         claimed = _claimed(transaction, keys)
     taken = claims.take(transaction, lease.number, [k for k in keys if k not in there])
-    past = claims.past_attempts(transaction, keys)
+    past = Counter(claims.past_attempts(transaction, keys))
+    for row in recorded:
+        past[row.key] = max(past[row.key], row.attempt)
     known, late = set(), []
     new: list[tuple[Experiment, Outcome, int | None]] = []
     for digest, (experiment, outcome) in wanted.items():
@@ -270,7 +278,7 @@ def enter(
         elif key in claimed:
             late.append(outcome)
         else:
-            number = past.get(key, 0) + 1
+            number = past[key] + 1
             new.append((experiment, replace(outcome, attempt=number), None))
     _supersede(desk, lease.number, late)
     _enter_new(desk, lease.number, new)
@@ -297,17 +305,32 @@ def _enter_new(
     )  # fmt: skip
 
 
-def _results_of(desk: Desk, keys: Sequence[bytes]) -> dict[bytes, int]:
-    """Under which lease each was recorded in this version, of those that were."""
-    mark = desk.transaction.flavour.mark
+class _Recorded(NamedTuple):
+    key: bytes
+    version: int
+    machine: int
+    lease: int
+    attempt: int
+
+
+def _results_of(desk: Desk, keys: Sequence[bytes]) -> list[_Recorded]:
+    """The results of experiments, in every version."""
     found = desk.transaction.among_sql(
-        f"SELECT digest, lease FROM results WHERE version = {mark} AND round = {ROUND}"
-        " AND {among}",
+        "SELECT digest, version, machine, lease, attempt FROM results"
+        f" WHERE round = {ROUND} AND {{among}}",
         "digest",
         keys,
-        (desk.version.id,),
     )
-    return {bytes(digest): lease for digest, lease in found}
+    return [_Recorded(bytes(digest), *row) for digest, *row in found]
+
+
+def _counting(desk: Desk, recorded: Sequence[_Recorded], kind: Machine | None) -> dict[bytes, int]:
+    """Under which lease each was recorded in this version, of those whose results count."""
+    own = [row for row in recorded if row.version == desk.version.id]
+    if own and kind is not None:
+        counting = machines.numbers_of(desk.transaction, kind)
+        own = [row for row in own if row.machine in counting]
+    return {row.key: row.lease for row in own}
 
 
 def _claimed(transaction: Transaction, keys: Sequence[bytes]) -> dict[bytes, Claim]:

@@ -149,12 +149,17 @@ class Repository(Protocol):
         ...
 
     def enter(
-        self, study: str, driver: int, results: Iterable[tuple[Experiment, Outcome]]
+        self,
+        study: str,
+        driver: int,
+        results: Iterable[tuple[Experiment, Outcome]],
+        kind: Machine | None = None,
     ) -> frozenset[str]:
         """Claims and records in one go what was evaluated already; the digests accepted.
 
         For experiments that cost less than asking for them: the driver may find that another had
-        the same outcome first; its own is kept as superseded then.
+        the same outcome first; its own is kept as superseded then. Results of other kinds of
+        machine than *kind* stay beside the new ones.
         """
         ...
 

@@ -285,7 +285,11 @@ class Sql:
             )
 
     def enter(
-        self, study: str, driver: int, results: Iterable[tuple[Experiment, Outcome]]
+        self,
+        study: str,
+        driver: int,
+        results: Iterable[tuple[Experiment, Outcome]],
+        kind: Machine | None = None,
     ) -> frozenset[str]:
         pairs = list(results)
         with self.store.publishing([outcome for _, outcome in pairs]) as published:
@@ -294,7 +298,7 @@ class Sql:
                 self._database.write,
                 study,
                 driver,
-                lambda desk, lease: recording.enter(desk, lease, given),
+                lambda desk, lease: recording.enter(desk, lease, given, kind),
             )
 
     def remeasure(

@@ -62,8 +62,9 @@ def run(
     *what* are annotated files, or a function that is called at each point of *space*: its
     arguments are the parameters, and what it returns are the metrics. *on* names a place, as
     ``zen run --on`` does; without one, files run on this machine, and a function in this process.
-    With *machine* ``any`` results of files that another kind of machine measured count, too.
+    With *machine* ``any`` results that another kind of machine measured count, too.
     """
+    any_machine = choose_any_machine(machine)
     if callable(what):
         function = what if isinstance(what, Function) else as_experiment(what)
         points = choose(space or Space(), limit=limit, sample=sample, seed=seed)
@@ -71,8 +72,9 @@ def run(
             place = open_place(on, project_folder() / FOLDER, jobs) if on else None
             with place or nullcontext():
                 summary = evaluate(
-                    function, points, repository, name=name, place=place, listener=listener
-                )
+                    function, points, repository, name=name, place=place, listener=listener,
+                    any_machine=any_machine,
+                )  # fmt: skip
         return Study(summary.study, db, summary)
     application = scan(what, overrides=overrides)
     summary = run_here(
@@ -82,7 +84,7 @@ def run(
         here=Here(jobs, place=choose_place(on or "local")),
         name=name,
         only=choose_only(only),
-        settings=Settings(fail_fast, any_machine=choose_any_machine(machine)),
+        settings=Settings(fail_fast, any_machine=any_machine),
         listener=listener,
     )
     return Study(summary.study, db, summary)

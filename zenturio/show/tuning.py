@@ -11,7 +11,7 @@ from zenturio.record import Repository
 from zenturio.search import Goals, describe
 from zenturio.show.study import Study, opened
 from zenturio.space import Space
-from zenturio.study import Here, Progress
+from zenturio.study import Here, Progress, choose_any_machine
 from zenturio.study.ranges import read_ranges
 from zenturio.study.target import Called
 from zenturio.study.tune import Tuned
@@ -89,6 +89,7 @@ def tune(
     seed: int = 1,
     jobs: int | None = None,
     name: str = "",
+    machine: str = "same",
     db: str | Repository | None = None,
     listener: Callable[[Progress], None] = lambda _progress: None,
 ) -> Verdict:
@@ -97,7 +98,7 @@ def tune(
     *objective* is a function of a point, or a compiled one of a row of genes, as ``search`` takes
     it. Each combination of settings is tried *repeats* times, with seeds of its own; *settings*
     are sets by name (``{"population": [50, 100], "elite": "0:4"}``). What was searched before is
-    not searched again.
+    not searched again, unless another kind of machine did: these count with *machine* ``any``.
     """
     (direction,) = Goals(goals).directions
     called = str(getattr(objective, "__name__", type(objective).__name__))
@@ -108,5 +109,8 @@ def tune(
     spent = "" if budget is None else str(budget)
     tuning = Tuning(target, engine, ranges, repeats, spent, seed, optimum, name)
     with opened(db, create=True) as repository:
-        tuned = run_tuning(tuning, repository, sample=sample, here=Here(jobs), listener=listener)
+        tuned = run_tuning(
+            tuning, repository, sample=sample, here=Here(jobs), listener=listener,
+            any_machine=choose_any_machine(machine),
+        )  # fmt: skip
     return Verdict(tuned, Study(tuning.study, db, tuned.summary))

@@ -19,6 +19,7 @@ from zenturio.study.bout import Bout, Clerk, Contest, Facts
 from zenturio.study.choose import Chosen
 from zenturio.study.goal import score
 from zenturio.study.progress import Progress
+from zenturio.study.run import Settings
 from zenturio.study.session import Session
 from zenturio.study.source import mean_of
 from zenturio.study.target import Program
@@ -39,6 +40,8 @@ class Arena:
     repository: Repository
     place: Executor
     listener: Callable[[Progress], None] = lambda _progress: None
+    any_machine: bool = False
+    """Whether results of another kind of machine count as cached, too."""
     _known: dict[Point, Scores] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -100,7 +103,8 @@ class Arena:
         chosen = Chosen(self.program.space, count, picked=tuple(wanted))
         application = self.program.application
         goals = (self.program.goal,)
-        session = Session(application, chosen, self.repository, wanted=goals)
+        settings = Settings(any_machine=self.any_machine)
+        session = Session(application, chosen, self.repository, settings=settings, wanted=goals)
         if session.run(self.place, listener=self.listener).interrupted:
             raise Interrupted("stopped: the same command goes on")
         made = {point: self._generator.experiments(point) for point in wanted}

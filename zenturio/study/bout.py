@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from time import perf_counter, thread_time, time
 from typing import Any
 
+from zenturio.execute.machine_codec import own_machine_parts
 from zenturio.experiment import Evidence, Experiment, Log, Measure, Meter, Missing, Outcome
 from zenturio.search import Budget, Goals, Pilot, Scores, Search, Stops, Task, drive, make
 from zenturio.search.compiled import is_kernel, search_compiled
@@ -119,6 +120,7 @@ class Clerk:
     def __init__(self, meter: Meter) -> None:
         self._meter = meter
         self._host = platform.node()
+        self._machine_parts = own_machine_parts()
 
     def outcome(self, experiment: Experiment, search: Callable[[], Facts]) -> Outcome:
         """What comes of *search*; what it raises is an outcome as well."""
@@ -150,6 +152,7 @@ class Clerk:
             ended=now,
             exit=1,
             stderr=Log(text, b"", len(text)),
+            **self._machine_parts,
         )
 
     def told(
@@ -170,6 +173,7 @@ class Clerk:
             started=started,
             ended=time(),
             exit=0,
+            **self._machine_parts,
         )
 
 

@@ -39,6 +39,8 @@ class Done(NamedTuple):
     repeat: int
     digest: str
     values: Mapping[str, Any]
+    attempt: int
+    """Of several results the one that counts here: another kind of machine may have its own."""
 
 
 @dataclass
@@ -139,7 +141,13 @@ class Course:
             if outcome.status != "ok":
                 self._lose(node)
                 return
-            facts = Done(experiment.index, experiment.repeat, outcome.digest, experiment.values)
+            facts = Done(
+                experiment.index,
+                experiment.repeat,
+                outcome.digest,
+                experiment.values,
+                outcome.attempt,
+            )
             state.done.append(facts)
             state.left -= 1
             if not state.left:

@@ -9,11 +9,12 @@ from types import TracebackType
 from typing import Self
 
 from zenturio.errors import RecordError
-from zenturio.experiment import Experiment, Outcome
+from zenturio.experiment import Experiment, Machine, Outcome
 from zenturio.record import Definition, Repository
 from zenturio.record.driver import Driver
 from zenturio.study.define import Archived, open_version
 from zenturio.study.heart import Heart
+from zenturio.study.other_machines import machines_with_results, other_machine_notes
 from zenturio.study.progress import Failures, Progress, Summary
 from zenturio.study.run import PLAIN
 from zenturio.study.tally import count_failure
@@ -35,12 +36,16 @@ class Entry:
         definition: Definition,
         total: int,
         listener: Callable[[Progress], None] = lambda _progress: None,
+        kind: Machine | None = None,
     ) -> None:
+        """With *kind* only results of that kind of machine count as cached."""
         self._repository = repository
         self._study = study
         self._definition = definition
         self._total = total
         self._listener = listener
+        self._kind = kind
+        self._notes: tuple[str, ...] | None = None
         self.archived: Archived | None = None
         """The study of another program that had the name before."""
         self._began = self._flushed = monotonic()
@@ -70,14 +75,24 @@ class Entry:
 
     def unknown(self, batch: Sequence[Experiment]) -> list[Experiment]:
         """Those of *batch* that have no outcome yet; the others become rows of the study."""
-        known = self._repository.find([each.digest for each in batch])
+        known = self._repository.find([each.digest for each in batch], kind=self._kind)
+        self._note_others([each.digest for each in batch if each.digest not in known])
         if known:
-            self._repository.cached(self._study, [each for each in batch if each.digest in known])
+            recalled = [each for each in batch if each.digest in known]
+            self._repository.cached(self._study, recalled, self._kind)
             self._known += len(known)
             for experiment in batch:
                 if experiment.digest in known:
                     self._count(experiment, known[experiment.digest], new=False)
         return [each for each in batch if each.digest not in known]
+
+    def _note_others(self, digests: Sequence[str]) -> None:
+        """Tell which results of the first batch other kinds of machine have."""
+        if self._kind is not None and self._notes is None:
+            kinds = machines_with_results(self._repository, digests)
+            self._notes = other_machine_notes(kinds)
+            if self._notes:
+                self._tell(self._notes)
 
     def add(self, experiment: Experiment, outcome: Outcome) -> None:
         """One more has ended."""
@@ -90,7 +105,7 @@ class Entry:
         done, self._done = self._done, []
         if done:
             self._heart.check()
-            self._repository.enter(self._study, self._lease.number, done)
+            self._repository.enter(self._study, self._lease.number, done, self._kind)
             for experiment, outcome in done:
                 self._count(experiment, outcome, new=True)
         self._flushed = monotonic()
@@ -116,6 +131,7 @@ class Entry:
             left,
             monotonic() - self._began,
             failures=tuple(sorted(self._failures.values(), key=lambda each: -each.count)),
+            notes=self._notes or (),
         )
 
     def _count(self, experiment: Experiment, outcome: Outcome, *, new: bool) -> None:
@@ -125,10 +141,11 @@ class Entry:
         self._failed += new
         count_failure(self._failures, experiment, outcome)
 
-    def _tell(self) -> None:
+    def _tell(self, remarks: tuple[str, ...] = ()) -> None:
         ended = self._ok + self._failed
         passed = self._flushed - self._began
         rate = ended / passed if passed > 0 else 0.0
         left = self._total - self._known - ended
         seconds = left / rate if rate > 0 else None
-        self._listener(Progress(self._total, self._known, self._ok, self._failed, 0, rate, seconds))
+        counts = (self._total, self._known, self._ok, self._failed, 0)
+        self._listener(Progress(*counts, rate, seconds, remarks=remarks))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from zenturio.errors import PlaceError
 from zenturio.execute import Executor, Inline
+from zenturio.execute.executor import machine_of
 from zenturio.experiment import Experiment, Function, Outcome
 from zenturio.experiment.provenance import provenance
 from zenturio.record import Definition, Repository
@@ -32,17 +33,22 @@ def evaluate(
     name: str = "",
     place: Executor | None = None,
     listener: Callable[[Progress], None] = lambda _progress: None,
+    any_machine: bool = False,
 ) -> Summary:
     """Call *function* at each of *points* that has no outcome yet, and remember what it answers.
 
     An interruption loses nothing that has ended; the same call goes on. With a *place* it is
-    called there, as a command, and many are called at a time.
+    called there, as a command, and many are called at a time. Results of another kind of machine
+    count with *any_machine*, or if the function is declared exact.
     """
     function.check(points.space)
     total = points.count * function.repeat.count
     here = Inline(function)
     study = name or function.name
-    with Entry(repository, study, _definition(function, points), total, listener) as entry:
+    kind = here.machine if place is None else machine_of(place)
+    counting = None if any_machine or function.exact else kind
+    definition = _definition(function, points)
+    with Entry(repository, study, definition, total, listener, counting) as entry:
         for batch in _batches(points, function):
             unknown = entry.unknown(batch)
             if place is None:

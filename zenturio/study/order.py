@@ -138,7 +138,7 @@ class Order:
     def _run(self) -> tuple[str, End]:
         session = Request.read(self.submission.request).session(self._repository)
         if session.application.after:
-            pipeline = Pipeline(session, listener=self._heard, wishes=self._wishes)
+            pipeline = Pipeline(session, self._tell_plan, self._heard, self._wishes)
             self._studies = [stage.name for stage in pipeline.stages[:-1]] + [session.study]
             self._total = pipeline.experiments
             self._begun(pipeline)
@@ -164,7 +164,12 @@ class Order:
             run.stop()
 
     def _planned(self, plan: Plan) -> None:
+        self._tell_plan(plan)
         self._total, self._done = plan.experiments, max(self._done, plan.known)
+
+    def _tell_plan(self, plan: Plan) -> None:
+        for remark in plan.remarks:
+            self._told(f"{plan.study}: {remark}")
 
     def _heard(self, progress: Progress) -> None:
         for remark in progress.remarks:

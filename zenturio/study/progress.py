@@ -107,6 +107,8 @@ class Summary:
     """What is likely not meant, though nothing failed."""
     before: tuple[Summary, ...] = ()
     """Of the stages that it waited for."""
+    notes: tuple[str, ...] = ()
+    """What was said of cached results before it began."""
 
 
 class Meter:

@@ -13,7 +13,8 @@ from zenturio.errors import InputError
 from zenturio.record import Repository
 from zenturio.search import read_budget, read_stops
 from zenturio.study.choose import Chosen, choose
-from zenturio.study.here import choose_only
+from zenturio.study.here import choose_any_machine, choose_only
+from zenturio.study.run import Settings
 from zenturio.study.session import Session
 from zenturio.study.source import Hunt
 
@@ -36,6 +37,8 @@ class Request:
     name: str = ""
     on: str = ""
     """The place; any that the service has, if none is named."""
+    machine: str = "same"
+    """Whose results count as cached: of the same kind of machine, or of any."""
 
     @classmethod
     def read(cls, facts: Mapping[str, Any]) -> Request:
@@ -73,6 +76,7 @@ class Request:
             repository,
             self.name,
             only,
+            settings=Settings(any_machine=choose_any_machine(self.machine)),
             hunt=hunt,
             wanted=goals,
             remembered=told,

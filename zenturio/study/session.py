@@ -29,13 +29,14 @@ from zenturio.study.define import (
     spaces_of,
 )
 from zenturio.study.exactness import is_exact
+from zenturio.study.other_machines import machines_with_results, other_machine_notes
 from zenturio.study.programs import PROGRAMS, ProgramHistory, outdated
 from zenturio.study.progress import Plan, Progress, Summary
 from zenturio.study.refusals import refuse
 from zenturio.study.remembered import RUN
 from zenturio.study.run import Run, Settings
 from zenturio.study.source import Hunt, Searching, Source, Walk
-from zenturio.study.supply import BATCH, Only, machines_with_results
+from zenturio.study.supply import BATCH, Only
 
 OPENED = Failpoint("study.opened")
 LEASED = Failpoint("study.leased")
@@ -118,7 +119,7 @@ class Session:
                 break
         notes = define(self.application, self.experiments, self._program(generator)).notes
         archived = foresee_version(self.repository, self.study, notes)
-        remarks = (*outdated(changed), *_of_others(others))
+        remarks = (*outdated(changed), *other_machine_notes(others))
         return replace(self.plan(looked_at, known, 0, archived), remarks=remarks)
 
     def counting_kind(self, machine: Machine | None) -> Machine | None:
@@ -168,8 +169,9 @@ class Session:
             begun(run)
             looked_at, known = run.look_ahead()
             plan = self.plan(looked_at, known, executor.slots, archived)
-            planned(replace(plan, remarks=_of_others(run.other_machines())))
-            summary = run.drive()
+            notes = other_machine_notes(run.other_machines())
+            planned(replace(plan, remarks=notes))
+            summary = replace(run.drive(), notes=notes)
             DRIVEN()
             return self._concluded(summary, source, definition)
 
@@ -260,13 +262,3 @@ class Session:
             archived,
             self.hunt.engine if self.hunt else "",
         )
-
-
-def _of_others(kinds: Counter[Machine]) -> tuple[str, ...]:
-    """What is to be said of results that are not used: each kind of machine and how many it has."""
-    if not kinds:
-        return ()
-    names = "; ".join(f"{kind.label} ({count:,})" for kind, count in kinds.most_common())
-    count = sum(kinds.values())
-    verb = "have results" if count > 1 else "has a result"
-    return (f"{count:,} {verb} of another kind of machine: {names}; --machine any uses them",)

@@ -118,7 +118,7 @@ class Staged:
             digests += [name, *(done.digest for done in found)]
             for number, done in enumerate(found, 1):
                 folder = name if single else f"{name}/{number}"
-                artifacts = self.repository.artifacts(done.digest)
+                artifacts = self.repository.artifacts(done.digest, done.attempt)
                 files += [_filed(each, folder) for each in artifacts]
             files.append(_table(name, found, single=single))
         whole = framed_digest(text.encode() for text in digests) if digests else ""

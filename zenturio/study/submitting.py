@@ -41,7 +41,7 @@ def submit(repository: Repository, request: Request, user: str, token: str = "")
     for known in repository.submissions(("waiting", "running")):
         if known.study != session.study:
             continue
-        if known.request == whole.facts():
+        if Request.read(known.request) == whole:
             return known
         raise ConflictError(
             f"study {known.study!r} is in the queue already: number {known.number}, of"

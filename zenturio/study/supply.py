@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Literal
@@ -12,6 +12,7 @@ from zenturio.errors import NotFoundError, PlaceError
 from zenturio.experiment import Experiment, Machine, Outcome
 from zenturio.failpoints import Failpoint
 from zenturio.record import Repository
+from zenturio.study.other_machines import machines_with_results
 from zenturio.study.source import Source
 
 Only = Literal["failed", "missing"]
@@ -40,12 +41,6 @@ class Ready:
     """Which try this is in this run, from 1: what RETRY counts."""
     losses: int = 0
     """How often its place gave it back."""
-
-
-def machines_with_results(repository: Repository, digests: Sequence[str]) -> Counter[Machine]:
-    """How many of these experiments have a result of which kind of machine."""
-    outcomes = repository.find(digests).values() if digests else ()
-    return Counter(outcome.machine for outcome in outcomes if outcome.machine is not None)
 
 
 @dataclass

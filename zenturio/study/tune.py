@@ -15,10 +15,20 @@ from zenturio import trust
 from zenturio.annotate import Application
 from zenturio.errors import InputError, Interrupted, NotFoundError
 from zenturio.execute import Local
-from zenturio.experiment import Evidence, Experiment, Generator, Meter, Outcome, Recipe
+from zenturio.execute.machine_codec import own_machine
+from zenturio.experiment import (
+    Evidence,
+    Experiment,
+    Generator,
+    Machine,
+    Meter,
+    Outcome,
+    Recipe,
+)
 from zenturio.experiment.provenance import cores
 from zenturio.record import Record, Repository
 from zenturio.record.open import FOLDER, project_folder
+from zenturio.record.rules import counts
 from zenturio.search import Goals, read_budget
 from zenturio.study.arena import Arena
 from zenturio.study.best import best
@@ -26,6 +36,7 @@ from zenturio.study.bout import Bout, Clerk, Contest, Ring
 from zenturio.study.choose import Chosen, choose
 from zenturio.study.define import Archived, define
 from zenturio.study.entry import Entry
+from zenturio.study.exactness import is_exact
 from zenturio.study.extract import extract
 from zenturio.study.here import ALL, Here
 from zenturio.study.progress import Progress, Summary
@@ -80,22 +91,27 @@ def tune(
     *,
     sample: int | None = None,
     here: Here = ALL,
+    any_machine: bool = False,
     planned: Callable[[Prospect], None] = lambda _prospect: None,
     listener: Listener = lambda _progress: None,
 ) -> Tuned:
     """Make every search of *tuning* that is not known, and keep what it came to.
 
     The study is an ordinary one, of a file in the project's folder. Precisions are told by the
-    optimum that is given, else by the best value that is known in the end.
+    optimum that is given, else by the best value that is known in the end. Searches that another
+    kind of machine made count with *any_machine*, or where the program's metrics are exact.
     """
+    kind = None if any_machine or _is_exact(tuning) else own_machine()
     folder = project_folder() / FOLDER / HOME
-    known = _best_known(tuning, repository) if tuning.optimum is None else tuning.optimum
+    known = _best_known(tuning, repository, kind) if tuning.optimum is None else tuning.optimum
     told = tuning if known is None else tuning.with_optimum(known)
     application = told.application(folder)
     points = _chosen(tuning, application, sample)
     planned(Prospect(tuning, points.count, application.space.size))
-    summary, archived = _run(told, application, points, repository, here, listener)
-    told = _settled(tuning, repository, folder)
+    summary, archived = _run(
+        told, application, points, repository, here, listener, kind, any_machine=any_machine
+    )
+    told = _settled(tuning, repository, folder, kind)
     (path,) = application.paths
     return Tuned(told, path, points.count, application.space.size, summary, archived)
 
@@ -136,6 +152,9 @@ def _run(
     repository: Repository,
     here: Here,
     listener: Listener,
+    kind: Machine | None,
+    *,
+    any_machine: bool,
 ) -> tuple[Summary, Archived | None]:
     generator = Generator(application)
     contest, clerk = _contest(tuning), Clerk(Meter(generator.recipe))
@@ -144,9 +163,12 @@ def _run(
     _check(contest, tuning, points)
 
     try:
-        with Entry(repository, tuning.study, definition, total, listener) as entry:
+        with Entry(repository, tuning.study, definition, total, listener, kind) as entry:
             new = _unknown(points, generator, entry)
-            entry.add_all(_outcomes(tuning, new, contest, clerk, repository, here))
+            outcomes = _outcomes(
+                tuning, new, contest, clerk, repository, here, any_machine=any_machine
+            )
+            entry.add_all(outcomes)
     except KeyboardInterrupt:
         raise Interrupted(STOPPED) from None
     return entry.summary(), entry.archived
@@ -159,6 +181,8 @@ def _outcomes(
     clerk: Clerk,
     repository: Repository,
     here: Here,
+    *,
+    any_machine: bool,
 ) -> Iterator[tuple[Experiment, Outcome]]:
     """What comes of each search: here and at once, or where a program runs."""
     target = tuning.target
@@ -171,7 +195,7 @@ def _outcomes(
         yield from _held(experiments, hold, (here.jobs or cores()) if ring.compiled else 1)
         return
     with _place(here) as place:
-        arena = Arena(target, repository, place)
+        arena = Arena(target, repository, place, any_machine=any_machine)
 
         def start(experiment: Experiment) -> Bout:
             return arena.bout(contest, *tuning.setting(experiment.values))
@@ -222,12 +246,24 @@ def _held(
             pool.shutdown(cancel_futures=True)
 
 
-def _best_known(tuning: Tuning, repository: Repository) -> float | None:
-    """The best value of the objective that is known: of the searches, and of the program."""
+def _is_exact(tuning: Tuning) -> bool:
+    """Whether a search finds the same on every kind of machine."""
+    target = tuning.target
+    return isinstance(target, Program) and is_exact(target.application, (target.goal,))
+
+
+def _best_known(tuning: Tuning, repository: Repository, kind: Machine | None) -> float | None:
+    """The best value of the objective that is known: of the searches, and of the program.
+
+    As *kind* measured it, if that is named.
+    """
     found: list[float] = []
     with suppress(NotFoundError):
         for record in repository.records(tuning.study, states=("ok",)):
-            value = record.outcome.metrics.get(BEST) if record.outcome else None
+            outcome = record.outcome
+            if outcome is None or not counts(outcome.machine, kind):
+                continue
+            value = outcome.metrics.get(BEST)
             if isinstance(value, int | float):
                 found.append(float(value))
     if isinstance(tuning.target, Program):
@@ -238,14 +274,18 @@ def _best_known(tuning: Tuning, repository: Repository) -> float | None:
             space = (
                 tuning.target.space
             )  # the study may hold points that the space does not any more
-            present = (each for each in ranking.points if space.contains(each.values))
+            present = (
+                each
+                for each in ranking.points
+                if space.contains(each.values) and counts(each.machine, kind)
+            )
             found += [value for each in islice(present, 1) for value in each.scores.values()]
     return (min if tuning.direction == "minimize" else max)(found, default=None)
 
 
-def _settled(tuning: Tuning, repository: Repository, folder: Path) -> Tuning:
+def _settled(tuning: Tuning, repository: Repository, folder: Path, kind: Machine | None) -> Tuning:
     """Tells all precisions by one optimum; the searches need not be made again for that."""
-    known = _best_known(tuning, repository) if tuning.optimum is None else tuning.optimum
+    known = _best_known(tuning, repository, kind) if tuning.optimum is None else tuning.optimum
     if known is None:
         return tuning
     told = tuning.with_optimum(known)

@@ -98,3 +98,21 @@ class Machines:
         assert repository.remeasure("s", anew) == 2
         for kind, time in ((RISCV, 4.5), (ZEN5, 1.5)):
             assert repository.find([A.digest], "s", kind)[A.digest].metrics == {"time": time}
+
+    def test_what_is_entered_counts_for_its_own_kind_of_machine(
+        self, repository: Repository
+    ) -> None:
+        (one,) = driven(repository)
+        for machine, time in ((ZEN5, 1.0), (RISCV, 4.0)):
+            pair = (A, measured(A, machine, time))
+            assert repository.enter("s", one, [pair], machine) == {A.digest}
+            assert repository.enter("s", one, [pair], machine) == {A.digest}
+        for machine, time in ((ZEN5, 1.0), (RISCV, 4.0)):
+            found = repository.find([A.digest], "s", machine)[A.digest]
+            assert (found.machine, found.metrics) == (machine, {"time": time})
+        assert [(a.number, a.state) for a in repository.attempts(A.digest)] == [
+            (1, "ok"),
+            (2, "ok"),
+        ]
+        assert repository.enter("s", one, [(A, measured(A, None, 9.0))]) == {A.digest}
+        assert repository.counts("s")["ok"] == 2
