@@ -182,13 +182,13 @@ def test_large_logs_are_committed_before_they_fill_the_memory(repository, monkey
 class Forgetful:
     """Accepts everything and remembers nothing: what grows, grows in the driver."""
 
-    def cached(self, _study, given):
-        for _ in given:
+    def cached(self, _study, experiments, _kind=None):
+        for _ in experiments:
             pass
         return frozenset()
 
-    def claim(self, _study, _driver, wanted):
-        return {each.digest: 1 for each in wanted}
+    def claim(self, _study, _driver, experiments, _kind=None):
+        return {experiment.digest: 1 for experiment in experiments}
 
     def record(self, _study, _driver, outcomes, *, final=True):
         return frozenset(each.digest for each in outcomes)
@@ -238,7 +238,7 @@ def test_experiments_that_others_hold_are_not_heaped_up(repository, monkeypatch)
     most = [0]
     claim = repository.claim
 
-    def contested(study, driver, wanted):
+    def contested(study, driver, wanted, _kind=None):
         """The other driver is quicker with every second one."""
         if driver != other.number:
             theirs = repository.find([e.digest for e in wanted], "s")
