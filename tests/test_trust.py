@@ -324,6 +324,7 @@ LOOKING = {
     "plot": ["p"],
     "prune": ["p"],
     "queue": [],
+    "redact": ["no-such-secret"],
     "report": ["p"],
     "results": ["p"],
     "run --dry-run": ["p.sh"],

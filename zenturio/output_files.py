@@ -124,6 +124,11 @@ class OutputFiles:
         return False
 
 
+def recorded_outputs(project: Path) -> list[Path]:
+    """The files of the project that are written down as outputs, changed since or not."""
+    return [path for key in _read(project) if (path := project / key).is_file()]
+
+
 def _read(project: Path) -> dict[str, Any]:
     path = project / _PROJECT / _NAME
     try:

@@ -89,6 +89,7 @@ LOOKS = (
     ["expand", "hostile.py", "-o", "out"],
     ["queue"],
     ["prune"],
+    ["redact", "low\nhigh"],
     ["db", "check"],
 )
 

@@ -40,6 +40,10 @@ def facts_of(found: "Found") -> dict[str, Any]:
         "state": record.state,
         "cause": outcome.cause if outcome else None,
         "equality": _equality_facts(found.equality),
+        "redactions": [
+            {"at": iso(each.at), "of": "experiment" if each.digest else "study", "what": each.text}
+            for each in found.redactions
+        ],
         "parameters": dict(record.values),
         "metrics": {name: plain(each) for name, each in found.metrics.items()},
         "units": dict(found.units),
@@ -73,6 +77,9 @@ def print_found(found: "Found", db: str | None) -> None:
     typer.echo(f"study {found.study}, point {record.index}, repeat {record.repeat}")
     if found.equality:
         typer.echo(_accepted(found.equality))
+    for redaction in found.redactions:
+        of = "" if redaction.digest else " in the study"
+        typer.echo(f"redacted: {redaction.text}{of}, {moment(redaction.at)}")
     typer.echo()
     rows = [("parameter", n, text_of(v), found.units.get(n, "")) for n, v in record.values.items()]
     rows += [

@@ -63,6 +63,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
     "Maintain": {
         "db": ("upkeep", "Check, upgrade, back up and repair the database."),
+        "redact": ("redact", "Show where a secret was recorded; remove it with --yes."),
         "prune": ("upkeep", "Show what can be removed; remove it with --yes."),
     },
 }

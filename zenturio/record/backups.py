@@ -16,6 +16,9 @@ BACKUPS = "backups"
 _NAME = re.compile(r"zenturio-\d{8}T\d{6}\.\d{6}Z\.(db|dump)")
 """What is named so was made here, and may be removed."""
 
+_UPGRADED = r"\.(\d{4}(-\d+)?|new)(-wal|-shm|-journal)?"
+"""Ends the names of the copies that upgrades make."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
@@ -44,6 +47,20 @@ def rotate(url: str | Path | None, keep: int | None) -> Rotation:
     for path in removed:
         path.unlink(missing_ok=True)
     return Rotation(copy, removed)
+
+
+def backup_files(url: str | Path | None) -> tuple[Path, ...]:
+    """All copies of the repository that were made here: by hand, and by upgrades."""
+    from zenturio.record.sqlite import SQLite  # noqa: PLC0415 - imported with the database only
+
+    folder, _ = _folder(url)
+    copies = [*folder.glob("*")] if folder.is_dir() else []
+    place = located(url)
+    kind = flavour(place) if place != "memory:" else None
+    if isinstance(kind, SQLite):
+        upgrades = re.compile(re.escape(kind.path.name) + _UPGRADED)
+        copies += [p for p in kind.path.parent.iterdir() if upgrades.fullmatch(p.name)]
+    return tuple(sorted(path for path in copies if path.is_file()))
 
 
 def _folder(url: str | Path | None) -> tuple[Path, str]:

@@ -157,6 +157,10 @@ class Equality:
     """Of the experiment that was run; empty if it was removed since."""
 
 
+REDACTED = "redacted"
+"""The kind of events that tell that a secret was removed from a record."""
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """Something that happened, by the database's clock."""

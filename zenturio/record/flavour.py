@@ -42,6 +42,8 @@ class Flavour(Protocol):
     """Names all tables."""
     views: str
     """Names all views."""
+    view_texts: str
+    """The views of this program, as a statement names them, and what each is."""
     self_check: str
     """What the database finds wrong with itself, or ``ok``."""
     now: str
@@ -112,6 +114,10 @@ class Flavour(Protocol):
 
     def hex_sql(self, column: str) -> str:
         """Bytes as lower case digits in a view."""
+        ...
+
+    def holds_sql(self, column: str, kind: Literal["text", "bytes", "json"]) -> str:
+        """That a column has a mark's text or bytes somewhere inside."""
         ...
 
     def remark_sql(self, remarks: str, key: str, part: str) -> str:

@@ -13,6 +13,7 @@ from zenturio.experiment.machine import Machine
 from zenturio.record import messages, naming, rules
 from zenturio.record.driver import Driver
 from zenturio.record.facts import (
+    REDACTED,
     STATES,
     Attempt,
     AttemptState,
@@ -641,6 +642,9 @@ class Memory(Line):
     def events(self, study: str, digest: str | None = None) -> tuple[Event, ...]:
         happened = self._shelf(study).events
         return tuple(event for event in happened if digest in {None, event.digest})
+
+    def redactions(self, study: str, digest: str) -> tuple[Event, ...]:
+        return tuple(e for e in self.events(study) if e.kind == REDACTED and e.digest == digest)
 
     def logs(self, digest: str, attempt: int | None = None) -> Logs:
         with self._lock:

@@ -34,6 +34,11 @@ class PostgreSQL:
     begin_read: Sequence[str] = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",)
     tables = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
     views = "SELECT viewname FROM pg_views WHERE schemaname = current_schema()"
+    view_texts = (
+        "SELECT format('%I.%I', schemaname, viewname), definition FROM pg_views"
+        " WHERE schemaname IN (current_schema(), CASE WHEN current_schema()"
+        " IN ('public', 'zenturio') THEN 'studies' ELSE current_schema() || '_studies' END)"
+    )
     self_check = "SELECT 'ok'"
     now = "extract(epoch FROM clock_timestamp())::double precision"
 
@@ -151,6 +156,11 @@ class PostgreSQL:
 
     def hex_sql(self, column: str) -> str:
         return f"encode({column}, 'hex')"
+
+    def holds_sql(self, column: str, kind: str) -> str:
+        if kind == "bytes":
+            return f"position(%s::bytea in {column}) > 0"
+        return f"strpos({column}::text, %s) > 0"
 
     def remark_sql(self, remarks: str, key: str, part: str) -> str:
         return f"({remarks}::json -> {key} ->> '{part}')"

@@ -258,6 +258,10 @@ class Repository(Protocol):
         """What happened in *study*, or to one experiment of it, in its order."""
         ...
 
+    def redactions(self, study: str, digest: str) -> tuple[Event, ...]:
+        """When the record of an experiment, or that of its study, was redacted."""
+        ...
+
     def logs(self, digest: str, attempt: int | None = None) -> Logs:
         """What an attempt said, to the byte; the accepted or newest one, if none is named."""
         ...

@@ -23,6 +23,7 @@ from zenturio.record import (
     queue,
     recording,
     removal,
+    row_redaction,
     sql_reader,
     stored_views,
     studies,
@@ -387,6 +388,9 @@ class Sql:
 
     def events(self, study: str, digest: str | None = None) -> tuple[Event, ...]:
         return self._database.read(lambda t: events.of_study(t, study, digest))
+
+    def redactions(self, study: str, digest: str) -> tuple[Event, ...]:
+        return self._database.read(lambda t: row_redaction.redactions(t, study, digest))
 
     def logs(self, digest: str, attempt: int | None = None) -> Logs:
         return self._database.read(lambda t: answers.logs_of(t, digest, attempt))

@@ -67,6 +67,10 @@ class SQLite:
     begin_read: Sequence[str] = ("BEGIN",)
     tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
     views = "SELECT name FROM sqlite_master WHERE type = 'view'"
+    view_texts = (
+        "SELECT '\"' || replace(name, '\"', '\"\"') || '\"', sql FROM sqlite_master"
+        " WHERE type = 'view'"
+    )
     self_check = "PRAGMA integrity_check(20)"
     now = "(julianday('now') - 2440587.5) * 86400.0"
 
@@ -155,6 +159,22 @@ class SQLite:
             copy.close()
             source.close()
 
+    def compact(self) -> bool:
+        """Writes the file anew, without what was removed from it; false while somebody reads it."""
+        connection = self.connect()
+        try:
+            connection.execute("VACUUM")
+            if self._wal:
+                ((busy, *_),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                return not busy
+        except self._driver.Error as error:
+            if "locked" in str(error) or "busy" in str(error):
+                return False
+            raise self.explain(error) from error
+        finally:
+            connection.close()
+        return True
+
     def warnings(self) -> tuple[Diagnostic, ...]:
         if self._network is None:
             return ()
@@ -225,6 +245,9 @@ class SQLite:
 
     def hex_sql(self, column: str) -> str:
         return f"lower(hex({column}))"
+
+    def holds_sql(self, column: str, kind: str) -> str:  # noqa: ARG002 - it compares as it is
+        return f"instr({column}, ?) > 0"
 
     def remark_sql(self, remarks: str, key: str, part: str) -> str:
         found = f"json_extract(value, '$.{part}')"

@@ -14,7 +14,7 @@ from pathlib import Path
 from zenturio.errors import Diagnostic, InputError, PlaceError, RecordError, ZenError
 from zenturio.record import schema, sql_reader, upgrade
 from zenturio.record.artifact_check import check_artifacts
-from zenturio.record.artifact_store import YOUNG_SECONDS
+from zenturio.record.artifact_store import YOUNG_SECONDS, ArtifactStore
 from zenturio.record.database import Database
 from zenturio.record.facts import Removal
 from zenturio.record.flavour import Flavour
@@ -150,7 +150,7 @@ def prune(repository: Repository, study: str) -> Removal:
         contents = {sha: path for path in paths if (sha := store.content_of(path))}
         # Files of before the store are no other database's.
         old = [path for path in paths if store.content_of(path) is None]
-        unneeded = contents.keys() - _needed(repository, contents)
+        unneeded = contents.keys() - needed_contents(repository, contents)
         store.remove([*old, *(contents[sha] for sha in sorted(unneeded))])
     return removal
 
@@ -187,7 +187,7 @@ def collect_garbage(
         objects: list[Path] = []
         every = store.objects(young)
         while batch := dict(islice(every, _BATCH)):
-            objects += [batch[sha] for sha in batch.keys() - _needed(repository, batch)]
+            objects += [batch[sha] for sha in batch.keys() - needed_contents(repository, batch)]
         folders = store.abandoned(young)
         inside = [p for folder in folders for p in folder.rglob("*")]
         size = sum(p.lstat().st_size for p in (*objects, *inside) if p.is_file())
@@ -198,7 +198,7 @@ def collect_garbage(
     return Garbage(tuple(sorted(objects)), tuple(folders), size)
 
 
-def _needed(repository: Sql, contents: Collection[str]) -> frozenset[str]:
+def needed_contents(repository: Sql, contents: Collection[str]) -> frozenset[str]:
     """Those of *contents* that an artifact of any database with files in the store has.
 
     All of them, where one of these databases cannot be asked.
@@ -216,6 +216,14 @@ def _needed(repository: Sql, contents: Collection[str]) -> frozenset[str]:
         finally:
             other.close()
     return needed
+
+
+@contextmanager
+def opened(url: str | Path | None) -> Iterator[tuple[Database, ArtifactStore]]:
+    """The database at *url*, which has to be there, and the store of its artifacts."""
+    kind = _existing(url)
+    with _connected(kind) as database:
+        yield database, artifact_store(kind)
 
 
 def _existing(url: str | Path | None) -> Flavour:

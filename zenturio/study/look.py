@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, TypeVar
 
 from zenturio.errors import InputError, NotFoundError
 from zenturio.experiment import Artifact, Measure, Missing, Series
-from zenturio.record import Attempt, Definition, Equality, Lease, Record, Repository, State, Study
+from zenturio.record import (
+    Attempt,
+    Definition,
+    Equality,
+    Event,
+    Lease,
+    Record,
+    Repository,
+    State,
+    Study,
+)
 from zenturio.record.open import FOLDER, open_repository, project_folder
 from zenturio.study.remembered import left_at, place_of
 
@@ -143,6 +153,8 @@ class Found:
     """Who accepted its result, where that is one of another version."""
     origin: str = ""
     """The version that ran it, in that case; empty if it was removed since."""
+    redactions: tuple[Event, ...] = ()
+    """When a secret was removed from its record, or from that of its study."""
 
     @property
     def metrics(self) -> Mapping[str, Measure]:
@@ -184,6 +196,7 @@ def find(repository: Repository, digits: str, study: str | None = None) -> Found
         folder if folder.is_dir() else None,
         equality,
         origin,
+        repository.redactions(home, digest),
     )
 
 

@@ -1,0 +1,281 @@
+"""A secret that was recorded goes, and nothing else does."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import JSON, LargeBinary, Text
+
+from record.leaving import left
+from zenturio import failpoints
+from zenturio.errors import ConflictError, InputError
+from zenturio.experiment.experiment import Log, Missing
+from zenturio.record import Definition, Driver, Field, row_redaction, upkeep
+from zenturio.record.database import Database
+from zenturio.record.open import FILE, flavour, open_repository
+from zenturio.record.redaction import redact
+from zenturio.record.schema import tables_of
+from zenturio.record.secret import MASK, Secret
+from zenturio.testing.experiments import experiment, outcome
+
+SECRET = 'hunter2\'s "key"/ä'
+STUDY = "leaky"
+COUNT = 3
+POINTS = ("written", "recorded", "removed", "compacted")
+
+
+def definition(secret=SECRET):
+    return Definition(
+        (Field("n", "int"), Field("token", "str")),
+        (Field("time", how=f"stdout of login {secret}"),),
+        provenance={"argv": ["prog", secret]},
+        sources={"prog.sh": f"export TOKEN={secret}\n".encode(), "clean.sh": b"true\n"},
+        notes={"runs": [f"login '{secret}'"]},
+    )
+
+
+def leak(url, home, secret=SECRET):
+    """Experiments that have the secret in all that is recorded of them, and one that has not."""
+    home.mkdir(parents=True, exist_ok=True)
+    repository = open_repository(url)
+    repository.open(STUDY, definition(secret))
+    lease = repository.lease(STUDY, Driver.here())
+    of = [
+        replace(e, values={"n": e.index, "token": f"{secret}{e.index}" if e.index else "none"})
+        for e in map(experiment, range(COUNT))
+    ]
+    claims = repository.claim(STUDY, lease.number, of)
+    given = []
+    for e in of:
+        said = secret if e.index else "nothing"
+        files = {"log": f"it is {said}.".encode() * 99, "other": b"%d" % e.index}
+        metrics = {
+            "time": e.index / 7,
+            "text": f"<{said}>",
+            "nul": f"\0{said}",
+            "why": Missing(f"no {said}"),
+            **{f"m{i}": i / 3 for i in range(40)},
+            **{f"t{i}": "text" for i in range(12)},
+            "beyond": f"beyond {said}",
+            f"of {said}": 1.5,
+        }
+        cut = said.encode()
+        done = left(home, e, claims[e.digest], files)
+        logs = {
+            "stdout": Log(b"a" * 9 + cut[:8], cut[8:] + b"b" * 9, 9999),
+            "stderr": Log(f"pass: {said}\n".encode() * 9, b"", 9 * len(f"pass: {said}\n".encode())),
+        }
+        given.append(replace(done, metrics=metrics, **logs))
+    repository.record(STUDY, lease.number, given)
+    repository.note(STUDY, "remark", f"somebody wrote {secret}")
+    repository.leave(lease)
+    repository.close()
+
+
+def dumped(url):
+    """All rows of all tables, as text."""
+    database = Database(flavour(url), 5)
+    try:
+        names = [t.name for t in tables_of(database.flavour.name)]
+        rows = {
+            name: database.read(lambda t, name=name: t.sql(f"SELECT * FROM {name}"))
+            for name in names
+        }
+        views = database.read(lambda t: t.sql(database.flavour.view_texts))
+        return {
+            **{
+                name: [[bytes(c) if isinstance(c, memoryview) else c for c in row] for row in found]
+                for name, found in rows.items()
+            },
+            "views": views,
+        }
+    finally:
+        database.close()
+
+
+def holders(folder, secret=SECRET):
+    sought = Secret(secret)
+    return [p for p in sorted(folder.rglob("*")) if p.is_file() and sought.is_in(p.read_bytes())]
+
+
+@pytest.fixture
+def home(tmp_path):
+    return tmp_path / "project" / ".zenturio"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request, home, monkeypatch):
+    home.mkdir(parents=True)
+    monkeypatch.chdir(home.parent)
+    if request.param == "sqlite":
+        return str(home / FILE)
+    return request.getfixturevalue("postgres_url")
+
+
+def test_nothing_is_left_of_a_secret_and_the_record_says_so(place, home):
+    leak(place, home)
+    before = redact(place, Secret(SECRET), None)
+    assert before.tables.keys() >= {
+        "results", "logs", "contents", "definitions", "events", "fields", "versions", "chunks",
+    }  # fmt: skip
+    assert "hunter2" in str(dumped(place)["results"])
+    with contextlib.closing(open_repository(place)) as repository:
+        digests = [record.digest for record in repository.records(STUDY)]
+    done = redact(place, Secret(SECRET), "ann")
+    assert done.tables == before.tables
+    assert "hunter2" not in str(dumped(place))
+    assert holders(home) == []
+    assert upkeep.check(place, contents=True) == ()
+    assert redact(place, Secret(SECRET), "ann").tables == {}
+    with contextlib.closing(open_repository(place)) as repository:
+        records = list(repository.records(STUDY))
+        assert [record.digest for record in records] == digests
+        assert records[0].values == {"n": 0, "token": "none"}
+        assert records[1].values == {"n": 1, "token": f"{MASK}1"}
+        metrics = records[1].outcome.metrics
+        assert (metrics["text"], metrics["nul"], metrics["beyond"]) == (
+            f"<{MASK}>", f"\0{MASK}", f"beyond {MASK}",
+        )  # fmt: skip
+        assert metrics["why"] == Missing(f"no {MASK}")
+        assert (metrics["time"], metrics["m39"], metrics[f"of {MASK}"]) == (1 / 7, 13.0, 1.5)
+        assert repository.definition(STUDY).sources == {
+            "prog.sh": f"export TOKEN={MASK}\n".encode(), "clean.sh": b"true\n",
+        }  # fmt: skip
+        logs = repository.logs(digests[1])
+        assert logs.stderr == Log(f"pass: {MASK}\n".encode() * 9, b"", 9 * 15)
+        assert logs.stdout.head == b"a" * 9 + MASK.encode()
+        assert logs.stdout.tail == MASK.encode() + b"b" * 9
+        kept = {a.path: a.kept.read_bytes() for a in repository.artifacts(digests[1])}
+        assert kept == {"log": f"it is {MASK}.".encode() * 99, "other": b"1"}
+        (told, own) = repository.redactions(STUDY, digests[1])
+        assert "places by ann" in told.text
+        assert own.digest == digests[1]
+        assert [e.digest for e in repository.redactions(STUDY, digests[0])] == [None]
+
+
+def test_what_has_no_secret_stays_to_the_byte(place, home):
+    leak(place, home, "nothing of that kind")
+    before = dumped(place)
+    assert redact(place, Secret(SECRET), "ann").tables == {}
+    assert dumped(place) == before
+
+
+def test_a_running_study_is_not_redacted(place, home):
+    leak(place, home)
+    before = dumped(place)
+    with contextlib.closing(open_repository(place)) as repository:
+        lease = repository.lease(STUDY, Driver.here())
+        with pytest.raises(ConflictError):
+            redact(place, Secret(SECRET), "ann")
+        repository.leave(lease)
+    assert dumped(place)["results"] == before["results"]
+    assert redact(place, Secret(SECRET), "ann").tables
+
+
+def test_redaction_has_the_failpoints_that_are_tried_here():
+    names = {name for name in failpoints.names() if name.startswith("redact.")}
+    assert names - {"redact.cleaned"} == {f"redact.{point}" for point in POINTS}
+
+
+@pytest.mark.parametrize("point", [*(f"redact.{p}" for p in POINTS), "store.removed"])
+def test_a_redaction_that_is_killed_goes_on(home, point, tmp_path):
+    home.mkdir(parents=True)
+    place = str(home / FILE)
+    leak(place, home)
+    program = (
+        "import sys; from zenturio.record.redaction import redact;"
+        " from zenturio.record.secret import Secret; redact(sys.argv[1], Secret(sys.argv[2]), 'a')"
+    )
+    killed = subprocess.run(
+        [sys.executable, "-c", program, place, SECRET],
+        env=os.environ | {"ZENTURIO_FAILPOINT": f"{point}:1"},
+        cwd=tmp_path,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert upkeep.check(place, contents=True) == ()
+    redact(place, Secret(SECRET), "ann")
+    assert holders(home) == []
+    assert "hunter2" not in str(dumped(place))
+    assert upkeep.check(place, contents=True) == ()
+
+
+def test_bytes_in_free_pages_go_too(home):
+    home.mkdir(parents=True)
+    leak(str(home / FILE), home)
+    with contextlib.closing(open_repository(home / FILE)) as repository:
+        upkeep.prune(repository, STUDY)
+    assert holders(home) != []
+    redact(home / FILE, Secret(SECRET), "ann")
+    assert holders(home) == []
+
+
+def test_a_file_that_is_being_read_is_told(home, monkeypatch):
+    monkeypatch.setenv("ZENTURIO_DB_WAIT", "0.1")
+    home.mkdir(parents=True)
+    leak(str(home / FILE), home)
+    with contextlib.closing(flavour(home / FILE).connect()) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM results").fetchall()
+        with pytest.raises(ConflictError, match="is being read"):
+            redact(home / FILE, Secret(SECRET), "ann")
+    assert "hunter2" not in str(dumped(str(home / FILE)))
+    redact(home / FILE, Secret(SECRET), "ann")
+    assert holders(home) == []
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
+def test_every_column_of_text_is_searched_or_is_our_own(dialect):
+    """A new column of the schema is searched from the beginning."""
+    tables = {table.name: table for table in tables_of(dialect)}
+    for name, columns in {**row_redaction._OWN, **row_redaction._DOCUMENTS}.items():
+        assert columns <= set(tables[name].columns.keys())
+    for table in tables.values():
+        for column in table.columns:
+            kind = row_redaction._kind(column.type)
+            assert (kind is not None) == (
+                isinstance(column.type, Text | LargeBinary | JSON)
+                or column.name in [f"v{i}" for i in range(32)]
+            )
+
+
+def test_a_secret_that_is_a_number_stays_where_it_is_a_number(place, home):
+    leak(place, home, "734512")
+    with contextlib.closing(open_repository(place)) as repository:
+        lease = repository.lease(STUDY, Driver.here())
+        given = [experiment(i, salt="x") for i in range(3)]
+        pairs = [(e, outcome(e, time=734512, big=10**30 + 734512)) for e in given]
+        repository.enter(STUDY, lease.number, pairs)
+        repository.leave(lease)
+    assert redact(place, Secret("734512"), "ann").numbers == 3
+    with contextlib.closing(open_repository(place)) as repository:
+        (outcome_of,) = repository.find([given[0].digest]).values()
+        assert outcome_of.metrics == {"time": 734512, "big": 10**30 + 734512}
+
+
+@pytest.mark.parametrize("text", ["short", "********", "  ******  ", "with\0nul"])
+def test_a_text_that_is_no_secret_is_refused(text):
+    with pytest.raises(InputError):
+        Secret(text)
+
+
+def test_a_secret_is_known_in_all_its_spellings():
+    secret = Secret("a'b\"c/d é\\")
+    for spelled in (
+        "a'b\"c/d é\\", "a'b\\\"c/d \\u00e9\\\\", "a'\"'\"'b\"c/d é\\", "a%27b%22c%2Fd%20%C3%A9%5C",
+    ):  # fmt: skip
+        assert secret.text(f"<{spelled}>") == f"<{MASK}>"
+        assert secret.data(f"<{spelled}>".encode()) == f"<{MASK}>".encode()
+
+
+def test_documents_stay_documents():
+    secret = Secret("123456")
+    assert secret.document('{"a": 123456, "b": ["123456", {"int": "9912345699"}]}') == (
+        f'{{"a": 123456, "b": ["{MASK}", {{"int": "9912345699"}}]}}'
+    )
+    assert secret.document('{"x":-0.0,"y":1e22}') == '{"x":-0.0,"y":1e22}'
+    assert Secret("series").document('{"series":[1]}') == '{"series":[1]}'

@@ -1,0 +1,191 @@
+"""How a secret leaves a repository: its tables, the artifacts, and the bytes of its file.
+
+1. Artifacts that have it get a second object, without it, beside the first.
+2. One transaction takes it from all tables, points their rows to the new objects, and says so.
+3. The objects that have it are removed, unless another database still needs them.
+4. SQLite writes its file anew: what was overwritten would stand in free pages and in the log.
+
+Killed at any moment, the same call goes on: what it finds is what is still there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from zenturio.errors import ConflictError, PlaceError
+from zenturio.failpoints import Failpoint
+from zenturio.record import stored_views, studies, upkeep
+from zenturio.record.artifact_store import ArtifactStore, object_path
+from zenturio.record.attempt_files import artifact_of
+from zenturio.record.backups import backup_files
+from zenturio.record.database import Database
+from zenturio.record.desk import Memory
+from zenturio.record.filesystem import sync_files
+from zenturio.record.row_redaction import NewContent, Places, redact_rows
+from zenturio.record.secret import Secret
+from zenturio.record.sql import Sql
+from zenturio.record.sqlite import SQLite
+
+WRITTEN = Failpoint("redact.written")
+RECORDED = Failpoint("redact.recorded")
+REMOVED = Failpoint("redact.removed")
+COMPACTED = Failpoint("redact.compacted")
+
+_FILES = (
+    "SELECT a.path, a.size, a.content, c.foreign_path, a.mode, coalesce(r.digest, t.digest)"
+    " FROM artifacts a JOIN contents c ON c.digest = a.content"
+    " LEFT JOIN results r ON r.id = a.attempt LEFT JOIN attempts t ON t.id = a.attempt"
+    " WHERE c.foreign_path IS NOT NULL"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Redaction:
+    """Where a secret was in a repository."""
+
+    tables: Mapping[str, int]
+    """By table: how many of its rows."""
+    numbers: int
+    """Recorded numbers that are equal to it, which stay."""
+    artifacts: tuple[Path, ...]
+    """Files of the project's store, which have given way to others."""
+    foreign: tuple[Path, ...]
+    """Files of artifacts that stay: outside of the project, or needed by another database."""
+    copies: tuple[Path, ...]
+    """Copies of the database, which may have it."""
+    server: bool
+    """Whether a server keeps the files of the database, and removes old rows in its own time."""
+
+
+@dataclass
+class _Files:
+    """Artifacts that have the secret."""
+
+    new: dict[str, NewContent] = field(default_factory=dict)
+    paths: dict[str, list[Path]] = field(default_factory=dict)
+    foreign: list[Path] = field(default_factory=list)
+
+
+def redact(url: str | Path | None, secret: Secret, person: str | None) -> Redaction:
+    """Removes *secret* from the repository at *url* for *person*; only looks for it for nobody.
+
+    ConflictError while a study has a driver, or somebody reads the file of the database so that it
+    cannot be written anew; the latter says that all else is done.
+    """
+    with upkeep.opened(url) as (database, store):
+        with store.alone():
+            files = _artifacts(database, store, secret, really=person is not None)
+            WRITTEN()
+            within = database.read if person is None else database.write
+            places = within(lambda t: redact_rows(t, secret, files.new, person))
+            RECORDED()
+            if person is not None:
+                files.foreign += _remove(Sql(database, store), files)
+                REMOVED()
+        if person is not None:
+            _refresh_views(database, places)
+            _compact(database)
+            COMPACTED()
+        flavour = database.flavour
+        return Redaction(
+            dict(places.tables),
+            places.numbers,
+            tuple(sorted(path for paths in files.paths.values() for path in paths)),
+            tuple(sorted(files.foreign)),
+            backup_files(url),
+            not isinstance(flavour, SQLite),
+        )
+
+
+def holds(path: Path, secret: Secret) -> bool:
+    """Whether the file has *secret*; one that cannot be read has not."""
+    with suppress(OSError), _mapped(path) as data:
+        return secret.is_in(data)
+    return False
+
+
+@contextmanager
+def _mapped(path: Path) -> Iterator[mmap.mmap | bytes]:
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            yield b""
+            return
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            yield data
+
+
+def _artifacts(database: Database, store: ArtifactStore, secret: Secret, *, really: bool) -> _Files:
+    """The files that have the secret; *really* with an object without it for each content."""
+    files = _Files()
+    for sha, path in store.objects(young=-1):
+        if holds(path, secret):
+            files.paths.setdefault(sha, []).append(path)
+    for *facts, digest in database.read(lambda transaction: transaction.sql(_FILES)):
+        artifact = store.located(artifact_of(*facts), bytes(digest or b"").hex())
+        if holds(artifact.kept, secret):
+            if store.owns(artifact.kept):
+                files.paths.setdefault(artifact.sha256, []).append(artifact.kept)
+            else:
+                files.foreign.append(artifact.kept)
+    for sha, paths in files.paths.items():
+        files.new[sha] = _without(store, paths[0], secret) if really else NewContent(sha, 0)
+    if really and files.new:
+        sync_files(store.root, [object_path(store.root, n.sha256) for n in files.new.values()])
+    return files
+
+
+def _without(store: ArtifactStore, path: Path, secret: Secret) -> NewContent:
+    """An object with the content of *path* without the secret."""
+    digest, size = hashlib.sha256(), 0
+    draft = store.root / f".{secrets.token_hex(8)}"
+    try:
+        store.root.mkdir(parents=True, exist_ok=True)
+        with _mapped(path) as data, draft.open("wb") as file:
+            for piece in secret.pieces(data):
+                digest.update(piece)
+                size += file.write(piece)
+        draft.chmod(path.stat().st_mode & 0o555)
+        target = object_path(store.root, digest.hexdigest())
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft.replace(target)
+    except OSError as error:
+        raise PlaceError(
+            f"cannot write artifacts anew: {error.filename or path}: {error.strerror}",
+            hint="make room on the disk, and redact again",
+        ) from error
+    finally:
+        draft.unlink(missing_ok=True)
+    return NewContent(digest.hexdigest(), size)
+
+
+def _remove(repository: Sql, files: _Files) -> list[Path]:
+    """Removes what has the secret; what another database needs stays, and is the answer."""
+    needed = upkeep.needed_contents(repository, files.paths)
+    gone: Iterable[Path] = [p for sha in files.paths.keys() - needed for p in files.paths[sha]]
+    repository.store.remove(gone)
+    return [path for sha in needed for path in files.paths.pop(sha)]
+
+
+def _refresh_views(database: Database, places: Places) -> None:
+    """Makes the views again that had the secret in them."""
+    if places.views:
+        for version in database.read(studies.all_versions):
+            if version.current == version.id:
+                stored_views.refresh(database, Memory(), version.name)
+
+
+def _compact(database: Database) -> None:
+    database.close()  # our own connections read, too
+    flavour = database.flavour
+    if isinstance(flavour, SQLite) and not flavour.compact():
+        raise ConflictError(
+            f"{flavour.place} is being read, so that its file still holds what was removed",
+            hint="close what reads it (zen portal, sqlite3), and give the same command again",
+        )

@@ -1,0 +1,153 @@
+"""A secret, how it may be spelled where it was recorded, and texts and bytes without it."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import re
+import shlex
+from functools import cached_property
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+from zenturio.errors import InputError
+from zenturio.record import codec
+
+MASK = "********"
+"""Stands in the place of a secret, and does not tell how long that was."""
+SHORTEST = 6
+"""Characters of a secret: what is shorter also stands in words that are none."""
+_CUT = 4
+"""So many characters of a secret are taken away where a log was cut off within it."""
+_ENTIRE = frozenset(("int", "real"))
+"""The codec writes numbers as texts under these keys."""
+_PARAMETER = "param:"
+_ESCAPED = "base64:"
+
+
+class Secret:
+    """What has to go, in all its spellings: as it is, and as JSON, shells or addresses have it."""
+
+    def __init__(self, text: str) -> None:
+        """InputError if *text* cannot be told from other texts, or cannot be recorded at all."""
+        if len(text) < SHORTEST:
+            raise InputError(
+                f"a secret of {len(text)} characters would be replaced inside of other words, too",
+                hint=f"name at least {SHORTEST} characters, together with the text around it",
+            )
+        if not text.strip("* \t\n") or "\0" in text:
+            raise InputError("this is no secret: it has only asterisks and blanks, or it has NUL")
+        self._text = text
+        spellings = [text]
+        for spelled in (text, *_in_json(text)):
+            spellings += [spelled, *_in_json(spelled)]
+        shell = shlex.quote(text)
+        # Inside of a longer word in quotes, too.
+        spellings.append(shell[1:-1] if shell != text else text)
+        spellings += [repr(text)[1:-1], quote(text, safe=""), quote(text), quote_plus(text)]
+        spellings += [html.escape(text), text.replace("'", "''"), text.replace('"', '""')]
+        self.spellings = tuple(sorted(set(spellings), key=len, reverse=True))
+        self.encoded = tuple(s.encode(errors="surrogateescape") for s in self.spellings)
+        self._pattern = re.compile("|".join(map(re.escape, self.spellings)))
+        self._bytes = re.compile(b"|".join(map(re.escape, self.encoded)))
+
+    @cached_property
+    def numbers(self) -> tuple[float, ...]:
+        """The number that it reads as: asterisks are none, so values stay that are equal to it."""
+        try:
+            return (int(self._text),)
+        except ValueError:
+            pass
+        try:
+            number = float(self._text)
+        except ValueError:
+            return ()
+        return (number,) if math.isfinite(number) else ()
+
+    def is_in(self, data: Any) -> bool:
+        """Whether *data*, bytes or a file that is mapped into memory, has it."""
+        return any(data.find(spelled) >= 0 for spelled in self.encoded)
+
+    def pieces(self, data: Any) -> list[bytes | memoryview]:
+        """*data* without the secret, in parts."""
+        parts: list[bytes | memoryview] = []
+        end = 0
+        for match in self._bytes.finditer(data):
+            parts += [data[end : match.start()], MASK.encode()]
+            end = match.end()
+        return [*parts, data[end:]]
+
+    def data(self, data: bytes) -> bytes:
+        """*data* without the secret."""
+        return self._bytes.sub(MASK.encode(), data)
+
+    def text(self, text: str) -> str:
+        """*text*, as the database holds it, without the secret."""
+        if text.startswith(_ESCAPED):
+            plain = codec.unescape(text)
+            without = self._pattern.sub(MASK, plain)
+            return text if without == plain else codec.escape(without)
+        return self._pattern.sub(MASK, text)
+
+    def document(self, text: str) -> str:
+        """The same of a JSON document, which stays one: numbers in it are left alone."""
+        try:
+            read = json.loads(text)
+        except (ValueError, RecursionError):
+            return self.text(text)
+        layout: tuple[str, str] = (",", ":") if '": ' not in text else (", ", ": ")
+        ascii_only = text.isascii()
+
+        def written(value: Any) -> str:
+            return json.dumps(value, ensure_ascii=ascii_only, separators=layout)
+
+        without = self._without(read)
+        return text if written(without) == written(read) else written(without)
+
+    def log(self, head: bytes, tail: bytes, size: int) -> tuple[bytes, bytes, int]:
+        """Both parts of a log without the secret, also where the cut between them went through it.
+
+        *size* is what the whole log had, and becomes what it would have.
+        """
+        if tail and size == len(head) + len(tail):
+            before, after = self.data(head + tail), b""
+        else:
+            before, after = self.data(head), self.data(tail)
+        if tail and after:
+            before, after = self._cut(before, after)
+        shorter = len(head) + len(tail) - len(before) - len(after)
+        return before, after, size - shorter
+
+    def _cut(self, before: bytes, after: bytes) -> tuple[bytes, bytes]:
+        """Without what is left of the secret at the end of *before* and the start of *after*."""
+        for spelled in self.encoded:
+            for length in range(len(spelled) - 1, _CUT - 1, -1):
+                if before.endswith(spelled[:length]):
+                    before = before[:-length] + MASK.encode()
+                if after.startswith(spelled[-length:]):
+                    after = MASK.encode() + after[length:]
+        return before, after
+
+    def _without(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, list):
+            return [self._without(element) for element in value]
+        if isinstance(value, dict):
+            if len(value) == 1 and value.keys() <= _ENTIRE:
+                return value
+            return {self._key(key): self._without(element) for key, element in value.items()}
+        return value
+
+    def _key(self, key: str) -> str:
+        if key == self._text and re.fullmatch("[a-z_]+", key):
+            return key  # it may well be a word of our own
+        if key.startswith(_PARAMETER):
+            return _PARAMETER + self.text(key.removeprefix(_PARAMETER))
+        return self.text(key)
+
+
+def _in_json(text: str) -> list[str]:
+    """*text* inside of a string of JSON."""
+    return [json.dumps(text, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)]

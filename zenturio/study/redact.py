@@ -1,0 +1,178 @@
+"""How a secret that was recorded leaves a project: its repository, and what runs left in it.
+
+Files of the user are never written to: who left a secret in a program has to take it out there.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from zenturio.errors import ConflictError
+from zenturio.execute.workspace import at_work
+from zenturio.failpoints import Failpoint
+from zenturio.output_files import recorded_outputs
+from zenturio.record.open import FOLDER, project_folder
+from zenturio.record.redaction import Redaction, holds
+from zenturio.record.redaction import redact as redact_repository
+from zenturio.record.secret import Secret
+from zenturio.study.submitting import person, served
+
+CLEANED = Failpoint("redact.cleaned")
+
+_CACHES = ("builds", "inputs", "cache")
+"""Folders of the project that a run makes anew when it needs them."""
+_OBJECTS = Path("store", "objects")
+_BACKUPS = "backups"
+_DATABASE = b"SQLite format 3\0"
+_ALONGSIDE = ("-wal", "-shm", "-journal")
+
+
+@dataclass(frozen=True, slots=True)
+class Redacted:
+    """Where a secret was, and what became of it."""
+
+    repository: Redaction
+    files: tuple[Path, ...]
+    """Below ``.zenturio``: written anew without the secret; builds and caches are removed."""
+    backups: tuple[Path, ...]
+    """Copies of the database: removed, if that was asked for."""
+    remaining: tuple[Path, ...]
+    """Files that have it still, in their bytes or in their names."""
+
+    @property
+    def places(self) -> int:
+        """In how many rows and files it was."""
+        rows = sum(self.repository.tables.values())
+        return rows + len(self.repository.artifacts) + len(self.files)
+
+    def facts(self) -> dict[str, Any]:
+        """The same as JSON."""
+        found = self.repository
+        return {
+            "rows": dict(found.tables),
+            "numbers": found.numbers,
+            "artifacts": [str(path) for path in found.artifacts],
+            "files": [str(path) for path in self.files],
+            "backups": [str(path) for path in self.backups],
+            "remaining": [str(path) for path in self.remaining],
+        }
+
+
+def redact(db: str | None, secret: str, *, backups: bool = False, really: bool = False) -> Redacted:
+    """Replace *secret* by asterisks wherever it was recorded; only look for it unless *really*.
+
+    With *backups* copies of the database are removed. ConflictError while a study is being run, a
+    service works on the project, or somebody reads the file of the database.
+    """
+    sought, home = Secret(secret), project_folder() / FOLDER
+    if really:
+        for pid in at_work(home):
+            raise ConflictError(
+                f"process {pid} runs experiments in {home}", hint="redact when it has ended"
+            )
+        if served(home):
+            raise ConflictError(
+                "a service works on this project", hint="stop it (zen serve), and redact then"
+            )
+    found = redact_repository(db, sought, person() if really else None)
+    files, remaining = [], list(found.foreign)
+    for path in _files(home):
+        if _is_database(path):
+            if path not in found.copies and holds(path, sought):
+                remaining.append(path)
+        elif holds(path, sought):
+            files.append(path)
+    if really:
+        cleaned = {path: _clean(home, path, sought) for path in files}
+        files = [path for path, done in cleaned.items() if done]
+        remaining += [path for path, done in cleaned.items() if not done]
+        CLEANED()
+    remaining += [path for path in _names(home, sought) if path not in remaining and path.exists()]
+    remaining += [path for path in recorded_outputs(home.parent) if holds(path, sought)]
+    copies = found.copies
+    if really and backups:
+        for path in copies:
+            path.unlink(missing_ok=True)
+    return Redacted(found, tuple(files), copies, tuple(dict.fromkeys(remaining)))
+
+
+def _files(home: Path) -> Iterator[Path]:
+    """All files of the project, without artifacts, and without copies of the database."""
+    for folder, names, files in os.walk(home):
+        here = Path(folder)
+        below = here.relative_to(home)
+        names[:] = sorted(n for n in names if below / n not in (_OBJECTS, Path(_BACKUPS)))
+        for name in sorted(files):
+            path = here / name
+            if path.is_file() and not path.is_symlink():
+                yield path
+
+
+def _names(home: Path, secret: Secret) -> Iterator[Path]:
+    """Files and folders of the project whose names have the secret."""
+    for folder, names, files in os.walk(home):
+        for name in sorted((*names, *files)):
+            if secret.is_in(os.fsencode(name)):
+                yield Path(folder, name)
+
+
+def _is_database(path: Path) -> bool:
+    """Whether nobody but SQLite may write to *path*."""
+    for ending in ("", *_ALONGSIDE):
+        with suppress(OSError), path.with_name(path.name.removesuffix(ending)).open("rb") as file:
+            if path.name.endswith(ending) and file.read(len(_DATABASE)) == _DATABASE:
+                return True
+    return False
+
+
+def _clean(home: Path, path: Path, secret: Secret) -> bool:
+    """Takes the secret out of a file of the project; false where that cannot be written."""
+    below = path.relative_to(home)
+    try:
+        if below.parts[0] in _CACHES:
+            _remove(home / Path(*below.parts[:2]))
+        elif path.exists():
+            _write(path, _without(path, secret))
+    except OSError:
+        return False
+    return True
+
+
+def _without(path: Path, secret: Secret) -> bytes:
+    data = path.read_bytes()
+    if path.suffix != ".json":
+        return secret.data(data)
+    try:
+        return secret.document(data.decode()).encode()
+    except UnicodeDecodeError:
+        return secret.data(data)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Replaces a file, which keeps its permissions; another name of the same file stays."""
+    draft = path.with_name(f".{secrets.token_hex(8)}")
+    folder, mode = path.parent.stat().st_mode, path.stat().st_mode
+    path.parent.chmod(folder | 0o700)  # kept folders may be read-only
+    try:
+        draft.write_bytes(content)
+        draft.chmod(mode & 0o7777)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+        path.parent.chmod(folder & 0o7777)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        for folder, _, _ in os.walk(path):
+            Path(folder).chmod(0o700)  # builds are read-only
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
