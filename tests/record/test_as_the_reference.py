@@ -11,16 +11,20 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from zenturio.errors import ZenError
 from zenturio.experiment.experiment import Log, Missing, Series
+from zenturio.experiment.machine import Machine
 from zenturio.record import Definition, Driver, Field, Memory, upkeep
 from zenturio.record.open import open_repository
 from zenturio.testing.experiments import experiment, outcome, same
 
-STUDIES = ("s", "t")
+STUDIES = ("s", "t", "u")
+NAMES = (*STUDIES, "s@1", "t@1")
 EXPERIMENTS = [experiment(i, {"n": v}) for i, v in enumerate([1, 2.5, "x", None, 2**70, -0.0])]
 DIGESTS = [e.digest for e in EXPERIMENTS]
-HOWS = {"s": "stdout", "t": "stderr"}
+HOWS = {"s": "stdout", "t": "stderr", "u": "stdout"}
 
 studies = st.sampled_from(STUDIES)
+names = st.sampled_from(NAMES)
+kinds = st.sampled_from([None, Machine("Zen 5", 16), Machine("RISC-V", 4)])
 drivers = st.integers(0, 3)
 some = st.lists(st.sampled_from(EXPERIMENTS), max_size=4)
 statuses = st.sampled_from(["ok", "failed", "timeout", "cancelled"])
@@ -68,7 +72,7 @@ class Together(RuleBasedStateMachine):
         definition = Definition((Field("n"),), fields)
         self.alike(lambda repository: replace(repository.open(study, definition), created=0))
 
-    @rule(study=studies, driver=drivers, join=st.booleans(), seconds=st.sampled_from([0, 1000]))
+    @rule(study=names, driver=drivers, join=st.booleans(), seconds=st.sampled_from([0, 1000]))
     def lease(self, study, driver, join, seconds):
         person = self.people[driver]
         found = self.alike(
@@ -92,53 +96,60 @@ class Together(RuleBasedStateMachine):
     def exists(self, study):
         return study in [s.name for s in self.both[0].studies()]
 
-    @rule(study=studies, given=some)
-    def cached(self, study, given):
-        self.alike(lambda repository: repository.cached(study, given))
+    @rule(study=studies)
+    def archive(self, study):
+        if self.exists(study):
+            archived = self.said(lambda repository: repository.archive(repository.study(study)))
+            plain = [a if a is None or isinstance(a, tuple) else a.name for a in archived]
+            assert plain[0] == plain[1]
 
-    @rule(study=studies, number=st.integers(1, 6), given=some)
-    def claim(self, study, number, given):
-        self.alike(lambda r: r.claim(study, number, given))
+    @rule(study=names, given=some, kind=kinds)
+    def cached(self, study, given, kind):
+        self.alike(lambda repository: repository.cached(study, given, kind))
+
+    @rule(study=names, number=st.integers(1, 6), given=some, kind=kinds)
+    def claim(self, study, number, given, kind):
+        self.alike(lambda r: r.claim(study, number, given, kind))
 
     @rule(
-        study=studies, number=st.integers(1, 6), given=some, status=statuses, measured=metrics,
-        attempt=attempts, final=st.booleans(),
+        study=names, number=st.integers(1, 6), given=some, status=statuses, measured=metrics,
+        attempt=attempts, final=st.booleans(), kind=kinds,
     )  # fmt: skip
-    def record(self, study, number, given, status, measured, attempt, final):
-        outcomes = self.outcomes(given, status, measured, attempt)
+    def record(self, study, number, given, status, measured, attempt, final, kind):
+        outcomes = self.outcomes(given, status, measured, attempt, kind)
         self.alike(lambda r: r.record(study, number, outcomes, final=final))
 
-    def outcomes(self, given, status, measured, attempt):
+    def outcomes(self, given, status, measured, attempt, kind=None):
         said = Log(b"\0%d" % attempt, b"", 2)
         made = [outcome(e, status, measured, attempt=attempt) for e in given]
-        return [replace(each, stdout=said) for each in made]
+        return [replace(each, stdout=said, machine=kind) for each in made]
 
-    @rule(study=studies, number=st.integers(1, 6), given=some, status=statuses, measured=metrics)
+    @rule(study=names, number=st.integers(1, 6), given=some, status=statuses, measured=metrics)
     def enter(self, study, number, given, status, measured):
         pairs = list(zip(given, self.outcomes(given, status, measured, 1), strict=True))
         self.alike(lambda repository: repository.enter(study, number, pairs))
 
-    @rule(study=studies, given=some, status=statuses, measured=metrics)
+    @rule(study=names, given=some, status=statuses, measured=metrics)
     def remeasure(self, study, given, status, measured):
         unique = {e.digest: e for e in given}.values()
         outcomes = self.outcomes(unique, status, measured, 1)
         self.alike(lambda repository: repository.remeasure(study, outcomes))
 
-    @rule(study=studies, given=some)
-    def reopen(self, study, given):
+    @rule(study=names, given=some, kind=kinds)
+    def reopen(self, study, given, kind):
         digests = list({e.digest for e in given})
-        self.alike(lambda repository: repository.reopen(study, digests))
+        self.alike(lambda repository: repository.reopen(study, digests, kind))
 
-    @rule(study=studies, source=studies, given=some, moved=st.integers(1, len(DIGESTS) - 1))
+    @rule(study=names, source=names, given=some, moved=st.integers(1, len(DIGESTS) - 1))
     def equate(self, study, source, given, moved):
         names = {e.digest: EXPERIMENTS[(e.index + moved) % len(EXPERIMENTS)] for e in given}
         self.alike(lambda repository: repository.equate(study, source, names, "ann"))
 
-    @rule(study=studies, source=studies)
+    @rule(study=names, source=names)
     def undo_equate(self, study, source):
         self.alike(lambda repository: repository.undo_equate(study, source))
 
-    @rule(study=studies)
+    @rule(study=names)
     def delete(self, study):
         self.alike(lambda repository: repository.burden(study))
         self.alike(lambda repository: repository.delete(study))
@@ -146,7 +157,7 @@ class Together(RuleBasedStateMachine):
     @invariant()
     def they_agree(self):
         self.alike(lambda r: {d: _image(o) for d, o in sorted(r.find(DIGESTS).items())})
-        for study in STUDIES:
+        for study in NAMES:
             self.alike(lambda r: r.counts(study))  # noqa: B023
             self.alike(lambda r: [_row(each) for each in r.records(study)])  # noqa: B023
             self.alike(lambda r: [_row(e) for e in r.records(study, states=["missing"])])  # noqa: B023

@@ -50,11 +50,12 @@ def ready(repository, place, given, *, join=False, **options):
 
 def drive(repository, place, given, **options):
     """Drives to the end, and gives the lease back."""
-    lease = repository.lease("s", Driver.here(), join=options.pop("join", False))
+    study = options.pop("study", "s")
+    lease = repository.lease(study, Driver.here(), join=options.pop("join", False))
     try:
         options = {"total": len(given), **options}
         return Run(
-            "s", lease, repository, place, Walk(iter(given), options.pop("total")), **options
+            study, lease, repository, place, Walk(iter(given), options.pop("total")), **options
         ).drive()
     finally:
         repository.leave(lease)
@@ -231,6 +232,22 @@ def test_failed_ones_that_wait_again_since_a_run_was_stopped_are_still_failed_on
         drive(repository, again, given, only=frozenset({"failed"}))
     assert len(again.ran) == 2
     assert sum(repository.counts("s").values()) == len(given) - 2
+
+
+def test_what_one_study_runs_again_stays_failed_in_another_until_that_one_asks(repository):
+    given = half(repository)[:6]
+    for study in ("t", "u"):
+        repository.open(study, DEFINITION)
+        repository.cached(study, given)
+    only = frozenset({"failed"})
+    with Scrambled() as place:
+        drive(repository, place, given, only=only)
+    assert len(place.ran) == 3
+    assert [repository.counts(study)["failed"] for study in ("s", "t", "u")] == [0, 3, 3]
+    with Scrambled() as place:
+        drive(repository, place, given, only=only, study="t")
+    assert place.ran == []
+    assert [repository.counts(study)["failed"] for study in ("s", "t", "u")] == [0, 0, 3]
 
 
 # Stopping

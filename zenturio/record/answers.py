@@ -9,6 +9,7 @@ from zenturio.experiment.experiment import Artifact, Measure, Outcome
 from zenturio.experiment.machine import Host, Machine
 from zenturio.record import (
     attempt_files,
+    claims,
     codec,
     copying,
     machines,
@@ -42,22 +43,19 @@ def find(desk: Desk, digests: Sequence[str], kind: Machine | None = None) -> dic
 def find_anywhere(
     transaction: Transaction, memory: Memory, digests: Sequence[str], kind: Machine | None = None
 ) -> dict[str, Outcome]:
-    """The accepted outcomes, each as the version has it that has run it; that count for *kind*."""
+    """Return accepted outcomes, each from the version whose result comes first: see `rules.rank`.
+
+    With *kind* only what counts for that kind of machine.
+    """
     keys = sorted(map(codec.key, dict.fromkeys(digests)))
-    first: dict[bytes, tuple[int, int]] = {}
-    found = transaction.among_sql(
-        f"SELECT digest, id, version, machine FROM results WHERE round = {ROUND} AND {{among}}",
-        "digest",
-        keys,
-    )
-    if found and kind is not None:
-        counting = machines.numbers_of(transaction, kind)
-        found = [row for row in found if row[3] in counting]
-    for digest, number, version, _ in sorted(found, key=lambda row: -row[1]):
-        first[bytes(digest)] = (version, number)
+    results = claims.counting(transaction, claims.results_of(transaction, keys), kind)
+    best: dict[bytes, claims.Result] = {}
+    for result in sorted(results, key=lambda result: result.rank):
+        best.setdefault(result.digest, result)
     outcomes: dict[str, Outcome] = {}
-    for version in studies.of_numbers(transaction, {v for v, _ in first.values()}).values():
-        numbers = sorted(n for v, n in first.values() if v == version.id)
+    versions = studies.of_numbers(transaction, {result.version for result in best.values()})
+    for version in versions.values():
+        numbers = sorted(result.id for result in best.values() if result.version == version.id)
         layout = Desk.at(transaction, version, memory).layout
         for row in rows.read(transaction, layout, "", among=("e.id", numbers)):
             outcomes[row.record.digest] = row.outcome
@@ -195,22 +193,24 @@ _TRIED = (
 
 
 def _tried(transaction: Transaction, digest: str) -> list[tuple[_Tried, bool]]:
-    """All attempts by number, and of each whether it is the accepted or the running one."""
+    """All attempts by number, and of each whether it is the accepted or the running one.
+
+    What several versions have of one attempt, as their result or set aside, is told once.
+    """
     key, mark = codec.key(digest), transaction.flavour.mark
-    accepted, others, running = (
-        [_Tried(*row) for row in transaction.sql(f"{asked} WHERE digest = {mark}", (key,))]
-        for asked in _TRIED
+    accepted, aside, running = (
+        [_Tried(*row) for row in transaction.sql(f"{query} WHERE digest = {mark}", (key,))]
+        for query in _TRIED
     )
-    roots = copying.sources(transaction, [each.id for each in accepted])
-    first: dict[int, _Tried] = {}
-    for each in sorted(accepted):
-        root = roots.get(each.id, each.id)
-        first.setdefault(root, each._replace(id=root))
-    found = [(each, True) for each in (*first.values(), *running)]
-    found += [(each, False) for each in others]
-    if not found:
+    roots = copying.roots_of(transaction, [attempt.id for attempt in (*accepted, *aside)])
+    attempts: dict[int, tuple[_Tried, bool]] = {a.id: (a, True) for a in running}
+    for group, is_accepted in ((accepted, True), (aside, False)):
+        for attempt in sorted(group):
+            root = roots.get(attempt.id, attempt.id)
+            attempts.setdefault(root, (attempt._replace(id=root), is_accepted))
+    if not attempts:
         raise messages.no_experiment([digest])
-    return sorted(found, key=lambda pair: (pair[0].number, pair[0].lease))
+    return sorted(attempts.values(), key=lambda pair: (pair[0].number, pair[0].lease))
 
 
 def all_attempts(transaction: Transaction, digest: str) -> tuple[Attempt, ...]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from zenturio.experiment.experiment import Experiment
 from zenturio.experiment.machine import Machine
-from zenturio.record import codec, leases, machines
+from zenturio.record import codec, leases, machines, rules
 from zenturio.record.database import Transaction
 from zenturio.record.desk import Desk, Granted
 from zenturio.record.leases import Row as LeaseRow
@@ -39,9 +39,9 @@ class Claim(NamedTuple):
 
     def values(self, desk: Desk) -> Mapping[str, Any]:
         """The point: as this process gave it, or as it was written down."""
-        known = desk.memory.granted.get((self.lease, bytes(self.digest).hex()))
-        if known is not None and known.number == self.id:
-            return known.values
+        granted = desk.memory.granted.get((self.lease, bytes(self.digest).hex()))
+        if granted is not None and granted.number == self.id:
+            return granted.values
         return codec.load(self.point)
 
 
@@ -51,122 +51,177 @@ def claim(
     experiments: Sequence[Experiment],
     kind: Machine | None = None,
 ) -> dict[str, int]:
-    """Which of *experiments* the driver may run, and each one's attempt.
+    """Return those of *experiments* that the driver may run, each with its attempt's number.
 
-    The order is what makes it right: whoever records deletes its claim and adds the result in one
-    commit, so once our claim stands, a look at the results sees what was there before it. Results
-    of other kinds of machine than *kind* do not stand in its way.
+    The order of the statements makes it right: a driver that records deletes its claim and adds
+    the result in one commit. So once our claim stands, reading the results afterwards sees every
+    outcome that was recorded before it.
     """
-    wanted = {experiment.digest: experiment for experiment in experiments}
-    keys = {codec.key(digest): digest for digest in wanted}
-    _ask(desk, lease, keys, wanted)
-    held = _held(desk.transaction, keys)
-    others = {row.lease for row in held.values()} - {lease.number}
-    if others and leases.relieve(desk.transaction, others):
-        _ask(desk, lease, keys, wanted)
-        held = _held(desk.transaction, keys)
-    mine = {key: row for key, row in held.items() if row.lease == lease.number}
-    mine, past = _without_results(desk.transaction, mine, kind)
-    attempts = _numbered(desk.transaction, mine, past)
-    position = desk.transaction.flavour.position
+    transaction = desk.transaction
+    by_key = {codec.key(experiment.digest): experiment for experiment in experiments}
+    _insert(desk, lease, by_key)
+    holders = _holders(transaction, by_key)
+    others = {holder.lease for holder in holders.values()} - {lease.number}
+    if others and leases.relieve(transaction, others):
+        _insert(desk, lease, by_key)
+        holders = _holders(transaction, by_key)
+    own = {key: holder for key, holder in holders.items() if holder.lease == lease.number}
+    results = results_of(transaction, own)
+    finished = {result.digest for result in usable(desk, results, kind)}
+    superfluous = [own.pop(key).id for key in finished]
+    transaction.among_sql("DELETE FROM claims WHERE {among}", "id", superfluous)
+    numbers = _number(transaction, own, results)
     granted = {}
-    for digest, experiment in wanted.items():
-        key = codec.key(digest)
-        if key in mine:
-            number, point = attempts[key], experiment.values
-            place = position(experiment.index), experiment.repeat
-            desk.new_granted[lease.number, digest] = Granted(mine[key].id, number, *place, point)
-            granted[digest] = number
+    for key, experiment in by_key.items():
+        if key in own:
+            place = transaction.flavour.position(experiment.index), experiment.repeat
+            desk.new_granted[lease.number, experiment.digest] = Granted(
+                own[key].id, numbers[key], *place, experiment.values
+            )
+            granted[experiment.digest] = numbers[key]
     return granted
 
 
-class _Held(NamedTuple):
+class _Holder(NamedTuple):
+    """Who has claimed an experiment, and as which attempt."""
+
     id: int
     lease: int
     attempt: int
 
 
-def _ask(
-    desk: Desk, lease: LeaseRow, keys: Mapping[bytes, str], wanted: Mapping[str, Experiment]
-) -> None:
-    """Claims what nobody holds; in the order of the digests, so that no two wait in a ring."""
+def _insert(desk: Desk, lease: LeaseRow, experiments: Mapping[bytes, Experiment]) -> None:
+    """Claim what nobody holds; in the order of the digests, so that no two drivers deadlock."""
     transaction = desk.transaction
     position, host = transaction.flavour.position, codec.escape(lease.host)
-    rows = []
-    for key in sorted(keys):
-        experiment = wanted[keys[key]]
-        rows.append((
+    rows = [
+        (
             key, ROUND, ANY_MACHINE, desk.version.id, lease.number, 1, host, transaction.now,
             position(experiment.index), experiment.repeat, codec.dump(experiment.values),
-        ))  # fmt: skip
+        )
+        for key, experiment in sorted(experiments.items(), key=lambda item: item[0])
+    ]  # fmt: skip
     transaction.insert_new("claims", COLUMNS[1:], rows)
 
 
-def _held(transaction: Transaction, keys: Iterable[bytes]) -> dict[bytes, _Held]:
-    """Who has claimed which."""
+def _holders(transaction: Transaction, keys: Iterable[bytes]) -> dict[bytes, _Holder]:
+    """Return who has claimed which of these experiments."""
     rows = transaction.among_sql(
         f"SELECT digest, id, lease, attempt FROM claims"
         f" WHERE round = {ROUND} AND target = {ANY_MACHINE} AND {{among}}",
         "digest",
         sorted(keys),
     )
-    return {bytes(digest): _Held(*row) for digest, *row in rows}
+    return {bytes(digest): _Holder(*row) for digest, *row in rows}
 
 
-def _without_results(
-    transaction: Transaction, mine: Mapping[bytes, _Held], kind: Machine | None
-) -> tuple[dict[bytes, _Held], dict[bytes, int]]:
-    """Those of our claims that nobody has recorded; the others are given back.
-
-    And the number of the last attempt of those that another kind of machine has a result of.
-    """
-    there = accepted_attempts(transaction, sorted(mine))
-    counting = machines.numbers_of(transaction, kind) if there and kind is not None else None
-    known = {key for key, machine, _ in there if counting is None or machine in counting}
-    transaction.among_sql("DELETE FROM claims WHERE {among}", "id", [mine[key].id for key in known])
-    past: dict[bytes, int] = {}
-    for key, _, attempt in there:
-        past[key] = max(attempt, past.get(key, 0))
-    return {key: row for key, row in mine.items() if key not in known}, past
+# Which results stand for an experiment
 
 
-def accepted_attempts(
-    transaction: Transaction, keys: Sequence[bytes]
-) -> list[tuple[bytes, int, int]]:
-    """Of each result of experiments: which one's, its kind of machine, and its attempt."""
+class Result(NamedTuple):
+    """What decides whether a result may be used."""
+
+    digest: bytes
+    version: int
+    id: int
+    machine: int
+    status: str
+    attempt: int
+    lease: int
+
+    @property
+    def rank(self) -> rules.Rank:
+        return rules.rank(self.status, self.attempt, self.id)
+
+
+def results_of(transaction: Transaction, keys: Iterable[bytes]) -> list[Result]:
+    """Return the results that experiments have, in whichever version."""
     rows = transaction.among_sql(
-        f"SELECT digest, machine, attempt FROM results WHERE round = {ROUND} AND {{among}}",
+        "SELECT digest, version, id, machine, status, attempt, lease FROM results"
+        f" WHERE round = {ROUND} AND {{among}}",
         "digest",
-        keys,
+        sorted(keys),
     )
-    return [(bytes(digest), machine, attempt) for digest, machine, attempt in rows]
+    return [Result(bytes(digest), *row) for digest, *row in rows]
 
 
-def _numbered(
-    transaction: Transaction, mine: Mapping[bytes, _Held], accepted: Mapping[bytes, int]
+def counting(
+    transaction: Transaction, results: Sequence[Result], kind: Machine | None
+) -> Sequence[Result]:
+    """Return those of *results* that count for a kind of machine; all, if none is named."""
+    if not results or kind is None:
+        return results
+    machine_numbers = machines.numbers_of(transaction, kind)
+    return [result for result in results if result.machine in machine_numbers]
+
+
+def usable(desk: Desk, results: Sequence[Result], kind: Machine | None = None) -> list[Result]:
+    """Return those of *results* that stand for their experiment in the version of *desk*.
+
+    They count as cached there, and nobody is granted a claim on the experiment. They are: the
+    version's own; those of other versions that are ok; and those that are not, unless this
+    version has set that attempt aside, or a later one: what it has refused, it does not get back
+    from others. Results of other kinds of machine than *kind* are none of them.
+    """
+    transaction, version = desk.transaction, desk.version.id
+    results = counting(transaction, results, kind)
+    doubtful = {r.digest for r in results if r.version != version and r.status != "ok"}
+    refused = _refused(transaction, version, doubtful)
+    return [
+        result
+        for result in results
+        if result.version == version
+        or result.status == "ok"
+        or result.attempt > refused.get((result.digest, result.machine), 0)
+    ]
+
+
+def _refused(
+    transaction: Transaction, version: int, keys: Iterable[bytes]
+) -> dict[tuple[bytes, int], int]:
+    """Return the last attempt that a version has set aside, by digest and kind of machine."""
+    mark = transaction.flavour.mark
+    rows = transaction.among_sql(
+        f"SELECT digest, machine, max(number) FROM attempts WHERE version = {mark}"
+        " AND state NOT IN ('stale', 'superseded') AND {among} GROUP BY digest, machine",
+        "digest",
+        sorted(keys),
+        (version,),
+    )
+    return {(bytes(digest), machine): number for digest, machine, number in rows}
+
+
+def _number(
+    transaction: Transaction, own: Mapping[bytes, _Holder], results: Iterable[Result]
 ) -> dict[bytes, int]:
-    """The number of the attempt of each claim: one more than all before it."""
-    past = past_attempts(transaction, mine)
-    numbers = {
-        key: max(row.attempt, past.get(key, 0) + 1, accepted.get(key, 0) + 1)
-        for key, row in mine.items()
-    }
+    """Give each claim the number of its attempt: one more than all before it, wherever made."""
+    last = last_attempts(transaction, own, results)
+    numbers = {key: max(holder.attempt, last.get(key, 0) + 1) for key, holder in own.items()}
     mark = transaction.flavour.mark
     transaction.sql_many(
         f"UPDATE claims SET attempt = {mark} WHERE id = {mark}",
-        [(numbers[key], row.id) for key, row in mine.items() if numbers[key] != row.attempt],
+        [
+            (numbers[key], holder.id)
+            for key, holder in own.items()
+            if numbers[key] != holder.attempt
+        ],
     )
     return numbers
 
 
-def past_attempts(transaction: Transaction, keys: Iterable[bytes]) -> dict[bytes, int]:
-    """The number of the last attempt that was not accepted, of those that had any."""
+def last_attempts(
+    transaction: Transaction, keys: Iterable[bytes], results: Iterable[Result]
+) -> dict[bytes, int]:
+    """Return the highest number of an attempt at each experiment; *results* are all it has."""
     rows = transaction.among_sql(
         "SELECT digest, max(number) FROM attempts WHERE {among} GROUP BY digest",
         "digest",
         sorted(keys),
     )
-    return {bytes(digest): number for digest, number in rows}
+    last = {bytes(digest): int(number) for digest, number in rows}
+    for result in results:
+        last[result.digest] = max(result.attempt, last.get(result.digest, 0))
+    return last
 
 
 def take(transaction: Transaction, lease: int, keys: Iterable[bytes]) -> dict[bytes, Claim]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from zenturio.experiment.experiment import Experiment
 from zenturio.experiment.machine import Machine
-from zenturio.record import codec, leases, machines, rows, studies
+from zenturio.record import claims, codec, leases, rows, studies
 from zenturio.record.database import Transaction
 from zenturio.record.desk import Desk
 from zenturio.record.facts import Equality
@@ -41,42 +41,37 @@ class _Origin(NamedTuple):
 def cached(
     desk: Desk, experiments: Sequence[Experiment], kind: Machine | None = None
 ) -> frozenset[str]:
-    """The digests of those that have an outcome; what others have run has a row here, too, then.
+    """Return the digests of those that have an outcome that is usable here.
 
-    Of results of other kinds of machine than *kind* nothing is seen.
+    What other versions have run has a row in this one afterwards, too.
     """
-    wanted = {codec.key(experiment.digest): experiment for experiment in experiments}
-    found = desk.transaction.among_sql(
-        f"SELECT digest, version, id, machine FROM results WHERE round = {ROUND} AND {{among}}",
-        "digest",
-        sorted(wanted),
-    )
-    if found and kind is not None:
-        counting = machines.numbers_of(desk.transaction, kind)
-        found = [row for row in found if row[3] in counting]
-    own = {bytes(digest) for digest, version, *_ in found if version == desk.version.id}
-    others: dict[bytes, tuple[int, int]] = {}
-    for digest, version, number, _ in sorted(found, key=lambda row: -row[2]):
-        if bytes(digest) not in own:
-            others[bytes(digest)] = (version, number)  # the first one of all, in the end
-    _copy(desk, others, wanted)
-    return frozenset(wanted[key].digest for key in own | others.keys())
+    by_key = {codec.key(experiment.digest): experiment for experiment in experiments}
+    results = claims.usable(desk, claims.results_of(desk.transaction, by_key), kind)
+    own = {result.digest for result in results if result.version == desk.version.id}
+    others: dict[bytes, claims.Result] = {}
+    for result in sorted(results, key=lambda result: result.rank):
+        if result.digest not in own:
+            others.setdefault(result.digest, result)
+    _copy(desk, list(others.values()), by_key)
+    return frozenset(by_key[key].digest for key in own | others.keys())
 
 
 def _copy(
-    desk: Desk, others: Mapping[bytes, tuple[int, int]], wanted: Mapping[bytes, Experiment]
+    desk: Desk, results: Sequence[claims.Result], experiments: Mapping[bytes, Experiment]
 ) -> None:
+    """Add a copy of each of *results* for its experiment, by the keys of *experiments*."""
     transaction = desk.transaction
-    for version in studies.of_numbers(transaction, {v for v, _ in others.values()}).values():
-        numbers = sorted(n for v, n in others.values() if v == version.id)
-        found = rows.read(transaction, desk.beside(version).layout, "", among=("e.id", numbers))
+    versions = studies.of_numbers(transaction, {result.version for result in results})
+    for version in versions.values():
+        numbers = sorted(result.id for result in results if result.version == version.id)
+        sources = rows.read(transaction, desk.beside(version).layout, "", among=("e.id", numbers))
         shared = _Origin("shared", "", transaction.now, version.name)
         accepted = _acceptances(transaction, numbers)
         _write(
             desk,
             version,
-            [(row, wanted[codec.key(row.record.digest)]) for row in found],
-            [accepted.get(row.number, shared) for row in found],
+            [(row, experiments[codec.key(row.record.digest)]) for row in sources],
+            [accepted.get(row.number, shared) for row in sources],
         )
 
 
@@ -88,7 +83,7 @@ def _write(
 ) -> None:
     """Adds a copy of each of these results of *source* as the outcome of its experiment."""
     transaction, ways = desk.transaction, desk.beside(source).layout.ways
-    roots = sources(transaction, [row.number for row, _ in pairs])
+    roots = roots_of(transaction, [row.number for row, _ in pairs])
     new, copies = [], []
     numbers = transaction.numbers(len(pairs))
     for number, (row, experiment), origin in zip(numbers, pairs, origins, strict=True):
@@ -101,12 +96,12 @@ def _write(
     rows.write(desk, new, files=False)
 
 
-def sources(transaction: Transaction, numbers: Iterable[int]) -> dict[int, int]:
-    """Of those results that are copies, the numbers of the attempts that they were made of."""
-    found = transaction.among_sql(
+def roots_of(transaction: Transaction, numbers: Iterable[int]) -> dict[int, int]:
+    """Return the attempt that each of these was copied from, of those that are copies."""
+    pairs = transaction.among_sql(
         "SELECT result, source FROM copies WHERE {among}", "result", sorted(set(numbers))
     )
-    return {int(result): int(source) for result, source in found}
+    return {int(number): int(source) for number, source in pairs}
 
 
 # Results of another version that somebody accepts
@@ -173,6 +168,7 @@ def undo_equate(desk: Desk, source: Version) -> int:
         for version in versions.values():
             beside = desk if version.id == desk.version.id else desk.beside(version)
             numbers = sorted(number for of, number in copies if of == version.id)
+            transaction.among_sql("DELETE FROM copies WHERE {among}", "result", numbers)
             rows.remove(beside, rows.read(transaction, beside.layout, "", among=("e.id", numbers)))
             rows.note_edit(beside, numbers)
     return len(keys)
@@ -206,12 +202,3 @@ def _acceptances(transaction: Transaction, numbers: Iterable[int]) -> dict[int, 
         sorted(set(numbers)),
     )
     return {int(result): _Origin(*origin) for result, *origin in found}
-
-
-def without_row(transaction: Transaction, numbers: set[int]) -> set[int]:
-    """Those attempts whose own row went with their study; logs and artifacts are still there."""
-    there: set[int] = set()
-    for table in ("results", "attempts"):
-        asked = f"SELECT id FROM {table} WHERE {{among}}"
-        there |= {n for (n,) in transaction.among_sql(asked, "id", sorted(numbers))}
-    return numbers - there

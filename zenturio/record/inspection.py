@@ -33,9 +33,11 @@ _LAWS = {
         "SELECT count(*) FROM claims t WHERE NOT EXISTS"
         " (SELECT 1 FROM leases o WHERE o.id = t.lease AND o.ended IS NULL)"
     ),
-    "claims on experiments that have a result": (
-        "SELECT count(*) FROM claims t WHERE EXISTS (SELECT 1 FROM results o"
-        " WHERE o.digest = t.digest AND o.round = t.round AND t.target IN (0, o.machine))"
+    # What other versions or kinds of machine have measured may be claimed: see `claims.usable`.
+    "claims on experiments that their driver has recorded": (
+        "SELECT count(*) FROM claims t WHERE EXISTS (SELECT 1 FROM results o WHERE"
+        " o.digest = t.digest AND o.round = t.round AND o.version = t.version"
+        " AND o.lease = t.lease AND o.attempt = t.attempt)"
     ),
     "numbers of attempts that are there twice": (
         "SELECT count(*) FROM attempts t WHERE EXISTS (SELECT 1 FROM results o WHERE o.id = t.id)"
@@ -55,7 +57,7 @@ _LAWS = {
         " (SELECT 1 FROM versions o WHERE o.id = t.current AND o.study = t.id)"
     ),
     "chunks of results that are not there": _lost("chunks", "result", ("results", "id")),
-    "copies that are not there": _lost("copies", "result", ("results", "id")),
+    "copies that are not there": _lost("copies", "result", ("results", "id"), ("attempts", "id")),
     "aliases of results that are not there": _lost("aliases", "result", ("results", "id")),
     **{
         f"{table} of attempts that are not there": _lost(table, "attempt", *_TRIED)

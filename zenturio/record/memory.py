@@ -13,6 +13,7 @@ from zenturio.experiment.machine import Machine
 from zenturio.record import messages, naming, rules
 from zenturio.record.driver import Driver
 from zenturio.record.facts import (
+    RECORDED,
     REDACTED,
     STATES,
     Attempt,
@@ -84,6 +85,7 @@ class Memory(Line):
                 return None
             for lease in self._living(shelf):
                 raise messages.still_driven(lease)
+            self._bury(shelf)
             shelf.current = False
             return shelf.study
 
@@ -131,18 +133,21 @@ class Memory(Line):
                 study,
                 experiments=len(alone),
                 shared=len(rows) - len(alone),
-                attempts=len(alone) + sum(tried.shelf is shelf for tried in self._tried.values()),
+                attempts=len(alone)
+                + sum(t.shelf is shelf and t.source == t.id for t in self._tried.values()),
                 log_bytes=sum(len(stream.head) + len(stream.tail) for stream in streams),
                 artifacts=tuple(sorted(kept - others)),
             )
 
     def _gone(self, shelf: Shelf) -> set[int]:
         """The attempts to which nothing leads, once the study is away."""
-        own = {row.source for row in shelf.results()}
-        own |= {tried.id for tried in self._tried.values() if tried.shelf is shelf}
-        others = (s for s in self._shelves if s is not shelf)
-        own -= {tried.id for tried in self._tried.values() if tried.shelf is not shelf}
-        return own - {row.source for other in others for row in other.results()}
+        own: set[int] = set()
+        others: set[int] = set()
+        for each in self._shelves:
+            (own if each is shelf else others).update(row.source for row in each.results())
+        for tried in self._tried.values():
+            (own if tried.shelf is shelf else others).add(tried.source)
+        return own - others
 
     def delete(self, study: str) -> Removal:
         with self._lock:
@@ -241,7 +246,8 @@ class Memory(Line):
         claims = [(d, c) for d, c in self._claims.items() if c.lease == number]
         for digest, claim in sorted(claims, key=lambda each: each[1].id):
             attempt = Attempt(claim.attempt, "stale", number, claim.host, claim.started, now, why)
-            self._tried[claim.id] = Tried(claim.id, digest, shelf, attempt, claim.experiment)
+            number = claim.id
+            self._tried[number] = Tried(number, digest, shelf, attempt, claim.experiment, number)
             del self._claims[digest]
             self._note(shelf, "stale", f"attempt {claim.attempt}: driver {why}", digest)
 
@@ -255,16 +261,32 @@ class Memory(Line):
             return frozenset(e.digest for e in experiments if self._cached(shelf, e, kind))
 
     def _cached(self, shelf: Shelf, experiment: Experiment, kind: Machine | None) -> bool:
-        digest = experiment.digest
-        if shelf.counting(digest, kind):
-            return True
-        others = self._others(shelf, digest)
-        there = [(row, other) for other in others for row in other.counting(digest, kind)]
-        if not there:
-            return False
-        row, home = min(there, key=lambda pair: pair[0].key.row)
-        self._copy(home, row, shelf, experiment, row.equality)
-        return True
+        usable = self._usable(shelf, experiment.digest, kind)
+        if usable and not any(home is shelf for _, home in usable):
+            row, home = min(usable, key=lambda pair: pair[0].rank)
+            self._copy(home, row, shelf, experiment, row.equality)
+        return bool(usable)
+
+    def _usable(self, shelf: Shelf, digest: str, kind: Machine | None) -> list[tuple[Row, Shelf]]:
+        """Return the results that stand for an experiment in *shelf*, and where each is.
+
+        Its own; those of others that are ok; and those that are not, unless *shelf* has set that
+        attempt aside, or a later one.
+        """
+        refused: dict[Machine | None, int] = {}
+        for tried in self._tried.values():
+            attempt = tried.attempt
+            is_own = tried.shelf is shelf and tried.digest == digest
+            if is_own and attempt.state in RECORDED:
+                refused[attempt.machine] = max(attempt.number, refused.get(attempt.machine, 0))
+        return [
+            (row, home)
+            for home in self._shelves
+            for row in home.counting(digest, kind)
+            if home is shelf
+            or row.outcome.status == "ok"
+            or row.outcome.attempt > refused.get(row.outcome.machine, 0)
+        ]
 
     def _copy(
         self, home: Shelf, row: Row, shelf: Shelf, experiment: Experiment, equality: Equality | None
@@ -300,7 +322,7 @@ class Memory(Line):
         """Our claim on the experiment; none if another one holds it, or it has an outcome."""
         digest = experiment.digest
         claim = self._claims.get(digest)
-        if any(each.counting(digest, kind) for each in self._shelves):
+        if self._usable(shelf, digest, kind):
             return None
         if claim is not None:
             return claim if claim.lease == driver else None
@@ -395,7 +417,7 @@ class Memory(Line):
     ) -> None:
         """Remembers an attempt that is not the accepted one."""
         attempt = _attempt(outcome, driver, state, with_metrics=True)
-        self._tried[number] = Tried(number, outcome.digest, shelf, attempt, experiment)
+        self._tried[number] = Tried(number, outcome.digest, shelf, attempt, experiment, number)
         self._logs[number] = Logs(outcome.stdout, outcome.stderr)
         self._artifacts[number] = outcome.artifacts
 
@@ -453,27 +475,23 @@ class Memory(Line):
                 self._put(shelf, row)
             return len(found)
 
-    def reopen(self, study: str, digests: Sequence[str]) -> int:
+    def reopen(self, study: str, digests: Sequence[str], kind: Machine | None = None) -> int:
         with self._lock:
             shelf = self._shelf(study)
-            wanted = sorted(set(digests))
-            closed = [digest for digest in wanted if _not_ok(shelf, digest)]
-            for each in self._shelves:
-                for row in [row for digest in closed for row in _not_ok(each, digest)]:
-                    each.take(row)
-                    self._set_aside(each, row)
-            return len(closed)
+            rows = [row for digest in sorted(set(digests)) for row in shelf.counting(digest, kind)]
+            failed = [row for row in rows if row.outcome.status != "ok"]
+            for row in failed:
+                shelf.take(row)
+                self._set_aside(shelf, row)
+            return len(failed)
 
     def _set_aside(self, shelf: Shelf, row: Row) -> None:
-        outcome = row.outcome
-        if not row.is_copy:
-            attempt = _attempt(outcome, row.lease, outcome.status, with_metrics=True)
-            of = Experiment(
-                outcome.digest, row.key.number, row.key.repeat, row.values, (), (), {}, None,
-                Recipe(),
-            )  # fmt: skip
-            number = row.key.row
-            self._tried[number] = Tried(number, outcome.digest, shelf, attempt, of)
+        outcome, number = row.outcome, row.key.row
+        attempt = _attempt(outcome, row.lease, outcome.status, with_metrics=True)
+        experiment = Experiment(
+            outcome.digest, row.key.number, row.key.repeat, row.values, (), (), {}, None, Recipe()
+        )
+        self._tried[number] = Tried(number, outcome.digest, shelf, attempt, experiment, row.source)
         text = f"attempt {outcome.attempt} set aside"
         self._note(shelf, "reopened", text, outcome.digest)
 
@@ -537,7 +555,7 @@ class Memory(Line):
             for digest in digests:
                 rows = [row for shelf in shelves for row in shelf.counting(digest, kind)]
                 if study is None:
-                    rows.sort(key=lambda row: -row.key.row)
+                    rows.sort(key=lambda row: row.rank, reverse=True)
                 else:
                     rows.sort(key=lambda row: (row.outcome.machine == kind, row.key.row))
                 if rows:
@@ -600,23 +618,25 @@ class Memory(Line):
             )
 
     def _attempts(self, digest: str) -> list[tuple[int, Attempt, bool]]:
-        """Of each attempt its number here, and whether it is the accepted or running one."""
+        """Of each attempt its number here, and whether it is the accepted or running one.
+
+        What several versions have of one attempt, as their result or set aside, is told once.
+        """
         rows = [row for shelf in self._shelves for row in shelf.counting(digest)]
-        first: dict[int, Row] = {}
+        attempts: dict[int, tuple[int, Attempt, bool]] = {}
         for row in sorted(rows, key=lambda row: row.key.row):
-            first.setdefault(row.source, row)
-        found = [
-            (number, _attempt(row.outcome, row.lease, row.outcome.status), True)
-            for number, row in first.items()
-        ]
+            accepted = _attempt(row.outcome, row.lease, row.outcome.status)
+            attempts.setdefault(row.source, (row.source, accepted, True))
         claim = self._claims.get(digest)
         if claim is not None:
             running = Attempt(claim.attempt, "running", claim.lease, claim.host, claim.started)
-            found.append((claim.id, running, True))
-        found += [(t.id, t.attempt, False) for t in self._tried.values() if t.digest == digest]
-        if not found:
+            attempts[claim.id] = claim.id, running, True
+        for tried in sorted(self._tried.values(), key=lambda tried: tried.id):
+            if tried.digest == digest:
+                attempts.setdefault(tried.source, (tried.source, tried.attempt, False))
+        if not attempts:
             raise messages.no_experiment([digest])
-        return sorted(found, key=lambda each: (each[1].number, each[1].driver))
+        return sorted(attempts.values(), key=lambda each: (each[1].number, each[1].driver))
 
     def attempts(self, digest: str) -> tuple[Attempt, ...]:
         with self._lock:
@@ -667,10 +687,6 @@ def _equal(shelf: Shelf, digest: str, home: Shelf) -> list[Row]:
         for row in shelf.counting(digest)
         if row.equality and row.equality.study == home.fixed_name
     ]
-
-
-def _not_ok(shelf: Shelf, digest: str) -> list[Row]:
-    return [row for row in shelf.counting(digest) if row.outcome.status != "ok"]
 
 
 def _plain(outcome: Outcome) -> Outcome:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -19,7 +18,6 @@ from zenturio.record import (
     machines,
     rows,
     rules,
-    studies,
 )
 from zenturio.record.claims import Claim
 from zenturio.record.database import Transaction
@@ -112,19 +110,17 @@ def _lost_claim(desk: Desk, lease: LeaseRow, outcome: Outcome, key: bytes) -> Cl
     granted = desk.memory.granted.get((lease.number, outcome.digest))
     if granted is None or granted.attempt != outcome.attempt:
         return None
-    for asked, given in (
-        (f"SELECT 1 FROM claims WHERE digest = {mark}", (key,)),
-        (
-            f"SELECT 1 FROM results WHERE digest = {mark} AND machine = {mark}",
-            (key, machines.machine_number(desk, outcome.machine)),
-        ),
-        (
-            f"SELECT 1 FROM attempts WHERE digest = {mark} AND number = {mark} AND lease = {mark}",
-            (key, outcome.attempt, lease.number),
-        ),
-    ):
-        if transaction.sql(asked, given):
-            return None
+    if transaction.sql(f"SELECT 1 FROM claims WHERE digest = {mark}", (key,)):
+        return None
+    results = claims.usable(desk, claims.results_of(transaction, [key]))
+    machine = machines.machine_number(desk, outcome.machine)
+    if any(result.machine == machine for result in results):
+        return None
+    recorded = (
+        f"SELECT 1 FROM attempts WHERE digest = {mark} AND number = {mark} AND lease = {mark}"
+    )
+    if transaction.sql(recorded, (key, outcome.attempt, lease.number)):
+        return None
     (number,) = transaction.numbers(1)
     return Claim(
         number, key, ROUND, claims.ANY_MACHINE, desk.version.id, lease.number, outcome.attempt,
@@ -250,39 +246,38 @@ def enter(
 ) -> frozenset[str]:
     """Records what was evaluated already, without a claim; the digests of those accepted."""
     transaction = desk.transaction
-    wanted = {experiment.digest: (experiment, rules.capped(o)) for experiment, o in results}
-    keys = sorted(map(codec.key, wanted))
-    copying.cached(desk, [experiment for experiment, _ in wanted.values()], kind)
-    recorded = _results_of(desk, keys)
-    there = _counting(desk, recorded, kind)
+    pairs = {experiment.digest: (experiment, rules.capped(o)) for experiment, o in results}
+    keys = sorted(map(codec.key, pairs))
+    copying.cached(desk, [experiment for experiment, _ in pairs.values()], kind)
+    present = claims.results_of(transaction, keys)
+    own = [result for result in present if result.version == desk.version.id]
+    holders = {result.digest: result.lease for result in claims.counting(transaction, own, kind)}
     claimed = _claimed(transaction, keys)
     others = {claim.lease for claim in claimed.values()} - {lease.number}
     if others and leases.relieve(transaction, others):
         claimed = _claimed(transaction, keys)
-    taken = claims.take(transaction, lease.number, [k for k in keys if k not in there])
-    past = Counter(claims.past_attempts(transaction, keys))
-    for row in recorded:
-        past[row.key] = max(past[row.key], row.attempt)
+    taken = claims.take(transaction, lease.number, [k for k in keys if k not in holders])
+    last = claims.last_attempts(transaction, keys, present)
     known, late = set(), []
     new: list[tuple[Experiment, Outcome, int | None]] = []
-    for digest, (experiment, outcome) in wanted.items():
+    for digest, (experiment, outcome) in pairs.items():
         key = codec.key(digest)
-        if key in there:
-            if there[key] == lease.number:
+        if key in holders:
+            if holders[key] == lease.number:
                 known.add(digest)
             else:
                 late.append(outcome)
         elif key in taken:
-            own = taken[key]
-            new.append((experiment, replace(outcome, attempt=own.attempt), own.id))
+            claim = taken[key]
+            new.append((experiment, replace(outcome, attempt=claim.attempt), claim.id))
         elif key in claimed:
             late.append(outcome)
         else:
-            number = past[key] + 1
+            number = last.get(key, 0) + 1
             new.append((experiment, replace(outcome, attempt=number), None))
     _supersede(desk, lease.number, late)
     _enter_new(desk, lease.number, new)
-    desk.settled += [(lease.number, digest) for digest in wanted]
+    desk.settled += [(lease.number, digest) for digest in pairs]
     return frozenset(known.union(outcome.digest for _, outcome, _ in new))
 
 
@@ -303,34 +298,6 @@ def _enter_new(
             for e, outcome, number in new
         ],
     )  # fmt: skip
-
-
-class _Recorded(NamedTuple):
-    key: bytes
-    version: int
-    machine: int
-    lease: int
-    attempt: int
-
-
-def _results_of(desk: Desk, keys: Sequence[bytes]) -> list[_Recorded]:
-    """The results of experiments, in every version."""
-    found = desk.transaction.among_sql(
-        "SELECT digest, version, machine, lease, attempt FROM results"
-        f" WHERE round = {ROUND} AND {{among}}",
-        "digest",
-        keys,
-    )
-    return [_Recorded(bytes(digest), *row) for digest, *row in found]
-
-
-def _counting(desk: Desk, recorded: Sequence[_Recorded], kind: Machine | None) -> dict[bytes, int]:
-    """Under which lease each was recorded in this version, of those whose results count."""
-    own = [row for row in recorded if row.version == desk.version.id]
-    if own and kind is not None:
-        counting = machines.numbers_of(desk.transaction, kind)
-        own = [row for row in own if row.machine in counting]
-    return {row.key: row.lease for row in own}
 
 
 def _claimed(transaction: Transaction, keys: Sequence[bytes]) -> dict[bytes, Claim]:
@@ -366,49 +333,34 @@ def remeasure(desk: Desk, outcomes: Iterable[Outcome]) -> int:
     return len(found)
 
 
-def reopen(desk: Desk, digests: Sequence[str]) -> int:
-    """Sets outcomes aside that are not ok, so that they may be claimed; how many there were.
+def reopen(desk: Desk, digests: Sequence[str], kind: Machine | None = None) -> int:
+    """Set this version's outcomes aside that are not ok; how many there were.
 
-    In every version that has them: otherwise the one would hand the other what this one refused.
+    Rows of other versions stay. From now on this one refuses them, unless they are of a later
+    attempt: see `claims.usable`.
     """
     transaction = desk.transaction
     keys = sorted(map(codec.key, dict.fromkeys(digests)))
-    found = transaction.among_sql(
-        "SELECT version, digest FROM results WHERE status <> 'ok' AND {among}", "digest", keys
-    )
-    own = sorted({bytes(digest) for version, digest in found if version == desk.version.id})
-    versions = {version for version, digest in found if bytes(digest) in own}
-    for each in studies.of_numbers(transaction, versions).values():
-        beside = desk if each.id == desk.version.id else desk.beside(each)
-        _reopen(beside, own)
-        if beside is not desk:
-            desk.new_hosts |= beside.new_hosts
-    return len(own)
-
-
-def _reopen(desk: Desk, keys: Sequence[bytes]) -> None:
-    transaction = desk.transaction
-    closed = rows.read(transaction, desk.layout, "AND e.status <> 'ok'", among=("e.digest", keys))
-    # A copy leaves its attempt to where that was made; if that study is gone, here is all of it.
-    sources = copying.sources(transaction, [row.number for row in closed])
-    orphans = copying.without_row(transaction, set(sources.values()))
-    numbers = {
-        row.number: sources.get(row.number, row.number)
-        for row in closed
-        if row.number not in sources or sources[row.number] in orphans
-    }
-    rows.remove(desk, closed)
-    kept = [
+    condition = f"AND e.round = {ROUND} AND e.status <> 'ok'"
+    failed = rows.read(transaction, desk.layout, condition, among=("e.digest", keys))
+    if failed and kind is not None:
+        counting = machines.numbers_of(transaction, kind)
+        failed = [row for row in failed if row.machine in counting]
+    if not failed:
+        return 0
+    rows.remove(desk, failed)
+    # A copy stays one: its logs and artifacts are those of the attempt that it was made of.
+    aside = [
         Kept(
-            numbers[row.number], transaction.flavour.position(row.record.index), row.record.repeat,
+            row.number, transaction.flavour.position(row.record.index), row.record.repeat,
             codec.dump(row.record.values), row.outcome, row.lease, row.outcome.status,
         )
-        for row in closed
-        if row.number in numbers
+        for row in failed
     ]  # fmt: skip
-    keep_attempts(desk, kept, files=False)
-    rows.note_edit(desk, [row.number for row in closed])
-    for row in closed:
+    keep_attempts(desk, aside, files=False)
+    rows.note_edit(desk, [row.number for row in failed])
+    for row in failed:
         text = f"attempt {row.outcome.attempt} set aside"
         key = codec.key(row.record.digest)
         events.note(transaction, desk.version.id, "reopened", text, key)
+    return len(failed)

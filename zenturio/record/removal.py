@@ -13,18 +13,17 @@ from zenturio.record.studies import Version
 
 # Of the version `{v}`. Logs and artifacts of a result go unless a copy elsewhere leads to them.
 _RESULTS = "SELECT id FROM results WHERE version = {v}"
-_ELSEWHERE = (
-    "SELECT source FROM copies WHERE result NOT IN (SELECT id FROM results WHERE version = {v})"
-)
+_SET_ASIDE = "SELECT id FROM attempts WHERE version = {v}"
+_COPIES = f"(result IN ({_RESULTS}) OR result IN ({_SET_ASIDE}))"
+_ELSEWHERE = f"SELECT source FROM copies WHERE NOT {_COPIES}"
 _ATTEMPTS = f"SELECT id FROM attempts WHERE version = {{v}} AND id NOT IN ({_ELSEWHERE})"
-_SOURCES = f"SELECT source FROM copies WHERE result IN ({_RESULTS})"
 _GONE = (
     f"SELECT id FROM results WHERE version = {{v}} AND id NOT IN ({_ELSEWHERE})"
     f" UNION {_ATTEMPTS}"
     # Of one that went before: this version's copy was the last that led to it.
-    f" UNION SELECT source FROM copies WHERE result IN ({_RESULTS}) AND source NOT IN"
+    f" UNION SELECT source FROM copies WHERE {_COPIES} AND source NOT IN"
     f" ({_ELSEWHERE}) AND source NOT IN (SELECT id FROM results WHERE version <> {{v}})"
-    # An equated result may have been set aside where it was measured.
+    # A result may have been set aside where it was measured.
     " AND source NOT IN (SELECT id FROM attempts WHERE version <> {v})"
 )
 _SHARED = (
@@ -35,7 +34,9 @@ _TRIED = (
     "SELECT count(*) FROM results e WHERE version = {v} AND NOT EXISTS"
     " (SELECT 1 FROM results o WHERE o.digest = e.digest AND o.version <> {v})"
 )
-_PAST = "SELECT count(*) FROM attempts WHERE version = {v}"
+_PAST = (
+    "SELECT count(*) FROM attempts WHERE version = {v} AND id NOT IN (SELECT result FROM copies)"
+)
 _PARTS = ("stdout_head", "stdout_tail", "stderr_head", "stderr_tail")
 _LOG_BYTES = (
     f"SELECT coalesce(sum({' + '.join(f'length({part})' for part in _PARTS)}), 0)"
@@ -53,7 +54,7 @@ _DELETE = (
     ),
     f"DELETE FROM chunks WHERE result IN ({_RESULTS})",
     f"DELETE FROM aliases WHERE result IN ({_RESULTS})",
-    f"DELETE FROM copies WHERE result IN ({_RESULTS})",
+    f"DELETE FROM copies WHERE {_COPIES}",
     *(
         f"DELETE FROM {table} WHERE version = {{v}}"
         for table in (

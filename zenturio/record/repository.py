@@ -177,11 +177,12 @@ class Repository(Protocol):
         """
         ...
 
-    def reopen(self, study: str, digests: Sequence[str]) -> int:
-        """Sets outcomes aside that are not ``ok``, so that they may be claimed; how many it were.
+    def reopen(self, study: str, digests: Sequence[str], kind: Machine | None = None) -> int:
+        """Set outcomes of *study* aside that are not ``ok``; return how many there were.
 
-        The outcome that they had stays among their attempts. Other studies that have the
-        experiment lose it, too, until it has another one.
+        Their experiments may be claimed then. The outcomes stay among the attempts, and in other
+        studies and versions that have them. *study* does not get these back from there by
+        ``cached``; what others have measured since, or without a failure, it does.
         """
         ...
 

@@ -200,10 +200,10 @@ def _read(
 
 
 def remove(desk: Desk, rows: Iterable[Read]) -> None:
-    """Takes results of a version away, and what they are counted; attempts keep all they have."""
+    """Remove results of a version, and uncount them; what hangs on their attempts stays."""
     rows = list(rows)
     numbers = [row.number for row in rows]
-    for table, column in (("chunks", "result"), ("copies", "result"), ("results", "id")):
+    for table, column in (("chunks", "result"), ("results", "id")):
         desk.transaction.among_sql(f"DELETE FROM {table} WHERE {{among}}", column, numbers)
     tally = Tally(desk.transaction)
     for row in rows:

@@ -26,6 +26,17 @@ def supersedes(past: AttemptState | None) -> bool:
     return past is None or past == "stale"
 
 
+Rank = tuple[bool, int, int]
+
+
+def rank(status: str, attempt: int, number: int) -> Rank:
+    """Return the sort key of the results of an experiment: the first one is given to others.
+
+    The oldest that is ok; if none is, the last attempt: who sets that one aside has refused all.
+    """
+    return (False, 0, number) if status == "ok" else (True, -attempt, number)
+
+
 def counts(machine: Machine | None, kind: Machine | None) -> bool:
     """Whether a result of *machine* stands for one of *kind*; of any, if that is none."""
     return kind is None or machine is None or machine == kind

@@ -125,7 +125,11 @@ _MENDED = (
     ),
     *(
         f"DELETE FROM {table} WHERE result NOT IN (SELECT id FROM results)"
-        for table in ("chunks", "copies", "aliases")
+        for table in ("chunks", "aliases")
+    ),
+    (
+        "DELETE FROM copies WHERE result NOT IN"
+        " (SELECT id FROM results UNION SELECT id FROM attempts)"
     ),
     *(
         f"DELETE FROM {table} WHERE attempt NOT IN ({_TRIED})"

@@ -39,8 +39,8 @@ class Row:
     """Who accepted it, where it is a copy of another version's experiment."""
 
     @property
-    def is_copy(self) -> bool:
-        return self.source != self.key.row
+    def rank(self) -> rules.Rank:
+        return rules.rank(self.outcome.status, self.outcome.attempt, self.key.row)
 
 
 @dataclass
@@ -142,13 +142,15 @@ class Claim:
 
 @dataclass
 class Tried:
-    """An attempt that was not accepted."""
+    """An attempt that was not accepted, or was set aside."""
 
     id: int
     digest: str
     shelf: Shelf
     attempt: Attempt
     experiment: Experiment | None
+    source: int
+    """The number of the attempt that was made: another one's, where a copy was set aside."""
 
     def record(self) -> Record | None:
         if self.experiment is None:

@@ -324,9 +324,9 @@ class Sql:
 
         return self._database.write(work)
 
-    def reopen(self, study: str, digests: Sequence[str]) -> int:
+    def reopen(self, study: str, digests: Sequence[str], kind: Machine | None = None) -> int:
         return self._at_desk(
-            self._database.write, study, lambda desk: recording.reopen(desk, digests)
+            self._database.write, study, lambda desk: recording.reopen(desk, digests, kind)
         )
 
     def equate(

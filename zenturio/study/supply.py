@@ -207,7 +207,7 @@ class Supply:
             # A run that was to repeat the failed ones and was stopped had set them aside.
             missing = {digest for digest in missing if self._has_failed(digest)}
         if failed:
-            self.repository.reopen(self.study, sorted(failed))
+            self.repository.reopen(self.study, sorted(failed), self.kind)
         return missing | failed
 
     def _has_failed(self, digest: str) -> bool:

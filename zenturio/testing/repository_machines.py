@@ -20,12 +20,17 @@ def measured(of: Experiment, machine: Machine | None, time: float, attempt: int 
 
 
 def run_on(
-    repository: Repository, driver: int, of: Experiment, machine: Machine, time: float
+    repository: Repository,
+    driver: int,
+    of: Experiment,
+    machine: Machine,
+    time: float,
+    study: str = "s",
 ) -> None:
     """Claim the experiment for a kind of machine, and record what this measured."""
-    claims = repository.claim("s", driver, [of], machine)
-    found = measured(of, machine, time, claims[of.digest])
-    assert repository.record("s", driver, [found]) == {of.digest}
+    claims = repository.claim(study, driver, [of], machine)
+    result = measured(of, machine, time, claims[of.digest])
+    assert repository.record(study, driver, [result]) == {of.digest}
 
 
 class Machines:
