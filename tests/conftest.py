@@ -8,8 +8,12 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+pytest_plugins = ["time_limit"]
+
 # A machine that is busy makes no test fail: how long an example takes is no promise.
-hypothesis.settings.register_profile("gate", deadline=None)
+hypothesis.settings.register_profile(
+    "gate", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 hypothesis.settings.load_profile("gate")
 
 # What studies call python3 is the Python of the tests: another may be a script that looks for one,

@@ -25,7 +25,6 @@ from ports import free_ports
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol", "setpriv")
 NODES = ("n1", "n2", "n3")
-PATIENCE = 30.0
 USER = pwd.getpwuid(os.getuid()).pw_name
 
 CONFIGURATION = """\
@@ -116,7 +115,7 @@ class Cluster:
         """What one of Slurm's commands says."""
         done = subprocess.run(
             [*map(str, command)], env=self.environment, capture_output=True, text=True,
-            check=False, timeout=60,
+            check=False,
         )  # fmt: skip
         assert not check or done.returncode == 0, done.stderr + self.log()
         return done.stdout
@@ -144,13 +143,15 @@ class Cluster:
 
     def wait_for_nodes(self) -> None:
         """Until every node may be given jobs."""
-        end = time.monotonic() + PATIENCE
-        while True:
-            states = self.run("sinfo", "-h", "-N", "-p", "main", "-o", "%T", check=False).split()
-            if len(states) == len(NODES) and set(states) <= {"idle", "mixed", "allocated"}:
-                return
-            assert time.monotonic() < end, (states, self.log())
+        words = ("sinfo", "-h", "-N", "-p", "main", "-o", "%T")
+        while not self._all_up(states := self.run(*words, check=False).split()):
+            controller = self._daemons["slurmctld"].poll()
+            assert controller is None, (states, self.log())
             time.sleep(0.05)
+
+    @staticmethod
+    def _all_up(states: list[str]) -> bool:
+        return len(states) == len(NODES) and set(states) <= {"idle", "mixed", "allocated"}
 
     def clear(self) -> None:
         """No job is left, whoever left it."""
@@ -159,8 +160,7 @@ class Cluster:
         self.run("scancel", "--signal=KILL", "--full", "-u", USER, check=False)
         self.run("scancel", "-u", USER, check=False)
         self.run("scontrol", "update", "nodename=n[1-3]", "state=resume", check=False)
-        end = time.monotonic() + PATIENCE
-        while self.run("squeue", "-h") and time.monotonic() < end:
+        while self.run("squeue", "-h"):
             time.sleep(0.05)
 
     def remove(self) -> None:
@@ -182,9 +182,8 @@ class Cluster:
             f"--{o}={self.folder}/munge.{n}" for o, n in zip(options, names, strict=True)
         ]  # fmt: skip
         self._start("munge", "munged", "-F", "--force", f"--key-file={key}", *files)
-        end = time.monotonic() + PATIENCE
         while not (self.folder / "munge.socket").exists():
-            assert time.monotonic() < end
+            assert self._daemons["munge"].poll() is None
             time.sleep(0.01)
 
     def _start(self, name: str, *command: object) -> None:
@@ -200,11 +199,7 @@ class Cluster:
         daemon = self._daemons.pop(name, None)
         if daemon is not None:
             daemon.send_signal(number)
-            try:
-                daemon.wait(PATIENCE)
-            except subprocess.TimeoutExpired:
-                daemon.kill()
-                daemon.wait()
+            daemon.wait()
 
     def _steps(self, node: str) -> list[int]:
         """The processes of jobs on *node*, told by their environment, and what watches them."""

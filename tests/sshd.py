@@ -73,13 +73,13 @@ SetEnv PATH={path} HOME={self.folder}
                 stdout=subprocess.DEVNULL,
                 stderr=log,
             )
-        end = time.monotonic() + 10
-        while time.monotonic() < end:
+        while True:
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", self.port)) == 0:
                     return
+            if self.process.poll() is not None:
+                raise RuntimeError((self.folder / "log").read_text())
             time.sleep(0.02)
-        raise RuntimeError((self.folder / "log").read_text())
 
     def revive(self):
         """Starts it again, if it was killed."""

@@ -110,7 +110,6 @@ def build_and_run(application, folder, texts, environment):
             env=surroundings,
             capture_output=True,
             text=True,
-            timeout=60,
             check=False,
         )
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"

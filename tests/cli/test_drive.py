@@ -3,13 +3,13 @@
 import socket
 import subprocess
 import sys
-import time
 
 import pytest
 
 from cli.conftest import zen
 from zenturio.record.driver import Driver
 from zenturio.record.open import open_repository
+from zenturio.testing.executor import until
 
 ZEN = [sys.executable, "-c", "from zenturio.cli import main; main()"]
 SLOW = """\
@@ -47,13 +47,6 @@ def driven(slow):
     yield process
     process.kill()
     process.communicate()
-
-
-def until(condition):
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def running(slow):
@@ -103,7 +96,7 @@ def test_what_is_not_known_cannot_be_attached_to(slow):
 def test_a_study_is_cancelled_with_its_driver(slow, driven):
     told = zen("cancel", "slow", cwd=slow.parent)
     assert told.out == f"slow: process {driven.pid} on {socket.gethostname()} was stopped\n"
-    driven.wait(30)
+    driven.wait()
     assert driven.returncode == 130
     assert running(slow) == []
     assert zen("cancel", "slow", cwd=slow.parent).out == "slow: nothing of it runs\n"

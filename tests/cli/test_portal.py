@@ -34,12 +34,12 @@ def test_it_prints_a_link_that_opens_it_and_ends_with_ctrl_c(portal, tmp_path):
     assert str(tmp_path) in place
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=\S+\n", link)
     with requests.Session() as browser:
-        page = browser.get(link.strip(), timeout=20)
+        page = browser.get(link.strip())
         assert "Nothing was run here yet" in page.text
-        stream = browser.get(page.url + "live", stream=True, timeout=20)
+        stream = browser.get(page.url + "live", stream=True)
         assert stream.status_code == 200
         running.send_signal(signal.SIGINT)
-        assert running.wait(20) == 130
+        assert running.wait() == 130
         stream.close()
 
 

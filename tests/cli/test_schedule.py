@@ -103,7 +103,7 @@ def test_one_is_told_when_compiling_takes_long(capsys, monkeypatch):
     with compiling.compiling_told(), event.trigger_event("numba:compile"):
         for thread in threading.enumerate():
             if isinstance(thread, compiling._Told):
-                thread.join(30)
+                thread.join()
     assert capsys.readouterr().err == "compiling what computes plans: once, then it is kept\n"
     with compiling.compiling_told():
         threading.Event().wait(0.1)

@@ -11,13 +11,15 @@ import pytest
 from tests.cli.conftest import zen
 
 COST = """\
-import os, pathlib, time
+import itertools, os, time
 import zenturio as zen
 
 space = zen.Space(x=range(-20, 21), y=range(-20, 21))
+calls = itertools.count(1)
 
 def cost(point):
-    time.sleep(float(os.environ.get("SLOW", "0")))
+    if next(calls) > int(os.environ.get("SLOW_AFTER", "1000000")):
+        time.sleep(0.2)
     return (point["x"] - 3) ** 2 + abs(point["y"]) + 1
 """
 SWEEP = ("tune", "cost.py:cost", "--settings", "population=4:12:4,elite=0:1", "--budget", 30)
@@ -78,7 +80,7 @@ def test_a_killed_tuning_goes_on(folder):
     command = [sys.executable, "-c", "from zenturio.cli import main; main()"]
     arguments = [*map(str, SWEEP), "--repeats", "4", "--json"]
     running = subprocess.Popen(
-        [*command, *arguments], cwd=folder, env={**os.environ, "SLOW": "0.02"}
+        [*command, *arguments], cwd=folder, env={**os.environ, "SLOW_AFTER": "200"}
     )
     kept = 0
     while kept < 3 and running.poll() is None:

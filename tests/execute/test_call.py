@@ -11,7 +11,7 @@ from zenturio.errors import InputError
 from zenturio.execute import Inline, Local, Settings
 from zenturio.execute.parcel import pack, unpack
 from zenturio.experiment import Function, Missing, Series
-from zenturio.testing.executor import PATIENCE, long, outcome, running, until
+from zenturio.testing.executor import long, outcome, running, until
 
 
 def divide(n, huge=0):
@@ -74,7 +74,7 @@ def test_an_exception_is_an_outcome_with_its_traceback(place):
 
 def test_a_module_is_imported_once_for_many_calls(place):
     futures = [place.submit(made(origin, n=n)) for n in range(20)]
-    found = [future.result(PATIENCE).metrics for future in futures]
+    found = [future.result().metrics for future in futures]
     assert all(metrics["born"] == metrics["parent"] != metrics["own"] for metrics in found)
     assert len({metrics["parent"] for metrics in found}) <= place.slots
 
@@ -88,7 +88,7 @@ def test_a_call_is_killed_and_what_it_started_too(place):
     future = place.submit(made(sleep, seconds=long("93.1")))
     until(lambda: running(long("93.1")))
     assert future.cancel()
-    assert future.result(PATIENCE).status == "cancelled"
+    assert future.result().status == "cancelled"
     assert not running(long("93.1"))
     assert outcome(place, made(fork, seconds=long("93.2"))).status == "ok"
     assert not running(long("93.2"))

@@ -24,7 +24,6 @@ from zenturio.execute.outputs import is_of_attempt
 from zenturio.experiment import INCOMING, Filed, Recipe
 from zenturio.experiment.identity import content_digest
 from zenturio.testing.executor import (
-    PATIENCE,
     CommandContract,
     experiment,
     long,
@@ -93,10 +92,10 @@ def test_a_long_one_among_short_ones_holds_up_nobody(opened, tmp_path):
     long = f"while ! test -e {go}; do sleep 0.02; done"
     with opened(batch="8") as place:
         waits, *others = [place.submit(experiment(c)) for c in [long, *["echo on"] * 9]]
-        assert {future.result(PATIENCE).status for future in others} == {"ok"}
+        assert {future.result().status for future in others} == {"ok"}
         assert not waits.done()
         go.touch()
-        assert waits.result(PATIENCE).status == "ok"
+        assert waits.result().status == "ok"
 
 
 def test_one_of_several_that_travel_together_is_cancelled_alone(opened):
@@ -106,7 +105,7 @@ def test_one_of_several_that_travel_together_is_cancelled_alone(opened):
         ]
         until(lambda: running(long("95.6")))
         assert futures[0].cancel()
-        assert [f.result(PATIENCE).status for f in futures] == ["cancelled", "ok", "ok"]
+        assert [f.result().status for f in futures] == ["cancelled", "ok", "ok"]
         assert not running(long("95.6"))
 
 

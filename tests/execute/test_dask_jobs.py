@@ -25,7 +25,7 @@ def test_experiments_run_in_jobs_which_end_with_the_place(place, slurm, tmp_path
     several = [
         experiment(f"echo GFLOPS={i}; echo $SLURM_JOB_ID", recipe=gflops()) for i in range(9)
     ]
-    found = [future.result(PATIENCE) for future in [place.submit(each) for each in several]]
+    found = [future.result() for future in [place.submit(each) for each in several]]
     assert [o.metrics["gflops"] for o in found] == list(range(9))
     jobs = {o.stdout.head.split()[1].decode() for o in found}
     assert jobs <= set(slurm.run("squeue", "-h", "-o", "%i").split())
@@ -74,7 +74,7 @@ def test_jobs_of_workers_that_are_all_cancelled_are_replaced(place, slurm):
     future = place.submit(experiment("echo $SLURM_JOB_ID; test -e /tmp/never || sleep 1; echo on"))
     until(future.running)
     slurm.run("scancel", *numbers(slurm))
-    assert future.result(PATIENCE).status == "ok"
+    assert future.result().status == "ok"
     assert outcome(place, experiment("echo on")).status == "ok"
 
 
@@ -85,7 +85,7 @@ def test_workers_are_replaced_before_the_time_of_their_job_is_over(slurm, tmp_pa
         futures = [
             place.submit(experiment(f"sleep 4; echo $SLURM_JOB_ID; : {i}")) for i in range(20)
         ]
-        found = [future.result(4 * PATIENCE) for future in futures]
+        found = [future.result() for future in futures]
     assert {each.status for each in found} == {"ok"}
     assert len({each.stdout.head for each in found}) > 1
 
@@ -112,7 +112,7 @@ def test_a_prologue_that_fails_ends_the_run_with_what_it_said(slurm, tmp_path):
 def test_an_experiment_that_kills_its_worker_has_failed_after_five_times(slurm, tmp_path):
     told = Options(cluster="slurm", memory="512MB", prologue="export SET=1", grace=0.3)
     with Dask(tmp_path / "zen", options=told) as place:
-        found = place.submit(experiment("kill -9 $(ps -o ppid= -p $PPID)")).result(4 * PATIENCE)
+        found = place.submit(experiment("kill -9 $(ps -o ppid= -p $PPID)")).result()
         assert (found.status, found.cause) == ("failed", "its worker died 5 times")
         assert found.machine.setup == "export SET=1"
         assert outcome(place, experiment("echo $SET")).stdout.head == b"1\n"

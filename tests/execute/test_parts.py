@@ -239,7 +239,7 @@ def test_processes_are_found_by_what_their_environment_holds():
         assert one.pid in list(tree.marked(mark.encode()))
         assert one.pid not in list(tree.marked(b"EN_TEST="))
         tree.kill_marked(mark.encode())
-        assert one.wait(10) == -9
+        assert one.wait() == -9
 
 
 def test_descendants_are_found_in_their_order():

@@ -74,7 +74,7 @@ def test_several_slots_plan_what_one_plans():
     ]
     with Simulate() as one, Simulate(jobs=2) as two:
         away = [two.submit(experiment(command)) for command in commands]
-        found = [each.result(60).metrics["makespan"] for each in away]
+        found = [each.result().metrics["makespan"] for each in away]
         assert found == [outcome(one, experiment(c)).metrics["makespan"] for c in commands]
     assert len(set(found)) > 4
 
@@ -85,7 +85,7 @@ def test_experiments_in_several_slots_do_not_see_each_others_files():
             flow(tasks=[{"name": "t", "work": n, "machine": "p1"}], edges=[]) for n in range(40)
         ]
         away = [place.submit(experiment(PLAIN, files=each)) for each in files]
-        assert [each.result(60).metrics["makespan"] for each in away] == list(range(40))
+        assert [each.result().metrics["makespan"] for each in away] == list(range(40))
 
 
 def test_what_an_algorithm_counts_becomes_metrics(place):

@@ -19,7 +19,7 @@ from zenturio.execute.slurm.submission import Submission
 from zenturio.execute.slurm.ticket import Ticket
 from zenturio.execute.slurm_queue import Job
 from zenturio.experiment import Outcome
-from zenturio.testing.executor import PATIENCE, experiment, until
+from zenturio.testing.executor import experiment, until
 
 MANY = 7
 """More losses than any limit."""
@@ -106,7 +106,7 @@ INTERRUPTED = Outcome("", "cancelled", "cancelled")
 @pytest.mark.parametrize("left", [b"", TERMINATED, INTERRUPTED])
 def test_what_the_cluster_takes_away_is_begun_again_however_often(cluster, state, left):
     ends(cluster, state, MANY, left=left)
-    assert cluster.run().result(PATIENCE).status == "ok"
+    assert cluster.run().result().status == "ok"
     assert cluster.submitted == MANY + 1
     assert any(f"ended on n1 as {state}; begun again" in words for words in cluster.remarks)
 
@@ -114,14 +114,14 @@ def test_what_the_cluster_takes_away_is_begun_again_however_often(cluster, state
 @pytest.mark.parametrize("state", ["FAILED", "COMPLETED"])
 def test_an_experiment_whose_worker_dies_five_times_has_failed(cluster, state):
     ends(cluster, state, MANY)
-    found = cluster.run().result(PATIENCE)
+    found = cluster.run().result()
     assert (found.status, found.cause, found.host) == ("failed", "its worker died 5 times", "n1")
     assert cluster.submitted == DEATHS == 5
 
 
 def test_four_dead_workers_are_no_outcome(cluster):
     ends(cluster, "FAILED", 4)
-    assert cluster.run().result(PATIENCE).status == "ok"
+    assert cluster.run().result().status == "ok"
 
 
 def test_lost_nodes_do_not_count_among_dead_workers(cluster):
@@ -134,7 +134,7 @@ def test_lost_nodes_do_not_count_among_dead_workers(cluster):
         return job if job.state else replace(job, state=states[cluster.submitted - 1])
 
     cluster.plays = mixed
-    assert cluster.run().result(PATIENCE).status == "ok"
+    assert cluster.run().result().status == "ok"
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_an_experiment_that_never_began_or_was_taken_off_is_no_failure_but_the_p
 ):
     ends(cluster, state, MANY, begun=begun)
     with pytest.raises(PlaceError, match=f"as {state}, for the 3rd time"):
-        cluster.run().result(PATIENCE)
+        cluster.run().result()
 
 
 def test_what_a_worker_could_not_do_is_tried_elsewhere(cluster):
@@ -158,7 +158,7 @@ def test_what_a_worker_could_not_do_is_tried_elsewhere(cluster):
         return Job("", "COMPLETED", "n1")
 
     cluster.plays = play
-    assert cluster.run().result(PATIENCE).status == "ok"
+    assert cluster.run().result().status == "ok"
     assert cluster.submitted == 2
     assert any("No space left on device; begun again" in words for words in cluster.remarks)
 
@@ -171,7 +171,7 @@ def test_a_setup_that_fails_is_the_places_fault_at_once(cluster):
 
     cluster.plays = play
     with pytest.raises(PlaceError, match="setup of the place failed on n1: module: no gcc/13"):
-        cluster.run().result(PATIENCE)
+        cluster.run().result()
     assert cluster.submitted == 1
 
 
@@ -190,7 +190,7 @@ def test_what_an_interrupted_start_left_says_nothing_of_the_next(cluster):
     cluster.writes(f"{task[0]}-{task[1]}.1")
     cluster.shown[task] = [Job("1", "COMPLETED", "n2", restarts=1)]
     cluster.session.outcome(ticket.digest).write_bytes(pack_outcome(Outcome(ticket.digest, "ok")))
-    assert ticket.result(PATIENCE).status == "ok"
+    assert ticket.result().status == "ok"
     assert cluster.submitted == 1
 
 
@@ -206,7 +206,7 @@ def test_of_several_starts_the_last_one_counts(cluster, last, status):
         return Job("", "COMPLETED", "n1", restarts=2)
 
     cluster.plays = play
-    assert cluster.run().result(PATIENCE).status == status
+    assert cluster.run().result().status == status
 
 
 def test_one_that_is_cancelled_while_it_waits_for_another_job_does_not_begin(cluster):
@@ -220,7 +220,7 @@ def test_one_that_is_cancelled_while_it_waits_for_another_job_does_not_begin(clu
 
     cluster.plays = last
     ticket = cluster.run()
-    assert ticket.result(PATIENCE).status == "cancelled"
+    assert ticket.result().status == "cancelled"
     assert cluster.submitted == 2
     assert not cluster.session.holds(ticket.digest)
 
@@ -229,4 +229,4 @@ def test_the_setup_of_a_place_is_recorded_with_what_it_ran(cluster):
     ends(cluster, "PREEMPTED", 0)
     ticket = cluster.run()
     ticket.setup = "module load gcc/13"
-    assert ticket.result(PATIENCE).machine.setup == "module load gcc/13"
+    assert ticket.result().machine.setup == "module load gcc/13"

@@ -16,7 +16,7 @@ from zenturio.execute.slurm.place import Slurm
 from zenturio.execute.slurm.session import Session
 from zenturio.execute.slurm.ticket import Ticket
 from zenturio.experiment import Outcome, Step
-from zenturio.testing.executor import PATIENCE, experiment, outcome, running, until
+from zenturio.testing.executor import experiment, outcome, running, until
 
 __all__ = ["cluster", "slurm"]
 
@@ -57,10 +57,10 @@ def test_what_is_left_of_short_ones_goes_to_pilots_and_runs_once(
     log = tmp_path / "log"
     with Slurm(tmp_path / "zen", 60, options=Options(**WAYS)) as place:
         first = [place.submit(counted(log)) for _ in range(4)]
-        assert not any(by_pilot(future.result(PATIENCE)) for future in first)
+        assert not any(by_pilot(future.result()) for future in first)
         held.touch()
         waits = [place.submit(counted(log)) for _ in range(6)]
-        assert [f.result(PATIENCE).stdout.head for f in waits] == [b"array=.\n"] * 6
+        assert [f.result().stdout.head for f in waits] == [b"array=.\n"] * 6
         assert any("jobs of their own: what is left goes to" in words for words in place.remarks)
         assert by_pilot(outcome(place, counted(log)))
         held.unlink()
@@ -69,7 +69,7 @@ def test_what_is_left_of_short_ones_goes_to_pilots_and_runs_once(
         future = place.submit(experiment("sleep 91.3"))
         until(lambda: running("91.3"))
         assert future.cancel()
-        assert future.result(PATIENCE).status == "cancelled"
+        assert future.result().status == "cancelled"
         kept = [f.result().digest for f in first]
         assert place._session.digests() == sorted([*kept, wide.digest])
     assert log.read_text() == "run\n" * 12

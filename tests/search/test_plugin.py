@@ -53,7 +53,6 @@ def told(tmp_path_factory):
         env={"PYTHONPATH": str(target), "PATH": "/usr/bin:/bin"},
         capture_output=True,
         check=True,
-        timeout=60,
     )
     return {**json.loads(done.stdout), "tests": tests.stdout}
 

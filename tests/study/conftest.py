@@ -1,7 +1,5 @@
 """Studies to be harmed, remembered in each kind of database."""
 
-import faulthandler
-
 import pytest
 
 from postgres import postgres, postgres_url
@@ -9,14 +7,6 @@ from study.oracle import Study
 from zenturio.execute import machine_codec
 
 __all__ = ["postgres", "postgres_url"]
-
-
-@pytest.fixture(autouse=True)
-def never_a_hang():
-    """A driver in this process that hangs shows where, and ends the tests."""
-    faulthandler.dump_traceback_later(150, exit=True)
-    yield
-    faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -41,7 +41,7 @@ def killed(study, seed, kills, longest):
         oracle.wait_for(driver, "planned")
         time.sleep(moment.uniform(0, longest))
         driver.kill()
-        out, _ = driver.communicate(timeout=oracle.PATIENCE)
+        out, _ = driver.communicate()
         kept += oracle.told(out)
         assert study.states().get("ok", 0) >= kept
     oracle.holds(study)

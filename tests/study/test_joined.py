@@ -77,7 +77,7 @@ def took_over(study, url):
     others = [small.start("join", "jobs=1") for _ in range(2)]
     oracle.wait_for(others[0], "planned")
     killed.kill()
-    killed.communicate(timeout=oracle.PATIENCE)
+    killed.communicate()
     for process in others:
         oracle.finished(process)
     oracle.settled(small)

@@ -59,7 +59,7 @@ def test_the_failpoints_that_are_tried_are_all_that_there_are():
 def killed_at(study, failpoint):
     """What survives a driver that died there."""
     driver = study.start(ZENTURIO_FAILPOINT=failpoint)
-    out, err = driver.communicate(timeout=oracle.PATIENCE)
+    out, err = driver.communicate()
     assert driver.returncode == -signal.SIGKILL, (driver.returncode, err)
     assert study.states().get("ok", 0) >= oracle.told(out)
     oracle.holds(study)
@@ -99,7 +99,7 @@ def killed_at_random(study, seed, longest, kills):
             oracle.wait_for(driver, "planned")
         time.sleep(moment.uniform(0, longest))
         driver.kill()
-        out, _ = driver.communicate(timeout=oracle.PATIENCE)
+        out, _ = driver.communicate()
         kept += oracle.told(out)
         assert study.states().get("ok", 0) >= kept
     oracle.holds(study)

@@ -90,7 +90,7 @@ def test_one_that_is_not_wanted_is_recorded_as_cancelled_and_not_tried_again(
         while wishes.asked(running) or wishes.asked(waiting):
             pass
         place.end(given[1].digest)
-        summary = done.result(20)
+        summary = done.result()
     assert (summary.ok, summary.failed) == (1, 2)
     assert repository.counts("s")["cancelled"] == 2
     assert [a.state for a in repository.attempts(waiting)] == ["cancelled"]

@@ -142,10 +142,10 @@ def test_a_place_that_fails_fails_for_whose_experiment_it_was():
     with Scrambled(breaks, slots=1) as place:
         share = Lender(place).share("a")
         futures = [share.submit(each) for each in EIGHT[:3]]
-        assert futures[0].result(5).status == "ok"
+        assert futures[0].result().status == "ok"
         with pytest.raises(PlaceError, match="out of order"):
-            futures[1].result(5)
-        assert futures[2].result(5).status == "ok"
+            futures[1].result()
+        assert futures[2].result().status == "ok"
 
 
 def test_many_threads_that_submit_and_cancel_lose_no_slot():
@@ -167,7 +167,7 @@ def test_many_threads_that_submit_and_cancel_lose_no_slot():
         for thread in threads:
             thread.join()
         done = [each for each in futures if not each.cancelled()]
-        assert all(each.result(10) for each in done)
+        assert all(each.result() for each in done)
         assert len(futures) == 400
         assert [lender.lent(i) for i in range(4)] == [0] * 4
-        assert lender.share("last").submit(EIGHT[0]).result(5).status == "ok"
+        assert lender.share("last").submit(EIGHT[0]).result().status == "ok"

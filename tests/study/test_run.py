@@ -19,6 +19,7 @@ from zenturio.study import Settings, run, supply
 from zenturio.study.run import Run
 from zenturio.study.signals import stopping
 from zenturio.study.source import Walk
+from zenturio.testing.executor import until
 from zenturio.testing.repository import experiment, outcome
 
 DEFINITION = Definition((Field("n", "int"),), (Field("value"),))
@@ -74,13 +75,6 @@ def failing(times, cause="exit 3"):
         return replace(outcome(of, "failed"), cause=cause) if left[of.digest] >= 0 else good(of)
 
     return result
-
-
-def eventually(what):
-    end = time.monotonic() + 10
-    while not what():
-        assert time.monotonic() < end
-        time.sleep(0.002)
 
 
 # Once each
@@ -180,12 +174,12 @@ def test_fail_fast_takes_nothing_more_and_records_what_runs(repository):
             "s", lease, repository, place, Walk(iter(given), 10), settings=Settings(fail_fast=True)
         )
         done = pool.submit(driver)
-        eventually(lambda: len(place.begun) == 2)
+        until(lambda: len(place.begun) == 2)
         first, _ = place.begun
         place.begun.pop(first).set_result(outcome(given[0], "failed"))
-        eventually(lambda: repository.counts("s")["failed"] == 1)
+        until(lambda: repository.counts("s")["failed"] == 1)
         place.end_all()
-        summary = done.result(10)
+        summary = done.result()
     assert (summary.failed, summary.ok, summary.unfinished) == (1, 1, 8)
     assert not summary.interrupted
     assert repository.counts("s")["ok"] == 1
@@ -221,10 +215,10 @@ def test_failed_ones_that_wait_again_since_a_run_was_stopped_are_still_failed_on
     stopped = ready(repository, place, given, only=frozenset({"failed"}))
     with Drivers() as pool:
         done = pool.submit(stopped)
-        eventually(lambda: place.begun)
+        until(lambda: place.begun)
         stopped.stop()
         place.end_all()
-        assert done.result(10).ok == 1
+        assert done.result().ok == 1
     for lease in repository.drivers("s"):
         repository.leave(lease)
     assert repository.counts("s")["failed"] == 0
@@ -259,13 +253,13 @@ def test_a_stop_takes_back_what_waits_and_records_what_runs(repository):
     stopped = ready(repository, place, given)
     with Drivers() as pool:
         done = pool.submit(stopped)
-        eventually(lambda: repository.counts("s")["running"] == 4)
+        until(lambda: repository.counts("s")["running"] == 4)
         running = list(place.begun)
         stopped.stop()
-        eventually(lambda: all(future.cancelled() for future in place._waiting))
+        until(lambda: all(future.cancelled() for future in place._waiting))
         assert not done.done()
         place.end_all()
-        summary = done.result(10)
+        summary = done.result()
     assert (summary.ok, summary.unfinished, summary.interrupted) == (2, 8, True)
     assert repository.find([e.digest for e in given]).keys() == set(running)
 
@@ -277,12 +271,12 @@ def test_a_second_stop_kills_what_runs(repository):
     stopped = Run("s", lease, repository, place, Walk(iter(given), 10))
     with Drivers() as pool:
         done = pool.submit(stopped)
-        eventually(lambda: len(place.begun) == 2)
+        until(lambda: len(place.begun) == 2)
         killed = list(place.begun.values())
         stopped.stop()
         stopped.stop()
         with pytest.raises(Interrupted, match="killed"):
-            done.result(10)
+            done.result()
     assert all(future.result().status == "cancelled" for future in killed)
     assert repository.find([e.digest for e in given]) == {}
     repository.leave(lease)
@@ -295,10 +289,10 @@ def test_what_fails_while_a_run_is_stopped_has_its_retries_left(repository):
     stopped = ready(repository, place, given)
     with Drivers() as pool:
         done = pool.submit(stopped)
-        eventually(lambda: place.begun)
+        until(lambda: place.begun)
         stopped.stop()
         place.end(given[0].digest, outcome(given[0], "failed"))
-        assert done.result(10).unfinished == 1
+        assert done.result().unfinished == 1
     assert sum(repository.counts("s").values()) == 0
     assert states(repository, given[0].digest) == ["failed"]
 
@@ -340,12 +334,12 @@ def test_what_another_driver_holds_is_waited_for(repository, monkeypatch, batch)
     with Drivers() as pool, Scrambled() as place:
         joined = ready(repository, place, given, join=True)
         done = pool.submit(joined)
-        eventually(lambda: len(place.ran) == 2)
+        until(lambda: len(place.ran) == 2)
         time.sleep(0.1)
         assert not done.done()
         results = [replace(good(e), attempt=held[e.digest]) for e in given[:2]]
         repository.record("s", other.number, results)
-        summary = done.result(10)
+        summary = done.result()
     assert (summary.ok, summary.known, summary.unfinished) == (2, 2, 0)
     assert len(place.ran) == 2
 
@@ -360,9 +354,9 @@ def test_what_a_lost_driver_held_is_taken_over():
     with Drivers() as pool, Scrambled() as place:
         lease = repository.lease("s", Driver.here(), join=True, seconds=1e6)
         done = pool.submit(Run("s", lease, repository, place, Walk(iter(given), 4)))
-        eventually(lambda: len(place.ran) == 2)
+        until(lambda: len(place.ran) == 2)
         clock.now += 61
-        summary = done.result(10)
+        summary = done.result()
     assert summary.ok == 4
     assert states(repository, given[0].digest) == ["stale", "ok"]
 
@@ -387,11 +381,11 @@ def test_what_another_driver_took_while_it_failed_here_is_waited_for(repository)
     with Drivers() as pool, Scrambled(failing(1)) as place:
         lease = repository.lease("s", Driver.here(), join=True)
         done = pool.submit(Run("s", lease, Quick(), place, Walk(iter(given), 1)))
-        eventually(lambda: taken)
+        until(lambda: taken)
         time.sleep(0.05)
         assert not done.done()
         repository.record("s", other.number, [replace(good(given[0]), attempt=2)])
-        summary = done.result(10)
+        summary = done.result()
     assert (summary.known, summary.ok, summary.failed) == (1, 0, 0)
 
 
@@ -404,7 +398,7 @@ def test_a_superseded_driver_ends_with_a_conflict_and_its_results_do_not_count()
     with Drivers() as pool:
         lease = repository.lease("s", Driver.here(), seconds=0.3)
         done = pool.submit(Run("s", lease, repository, place, Walk(iter(given), 4)))
-        eventually(lambda: len(place.begun) == 2)
+        until(lambda: len(place.begun) == 2)
         late = list(place.begun)
         clock.now += 10
         other = repository.lease("s", Driver.here())
@@ -414,7 +408,7 @@ def test_a_superseded_driver_ends_with_a_conflict_and_its_results_do_not_count()
         )
         place.end(late[0])
         with pytest.raises(ConflictError):
-            done.result(10)
+            done.result()
     assert states(repository, late[0]) == ["superseded", "ok"]
     assert states(repository, late[1]) == ["stale", "ok"]
 
@@ -431,13 +425,13 @@ def test_a_result_that_came_too_late_is_not_counted():
         lease = repository.lease("s", Driver.here(), seconds=60)
         late = Run("s", lease, repository, place, Walk(iter(given), 1), listener=told.append)
         done = pool.submit(late)
-        eventually(lambda: place.begun)
+        until(lambda: place.begun)
         clock.now += 61
         other = repository.lease("s", Driver.here())
         repository.claim("s", other.number, given)
         place.end(given[0].digest)
         with pytest.raises(ConflictError):
-            done.result(10)
+            done.result()
     assert told
     assert all(progress.ok == 0 for progress in told)
 
@@ -524,11 +518,11 @@ def test_what_still_runs_when_a_place_fails_is_killed_before_the_claims_go_back(
     given = experiments(4)
     with Drivers() as pool:
         done = pool.submit(ready(repository, place, given))
-        eventually(lambda: len(place.begun) == 2)
+        until(lambda: len(place.begun) == 2)
         _, other = place.begun.values()
         place.begun[given[0].digest].set_exception(PlaceError("gone"))
         with pytest.raises(PlaceError, match="gone"):
-            done.result(10)
+            done.result()
     assert other.result().status == "cancelled"
 
 
@@ -555,10 +549,10 @@ def test_what_waits_for_a_slot_is_not_told_to_run(repository):
     run = Run("s", lease, repository, place, Walk(iter(given), 10), listener=told.append)
     with Drivers() as pool:
         done = pool.submit(run)
-        eventually(lambda: repository.counts("s")["running"] == 4 and told)
+        until(lambda: repository.counts("s")["running"] == 4 and told)
         run.stop()
         place.end_all()
-        done.result(10)
+        done.result()
     repository.leave(lease)
     assert max(progress.running for progress in told) == 2
 
@@ -600,18 +594,15 @@ def test_experiments_that_ask_for_more_cpus_than_there_are_slots_are_counted(rep
 def test_making_experiments_does_not_keep_what_ended_from_being_recorded(repository, monkeypatch):
     """A space whose points are hard to find: what is known of them is run meanwhile."""
     monkeypatch.setattr(supply, "SPELL", 0.0)
-    seen = []
 
     def slowly():
-        for each in experiments(6):
-            time.sleep(0.05)
-            seen.append(repository.counts("s")["ok"])
+        for number, each in enumerate(experiments(6)):
             yield each
+            until(lambda at=number: repository.counts("s")["ok"] >= at - 2)
 
     with Scrambled() as place:
         lease = repository.lease("s", Driver.here())
         assert Run("s", lease, repository, place, Walk(slowly(), 6)).drive().ok == 6
-    assert seen[-1] >= 2
 
 
 # Searches

@@ -3,7 +3,6 @@
 import os
 import tempfile
 import threading
-import time
 from contextlib import chdir, contextmanager
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from zenturio.study.queueing import POLICIES
 from zenturio.study.request import Request
 from zenturio.study.serving import Serving
 from zenturio.study.submitting import LOCK, alone, alone_at, cancel, served, standing, submit
+from zenturio.testing.executor import until
 
 STUDY = """\
 #!/bin/sh
@@ -61,20 +61,14 @@ class Lab:
                 yield told
             finally:
                 over.set()
-                thread.join(30)
+                thread.join()
         assert not thread.is_alive()
 
     def turns(self):
         return {each.study: each.turn for each in self.repository.submissions()}
 
-    def until(self, condition, seconds=30.0):
-        end = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < end, self.repository.submissions()
-            time.sleep(0.02)
-
     def until_over(self):
-        self.until(lambda: set(self.turns().values()) <= {"done", "failed", "cancelled"})
+        until(lambda: set(self.turns().values()) <= {"done", "failed", "cancelled"})
 
     def starts(self):
         """Whose experiment began when, in its order."""
@@ -101,7 +95,7 @@ def test_what_is_submitted_is_run_and_told_of(lab):
     with lab.serving() as told:
         lab.until_over()
         lab.submit(lab.write("two", 2), "bob")
-        lab.until(lambda: lab.turns().get("two") == "done")
+        until(lambda: lab.turns().get("two") == "done")
     one, two = lab.repository.submissions()
     assert lab.repository.counts("one")["ok"] == 3
     assert (one.user, two.user) == ("alice", "bob")
@@ -147,9 +141,9 @@ def test_under_fcfs_the_second_gets_what_the_first_leaves(lab):
 def test_a_small_study_overtakes_under_srpt_and_its_slowdown_is_shown(lab):
     lab.submit(lab.write("large", 30, "sleep 0.1"))
     with lab.serving("srpt"):
-        lab.until(lambda: lab.repository.submissions()[0].progress.get("done", 0) >= 4)
+        until(lambda: lab.repository.submissions()[0].progress.get("done", 0) >= 4)
         lab.submit(lab.write("small", 2, "sleep 0.1"), "bob")
-        lab.until(lambda: lab.turns()["small"] == "done")
+        until(lambda: lab.turns()["small"] == "done")
         assert lab.turns()["large"] == "running"
         lab.until_over()
 
@@ -160,9 +154,9 @@ def test_a_small_study_overtakes_under_srpt_and_its_slowdown_is_shown(lab):
 def test_a_service_that_is_stopped_leaves_what_it_had_to_the_next(lab):
     lab.submit(lab.write("one", 8, "sleep 0.2"))
     with lab.serving():
-        lab.until(lambda: lab.repository.submissions()[0].progress.get("done", 0) >= 2)
+        until(lambda: lab.repository.submissions()[0].progress.get("done", 0) >= 2)
         lab.submit(lab.write("two", 2), "bob")
-        lab.until(lambda: lab.turns()["two"] == "running")
+        until(lambda: lab.turns()["two"] == "running")
     assert lab.turns() == {"one": "running", "two": "running"}
     assert lab.repository.drivers("one") == ()
     kept = lab.repository.counts("one")["ok"]
@@ -177,7 +171,7 @@ def test_a_service_that_is_stopped_leaves_what_it_had_to_the_next(lab):
 def test_what_is_cancelled_is_killed_and_leaves_its_slots(lab):
     number = lab.submit(lab.write("long", 4, "sleep 60"))
     with lab.serving():
-        lab.until(lambda: lab.repository.submissions()[0].progress.get("lent") == 2)
+        until(lambda: lab.repository.submissions()[0].progress.get("lent") == 2)
         lab.submit(lab.write("short", 2), "bob")
         found = cancel(lab.repository, number, "bob")
         assert (found.turn, found.cause) == ("cancelled", "by bob")
@@ -216,7 +210,7 @@ def test_what_somebody_drives_by_hand_waits_until_they_have_ended(lab, monkeypat
     lab.repository.open("one", define(application, 2, Generator(application).program))
     lease = lab.repository.lease("one", Driver.here())
     with lab.serving() as told:
-        lab.until(lambda: any("waits: study 'one' is driven by process" in each for each in told))
+        until(lambda: any("waits: study 'one' is driven by process" in each for each in told))
         assert lab.turns() == {"one": "running"}
         lab.repository.leave(lease)
         lab.until_over()

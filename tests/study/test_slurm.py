@@ -12,6 +12,7 @@ import pytest
 
 from slurm import cluster, slurm
 from study import oracle
+from zenturio.testing.executor import until
 
 __all__ = ["cluster", "slurm"]
 
@@ -54,18 +55,12 @@ def running(slurm) -> list[str]:
 
 def empties(slurm) -> None:
     """What left its outcome ends a moment later."""
-    end = time.monotonic() + oracle.PATIENCE
-    while queued(slurm):
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    until(lambda: not queued(slurm))
 
 
 def begun(slurm, study, count):
-    end = time.monotonic() + oracle.PATIENCE
     ran = study.folder / "flaky" / "ran"
-    while not ran.is_dir() or len(list(ran.iterdir())) < count:
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    until(lambda: ran.is_dir() and len(list(ran.iterdir())) >= count)
 
 
 def test_what_runs_outlives_its_driver_and_is_run_once(on_slurm, slurm):
@@ -86,7 +81,7 @@ def test_what_runs_outlives_its_driver_and_is_run_once(on_slurm, slurm):
 def test_a_driver_that_dies_while_it_submits_is_resumed(on_slurm, slurm, failpoint):
     study = on_slurm(5, seconds=0)
     driver = study.start("jobs=8", ZENTURIO_FAILPOINT=failpoint)
-    driver.communicate(timeout=oracle.PATIENCE)
+    driver.communicate()
     assert driver.returncode == -signal.SIGKILL
     oracle.holds(study)
     assert set(runs(study).values()) == {1}
@@ -103,7 +98,7 @@ def test_a_driver_that_is_killed_at_any_moment_is_resumed(on_slurm, slurm, url, 
         oracle.wait_for(driver, "planned")
         time.sleep(moment.uniform(0, 3))
         driver.kill()
-        out, _ = driver.communicate(timeout=oracle.PATIENCE)
+        out, _ = driver.communicate()
         kept += oracle.told(out)
         assert study.states().get("ok", 0) >= kept
     oracle.holds(study)
@@ -125,7 +120,7 @@ def test_a_driver_that_is_killed_while_pilots_run_its_experiments_is_resumed(
         oracle.wait_for(driver, "ok", 40)
         time.sleep(moment.uniform(0, 5))
         driver.kill()
-        out, _ = driver.communicate(timeout=oracle.PATIENCE)
+        out, _ = driver.communicate()
         kept += max(oracle.told(out), 40)
         assert study.states().get("ok", 0) >= kept
     oracle.holds(study)
@@ -194,9 +189,7 @@ def test_what_a_lost_driver_left_in_the_queue_is_cancelled(on_slurm, slurm):
     assert len(queued(slurm)) == 6
     told = zen(study, "cancel", "study", "--db", study.url)
     assert told == "study: 6 experiments that a lost driver left were taken off\n"
-    end = time.monotonic() + oracle.PATIENCE
-    while queued(slurm) or oracle.alive(study.folder):
-        assert time.monotonic() < end
+    until(lambda: not queued(slurm) and not oracle.alive(study.folder, 0.0))
     # A job that is killed may write a last line beside; the next driver sweeps that.
     assert not list((study.folder / ".zenturio" / "places").glob("slurm/session-*/parcels/*"))
     assert "attach" in zen(study, "status", "study", "--db", study.url)

@@ -8,7 +8,6 @@ from contextlib import chdir
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
-from time import monotonic, sleep
 
 import pytest
 from hypothesis import given, settings
@@ -33,6 +32,7 @@ from zenturio.study.request import read_hunt
 from zenturio.study.session import Session
 from zenturio.study.staged import Staged
 from zenturio.study.stages import stages_of
+from zenturio.testing.executor import until
 from zenturio.testing.repository import outcome
 
 MESH = """\
@@ -185,6 +185,7 @@ class Driven:
 
     pipeline: Pipeline
     place: Held
+    lender: Lender
     errors: list = field(default_factory=list)
 
     def __post_init__(self):
@@ -193,18 +194,20 @@ class Driven:
 
     def _run(self):
         try:
-            self.summary = self.pipeline.run(Lender(self.place))
+            self.summary = self.pipeline.run(self.lender)
         except BaseException as error:  # noqa: BLE001
             self.errors.append(error)
 
     def running(self, count):
         """The experiments at the place, as soon as there are so many."""
-        end = monotonic() + 10
-        while len(self.place.begun) != count and monotonic() < end:
-            sleep(0.01)
-        assert len(self.place.begun) == count, self.place.begun
+        until(lambda: len(self.place.begun) == count)
         found = [future.experiment for future in self.place.begun.values()]
         return {(e.steps[0].command.split()[1], *e.values.values()): e for e in found}
+
+    def waiting(self):
+        """The programs of those that wait for a slot."""
+        loans = [loan for share in self.lender._shares for loan in list(share.waiting)]
+        return [e.experiment.steps[0].command.split()[1] for e in loans if not e.cancelled()]
 
     def end(self, experiment, status="ok"):
         self.place.end(experiment.digest, outcome(experiment, status))
@@ -218,14 +221,15 @@ def driven(three):
     def start(path, slots):
         application = scan(path)
         session = Session(application, choose(application.space), Memory())
-        found.append(Driven(Pipeline(session), Held(slots)))
+        place = Held(slots)
+        found.append(Driven(Pipeline(session), place, Lender(place)))
         return found[-1]
 
     yield start
     for each in found:
         each.pipeline.stop()
         each.pipeline.stop()
-        each.thread.join(10)
+        each.thread.join()
         assert not each.thread.is_alive()
 
 
@@ -245,10 +249,10 @@ def test_earlier_stages_have_slots_first(driven):
     for _ in range(16):
         ((name, experiment),) = pipeline.running(1).items()
         order.append(name[0])
-        del experiment
-        pipeline.end(next(iter(pipeline.running(1).values())))
-        sleep(0.02)
-    pipeline.thread.join(10)
+        if order.count("mesh.sh") < 8:
+            until(lambda: "mesh.sh" in pipeline.waiting())
+        pipeline.end(experiment)
+    pipeline.thread.join()
     assert order == ["mesh.sh"] * 8 + ["solve.sh"] * 8
     assert pipeline.summary.ok == 8
 
@@ -258,7 +262,7 @@ def test_two_stops_kill_all_stages(driven):
     pipeline.running(4)
     pipeline.pipeline.stop()
     pipeline.pipeline.stop()
-    pipeline.thread.join(10)
+    pipeline.thread.join()
     assert [type(error).__name__ for error in pipeline.errors] == ["Interrupted"]
 
 
@@ -266,10 +270,10 @@ def test_one_stop_lets_what_runs_end_and_begins_nothing_more(driven):
     pipeline = driven("plot.sh", 4)
     meshes = pipeline.running(4)
     pipeline.pipeline.stop()
-    sleep(0.3)  # in which it takes back what has not begun
+    until(lambda: not pipeline.waiting())
     for experiment in meshes.values():
         pipeline.end(experiment)
-    pipeline.thread.join(10)
+    pipeline.thread.join()
     assert pipeline.summary.interrupted
     assert pipeline.summary.before[0].ok == 4
     assert pipeline.place.begun == {}
@@ -317,7 +321,7 @@ SLOW = [
 )
 def test_stages_whose_driver_is_killed_are_resumed(three, failpoint):
     driver = start(three, "-j", "2", ZENTURIO_FAILPOINT=failpoint)
-    _, err = driver.communicate(timeout=60)
+    _, err = driver.communicate()
     assert driver.returncode in (-signal.SIGKILL, 0), err
     whole(three)
 
@@ -326,7 +330,7 @@ def test_stages_whose_driver_is_killed_are_resumed(three, failpoint):
 def test_several_drivers_run_stages_together(three):
     drivers = [start(three, "-j", "2", "--join") for _ in range(3)]
     for driver in drivers:
-        _, err = driver.communicate(timeout=120)
+        _, err = driver.communicate()
         assert driver.returncode == 0, err
     whole(three)
 

@@ -11,6 +11,8 @@ from needs import needs
 from study import oracle
 from zenturio.record.open import open_repository
 
+HELD = 'while test ! -e "$FLAKY/go"; do sleep 0.02; done'
+"""Experiments that end when they may."""
 WORDY = "head -c 20000 /dev/zero | tr '\\0' x; sleep 0.005"
 """Experiments whose logs fill a disk soon."""
 
@@ -75,7 +77,7 @@ class Lock:
     CODE = """
 import sys
 from zenturio.record.sqlite import driver
-connection = driver().connect(sys.argv[1], isolation_level=None, timeout=30)
+connection = driver().connect(sys.argv[1], isolation_level=None, timeout=240)
 connection.execute("BEGIN IMMEDIATE")
 print("held", flush=True)
 sys.stdin.read()
@@ -95,14 +97,15 @@ sys.stdin.read()
         return self.process
 
     def __exit__(self, *_error):
-        self.process.communicate(timeout=oracle.PATIENCE)
+        self.process.communicate()
 
 
 def test_a_database_that_stays_locked_ends_the_run_and_names_who_holds_it(study):
-    busy = study(200, work="sleep 0.02")
+    busy = study(200, work=f"test $n -le 20 || {HELD}")
     running = busy.start(ZENTURIO_DB_WAIT="1")
     oracle.wait_for(running, "ok")
     with Lock(busy.url) as holder:
+        (busy.folder / "flaky" / "go").touch()
         out, err = oracle.finished(running, 4)
         assert "has been locked for 1 seconds" in err
         assert f"process {holder.pid}" in err
@@ -124,7 +127,7 @@ def test_a_database_that_is_locked_for_a_while_is_waited_for(study):
 
 def test_long_experiments_survive_a_database_that_is_away_when_they_end(study):
     """Locked for longer than the driver waits, but not longer than the experiments run."""
-    long = study(6, work='echo $n >> "$FLAKY/runs"; sleep 2')
+    long = study(6, work=f'echo $n >> "$FLAKY/runs"; {HELD}')
     running = long.start("jobs=6", ZENTURIO_DB_WAIT="0.2")
     runs = long.folder / "flaky" / "runs"
     while not (runs.exists() and len(runs.read_text().split()) == 6):
@@ -132,6 +135,7 @@ def test_long_experiments_survive_a_database_that_is_away_when_they_end(study):
         time.sleep(0.02)
     with Lock(long.url):
         time.sleep(0.5)
+    (long.folder / "flaky" / "go").touch()
     oracle.finished(running, 0)
     assert len(runs.read_text().split()) == 6
     oracle.settled(long)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from study.places import Drivers, Held, Scrambled, good
-from study.test_run import DEFINITION, eventually, experiments, often, repository
+from study.test_run import DEFINITION, experiments, often, repository, until
 from zenturio.errors import RecordError
 from zenturio.experiment import Log, Step
 from zenturio.record import Driver
@@ -107,12 +107,12 @@ def test_no_outcome_is_lost_while_the_repository_is_away_for_a_while(repository)
     lease = repository.lease("s", Driver.here())
     with Drivers() as pool:
         done = pool.submit(Run("s", lease, troubled, place, Walk(iter(planned), 6)))
-        eventually(lambda: len(place.begun) == 3)
+        until(lambda: len(place.begun) == 3)
         away[0] = True
         for digest in list(place.begun)[:2]:
             place.end(digest)
         calls = troubled.calls
-        eventually(lambda: troubled.calls > calls + 2)
+        until(lambda: troubled.calls > calls + 2)
         assert not done.done()
         assert repository.counts("s")["ok"] == 0
         away[0] = False
@@ -120,7 +120,7 @@ def test_no_outcome_is_lost_while_the_repository_is_away_for_a_while(repository)
             for digest in list(place.begun):
                 place.end(digest)
             time.sleep(0.001)
-        assert done.result(10).ok == 6
+        assert done.result().ok == 6
     assert all([a.state for a in repository.attempts(e.digest)] == ["ok"] for e in planned)
 
 

@@ -141,7 +141,7 @@ Tracer("/", {})._end()
 
 
 def test_a_process_that_was_forked_just_before_the_end_is_killed():
-    subprocess.run([sys.executable, "-c", _STOPPED_FOR_THE_FIRST_TIME], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", _STOPPED_FOR_THE_FIRST_TIME], check=True)
 
 
 def test_one_that_takes_longer_than_its_timeout_is_stopped(study, tmp_path):

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from zenturio.annotate.model import Metric
 from zenturio.errors import PlaceError
@@ -26,8 +27,10 @@ from zenturio.execute.executor import Executor
 from zenturio.experiment import Build, Experiment, Filed, Missing, Outcome, Recipe, Step
 from zenturio.experiment.identity import content_digest, digest
 
-PATIENCE = 60.0
-"""Seconds after which a test gives up waiting: none of them should take so long."""
+PATIENCE = 240.0
+"""Seconds after which a test gives up waiting: a machine that is busy never takes so long."""
+
+T = TypeVar("T")
 
 _repeats = itertools.count(1)
 
@@ -56,12 +59,13 @@ def outcome(place: Executor, what: Experiment) -> Outcome:
     return place.submit(what).result(PATIENCE)
 
 
-def until(condition: Callable[[], object]) -> None:
-    """Waits for *condition* to hold."""
+def until(condition: Callable[[], T]) -> T:
+    """Wait for *condition* to hold, and return what it returns."""
     end = time.monotonic() + PATIENCE
-    while not condition():
+    while not (found := condition()):
         assert time.monotonic() < end, "it never came to hold"
         time.sleep(0.005)
+    return found
 
 
 def running(word: str) -> list[int]:

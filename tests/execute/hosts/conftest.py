@@ -22,7 +22,7 @@ def hosts(testbed, tmp_path):
     with ExitStack() as stack:
 
         def make(options=None, *, folder=tmp_path / "zen", **described):
-            ways = {"connect": 5, **(options or {})}
+            ways = {"connect": 60, **(options or {})}
             declared = {n: {"slots": 1, "speed": 1.0, **each} for n, each in described.items()}
             path = testbed.write(tmp_path / "hosts.toml", ways, **declared)
             return stack.enter_context(Hosts(folder, options=HostsSettings(str(path))))

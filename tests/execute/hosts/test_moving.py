@@ -57,7 +57,7 @@ def test_a_broken_contract_moves_the_job_with_its_restart_files(hosts, loop):
     future = place.submit(loop(16, one=0.05, two=0.1))
     until(reached(loop, "one", 4))
     loop.pace("one", 0.6)
-    found = future.result(30)
+    found = future.result()
     assert found.host == "two"
     start = int(found.stdout.head.split()[-1])
     assert 4 <= start < 16
@@ -72,7 +72,7 @@ def test_without_restart_files_it_begins_again(hosts, loop):
     future = place.submit(loop(12, one=0.05, two=0.1))
     until(reached(loop, "one", 4))
     loop.pace("one", 1.0)
-    assert future.result(30).stdout.head == b"two from 0\n"
+    assert future.result().stdout.head == b"two from 0\n"
 
 
 @pytest.mark.slow
@@ -81,7 +81,7 @@ def test_a_broken_contract_moves_nothing_where_the_other_host_is_worse_still(hos
     future = place.submit(loop(10, one=0.05, two=5))
     until(reached(loop, "one", 4))
     loop.pace("one", 0.1)
-    assert future.result(30).host == "one"
+    assert future.result().host == "one"
 
 
 @pytest.mark.slow
@@ -90,7 +90,7 @@ def test_without_a_contract_a_slow_job_stays(hosts, loop):
     future = place.submit(loop(8, one=0.05, two=0.1))
     until(reached(loop, "one", 4))
     loop.pace("one", 0.3)
-    assert future.result(30).host == "one"
+    assert future.result().host == "one"
 
 
 def test_a_better_host_that_gets_free_draws_a_job_that_gains(hosts, loop, tmp_path):
@@ -99,8 +99,8 @@ def test_a_better_host_that_gets_free_draws_a_job_that_gains(hosts, loop, tmp_pa
     future = place.submit(loop(30, one=0.02, two=0.2))
     until(reached(loop, "two", 3))
     (tmp_path / "go").touch()
-    assert first.result(30).host == "one"
-    found = future.result(30)
+    assert first.result().host == "one"
+    found = future.result()
     assert found.host == "one"
     assert int(found.stdout.head.split()[-1]) >= 3
     assert [e.why for e in place.events.seen if e.kind == "moving"] == ["one is better"]
@@ -112,7 +112,7 @@ def test_a_job_that_gains_less_than_is_asked_for_stays(hosts, loop, tmp_path):
     future = place.submit(loop(5, one=0.02, two=0.2))
     until(reached(loop, "two", 3))
     (tmp_path / "go").touch()
-    assert (first.result(30).host, future.result(30).host) == ("one", "two")
+    assert (first.result().host, future.result().host) == ("one", "two")
 
 
 def test_a_program_that_requires_more_goes_to_the_host_that_has_it(hosts, loop, tmp_path):
@@ -148,7 +148,7 @@ def test_requirements_that_ask_for_unknown_facts_change_nothing_either(
     future = place.submit(loop(40, one=0.05, two=0.02))
     until(reached(loop, "one", 6))
     testbed["one"].kill(all_of_it=True)
-    assert future.result(30).host == "two"  # as it was wanted before
+    assert future.result().host == "two"  # as it was wanted before
     (why,) = {e.why for e in place.events.seen if e.kind == "requires"}
     assert why.startswith("not understood: host.memry is not known")
 
@@ -167,7 +167,7 @@ def test_copies_of_restart_files_survive_the_host(hosts, testbed, loop):
     future = place.submit(loop(40, one=0.05, two=0.02))
     until(reached(loop, "one", 30))
     testbed["one"].kill(all_of_it=True)
-    found = future.result(30)
+    found = future.result()
     assert found.host == "two"
     assert int(found.stdout.head.split()[-1]) > 5
 
@@ -178,7 +178,7 @@ def test_a_job_moves_no_more_often_than_is_allowed(hosts, loop):
     future = place.submit(loop(8, one=0.05, two=0.1))
     until(reached(loop, "one", 4))
     loop.pace("one", 0.4)
-    assert future.result(30).host == "one"
+    assert future.result().host == "one"
 
 
 def test_requirements_and_ranks_choose_the_host(hosts):
@@ -243,7 +243,7 @@ def test_it_is_told_once_that_all_wait_for_what_no_host_is_now(hosts, tmp_path):
     future = place.submit(experiment("true", recipe=Recipe(requires=(parse("host.load < 1"),))))
     until(lambda: place.remarks)
     (tmp_path / "facts").write_text('{"load": 0.5}')
-    assert future.result(30).status == "ok"
+    assert future.result().status == "ok"
     assert list(place.remarks) == [
         "nothing runs, 1 waiting: no host is as required now\none: host.load = 7.5"
     ]
@@ -279,7 +279,7 @@ def test_a_large_file_is_staged_once_for_each_host(hosts, testbed, tmp_path):
     place = hosts(one={"slots": 2}, two={"slots": 2})
     filed = large(tmp_path)
     several = [with_file(experiment(f"wc -c < large; echo {i}"), filed) for i in range(6)]
-    found = [f.result(60) for f in [place.submit(each) for each in several]]
+    found = [f.result() for f in [place.submit(each) for each in several]]
     assert all(o.stdout.head.startswith(b"3000000\n") for o in found), found
     for name in {o.host for o in found}:
         assert [p.name for p in (testbed[name].folder / "work" / "files").iterdir()].count(
@@ -356,7 +356,7 @@ def test_a_job_that_waits_again_waits_before_those_that_came_later(hosts, loop, 
     late = place.submit(experiment("true", recipe=more))
     until(lambda: any(event.kind == "left" for event in place.events.seen))
     (tmp_path / "go").touch()
-    outcomes = [future.result(30) for future in (busy, early, late)]
+    outcomes = [future.result() for future in (busy, early, late)]
     assert [each.host for each in outcomes] == ["two", "two", "two"]
     assert outcomes[1].started < outcomes[2].started
 
@@ -369,7 +369,7 @@ def test_room_that_one_job_is_drawn_to_draws_no_other(hosts, loop, tmp_path):
     until(lambda: loop.trace.exists() and loop.trace.read_text().count("two 3\n") == 2)
     (tmp_path / "go").touch()
     for future in (busy, *several):
-        assert future.result(60).status == "ok"
+        assert future.result().status == "ok"
     life = [(e.kind, e.digest) for e in place.events.seen if e.kind in ("moving", "ended")]
     drawn = next(digest for kind, digest in life if kind == "moving")
     assert [k for k, _ in life[: life.index(("ended", drawn))]].count("moving") == 1
@@ -426,7 +426,7 @@ def test_a_selector_and_a_prolog_of_ones_own_stand_beside_the_file_of_hosts(
         {"selector": "select.py:Listed", "prolog": "select.py:Noting"}, one={"speed": 9.0}, two={}
     )
     several = [place.submit(experiment(f"echo {i}")) for i in range(3)]
-    assert [each.result(30).host for each in several] == ["two"] * 3
+    assert [each.result().host for each in several] == ["two"] * 3
     assert (tmp_path / "noted").read_text() == "seen\n"
     assert select.__file__ != str(modules)
 

@@ -24,7 +24,7 @@ def connect(tmp_path):
             sys.executable,
             str(folder),
             "me",
-            patience=20,
+            patience=100,
             hear=lambda _event: None,
             dropped=lambda _connection: None,
         )

@@ -46,7 +46,7 @@ class Person:
             permissions=["clipboard-read", "clipboard-write"],
         )
         self.page = self._context.new_page()
-        self.page.set_default_timeout(60_000)
+        self.page.set_default_timeout(240_000)
         self.wrong = []
         """Messages of the console, errors, and requests to anywhere else."""
         self.page.on("console", self._heard)

@@ -31,7 +31,7 @@ class Served:
 
     def get(self, path: str, **more: Any) -> requests.Response:
         """What somebody who is known is shown."""
-        return self.known.get(self.address + path, timeout=30, **more)
+        return self.known.get(self.address + path, **more)
 
     def failed(self, study: str) -> str:
         """The digest of an experiment of *study* that did not succeed."""
@@ -52,16 +52,14 @@ def served(settings: Settings, **more: Any) -> Iterator[Served]:
     thread = threading.Thread(target=service.run, daemon=True)
     thread.start()
     try:
-        deadline = time.monotonic() + 20
         while not service.started:
             assert thread.is_alive(), "it ended at once"
-            assert time.monotonic() < deadline, "it did not start"
             time.sleep(0.005)
         found = Served(service)
         with found.known:
-            found.known.get(found.link(), timeout=20).raise_for_status()
+            found.known.get(found.link()).raise_for_status()
             yield found
     finally:
         service.stop()
-        thread.join(20)
+        thread.join()
     assert not thread.is_alive()

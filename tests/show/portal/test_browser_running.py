@@ -1,13 +1,12 @@
 """An experiment that ends is shown as ended by the page that somebody looks at."""
 
-import time
-
 import pytest
 
 from show.portal.browsing import Person
 from show.portal.served import served
 from zenturio.record.open import FOLDER
 from zenturio.show.portal.state import Settings
+from zenturio.testing.executor import until
 
 STUDY = """\
 #!/bin/sh
@@ -35,14 +34,6 @@ def portal(tmp_path, monkeypatch):
         yield found
         (tmp_path / "go").touch()
         until(lambda: not any(run.alive for run in runs.all()) and not runs._children)
-
-
-def until(condition, seconds=30):
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it did not come to this"
-        time.sleep(0.05)
-    return found
 
 
 def running(portal):

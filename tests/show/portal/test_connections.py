@@ -2,7 +2,6 @@
 
 import socket
 import threading
-import time
 
 import pytest
 import requests
@@ -12,6 +11,7 @@ from zenturio.show.portal import connections
 from zenturio.show.portal.connections import MOST, RESERVED, most_connections
 from zenturio.show.portal.security import MOST_BODY
 from zenturio.show.portal.state import Settings
+from zenturio.testing.executor import until
 
 HEAD = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
 
@@ -29,7 +29,7 @@ def line(portal):
 
     def connect(source="127.0.0.1"):
         door = portal.service.door
-        found.append(socket.create_connection((door.host, door.port), 20, (source, 0)))
+        found.append(socket.create_connection((door.host, door.port), source_address=(source, 0)))
         return found[-1]
 
     yield connect
@@ -47,13 +47,6 @@ def is_closed(line):
     except TimeoutError:
         return False
     return True
-
-
-def until(condition, seconds=20):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def test_who_never_asks_is_hung_up_on(portal, line, monkeypatch):
@@ -82,7 +75,7 @@ def test_headers_that_never_end_do_not_prolong_it(line, monkeypatch):
     thread.start()
     assert is_closed(endless)
     over.set()
-    thread.join(20)
+    thread.join()
 
 
 def test_a_second_request_on_a_line_has_as_long_as_the_first(line, monkeypatch):
@@ -110,15 +103,15 @@ def test_a_body_that_never_comes_is_not_waited_for(portal, line, monkeypatch, ca
 def test_a_body_that_is_longer_than_a_form_is_refused(portal):
     own = {"Origin": portal.address}
     path = portal.address + "/report/add"
-    answer = portal.known.post(path, b"x" * (MOST_BODY + 1), headers=own, timeout=20)
+    answer = portal.known.post(path, b"x" * (MOST_BODY + 1), headers=own)
     assert answer.status_code == 413
     chunks = (b"x" * 10_000 for _ in range(MOST_BODY // 10_000 + 2))
     try:
-        answer = portal.known.post(path, chunks, headers=own, timeout=20)
+        answer = portal.known.post(path, chunks, headers=own)
         assert answer.status_code in (400, 413)
     except requests.ConnectionError:
         pass  # refused before it was sent
-    assert portal.known.get(portal.address, timeout=20).status_code == 200
+    assert portal.known.get(portal.address).status_code == 200
 
 
 def test_who_is_idle_makes_room_for_who_asks(portal, line):
@@ -141,7 +134,7 @@ def test_who_is_being_answered_stays_and_others_are_refused(portal, line):
     portal.known.close()
     until(lambda: len(table) == 0)
     table.most_of_one = 1
-    with portal.known.get(portal.address + "/live", stream=True, timeout=20) as live:
+    with portal.known.get(portal.address + "/live", stream=True) as live:
         assert live.status_code == 200
         other = line()
         assert is_closed(other)

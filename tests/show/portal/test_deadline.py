@@ -19,8 +19,8 @@ async def receive():
     return {"type": "http.request", "body": b"", "more_body": False}
 
 
-def asked(app, seconds=0.05, wait=0.0):
-    """What is answered, and how many pages are left and stuck then."""
+def asked(app, seconds=0.05, over=None):
+    """What is answered, and how many pages are left and stuck then, or when they are *over*."""
 
     async def ask():
         found = []
@@ -30,7 +30,10 @@ def asked(app, seconds=0.05, wait=0.0):
 
         pages = Deadline(app, lambda _scope: b"late", seconds)
         await pages(SCOPE, receive, send)
-        await asyncio.sleep(wait)
+        if over:
+            over.set()
+            await asyncio.wait(pages._left)
+            await asyncio.sleep(0)
         return found, (len(pages._left), pages.stuck())
 
     return run(ask())
@@ -42,18 +45,20 @@ def test_a_page_in_time_is_answered_by_itself():
         await asyncio.sleep(0.1)
         await send(BODY)
 
-    found, left = asked(page)
+    found, left = asked(page, seconds=60)
     assert found == [START, BODY]
     assert left == (0, 0)
 
 
 def test_a_page_that_is_late_is_answered_for_and_not_heard_any_more():
+    over = asyncio.Event()
+
     async def page(_scope, _receive, send):
-        await asyncio.sleep(0.2)
+        await over.wait()
         await send(START)
         await send(BODY)
 
-    found, left = asked(page, wait=0.4)
+    found, left = asked(page, over=over)
     assert [each.get("status") for each in found] == [503, None]
     assert found[1]["body"] == b"late"
     assert left == (0, 0)
@@ -68,7 +73,7 @@ def test_late_pages_leave_threads_to_the_others():
 
         async def page(scope, _receive, send):
             if scope["path"] == "/slow":
-                await anyio.to_thread.run_sync(free.wait, 20)
+                await anyio.to_thread.run_sync(free.wait)
             else:
                 await anyio.to_thread.run_sync(int)
             await send(START)
@@ -83,7 +88,7 @@ def test_late_pages_leave_threads_to_the_others():
         for _ in range(3):
             await pages({"type": "http", "path": "/slow"}, receive, send)
         assert limiter.total_tokens == 5
-        pages._seconds = 20
+        pages._seconds = 240
         found.clear()
         await pages(SCOPE, receive, send)
         assert found == [START, BODY]
@@ -99,7 +104,7 @@ def test_what_never_ends_is_counted_as_stuck(monkeypatch):
     monkeypatch.setattr(deadline, "STUCK_SECONDS", -1)
 
     async def page(_scope, _receive, _send):
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
 
     found, left = asked(page)
     assert found[0]["status"] == 503
@@ -115,10 +120,12 @@ def test_an_error_of_a_page_is_raised_as_it_was():
 
 
 def test_a_late_error_is_nobodys():
+    over = asyncio.Event()
+
     async def page(_scope, _receive, _send):
-        await asyncio.sleep(0.1)
+        await over.wait()
         raise ValueError("wrong")
 
-    found, left = asked(page, wait=0.2)
+    found, left = asked(page, over=over)
     assert found[0]["status"] == 503
     assert left == (0, 0)

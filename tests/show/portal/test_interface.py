@@ -109,7 +109,7 @@ def test_whatever_is_asked_is_answered_and_never_by_a_mistake(portal, operations
         @given(case=operation.as_strategy())
         def asked(case):
             answer = case.call(
-                session=portal.known, headers={"Origin": portal.address}, timeout=30,
+                session=portal.known, headers={"Origin": portal.address},
                 allow_redirects=False,
             )  # fmt: skip
             codes.add(answer.status_code)

@@ -3,7 +3,6 @@
 import os
 import signal
 import socket
-import time
 from contextlib import contextmanager
 
 import pytest
@@ -16,6 +15,7 @@ from zenturio.show.portal.access import Password, People, hashed
 from zenturio.show.portal.pages_process import PagesProcess
 from zenturio.show.portal.state import Settings
 from zenturio.study.house import User
+from zenturio.testing.executor import until
 
 USERS = {"alice": User("alice", "run", Password.of("wonder land").text)}
 
@@ -34,14 +34,6 @@ def started(folder, people=None, port=0):
         yield pages, said
 
 
-def until(condition, seconds=60):
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end
-        time.sleep(0.02)
-    return found
-
-
 def links(said):
     return [text for kind, text in said if kind == "link"]
 
@@ -50,14 +42,14 @@ def test_pages_answer_in_a_process_of_their_own(tmp_path):
     people = People(USERS, "X-Remote-User", hashed("secret"), ("127.0.0.1",))
     with started(tmp_path, people) as (pages, said):
         assert pages.process.pid != os.getpid()
-        assert requests.get(links(said)[0], timeout=30).status_code == 200
+        assert requests.get(links(said)[0]).status_code == 200
         asked = {"X-Remote-User": "alice", "X-Zenturio-Proxy": "secret", "Host": "lab.example.org"}
         door = links(said)[0].partition("?")[0]
-        assert "alice" in requests.get(door + "queue", headers=asked, timeout=30).text
+        assert "alice" in requests.get(door + "queue", headers=asked).text
         until(lambda: any(kind == "used" for kind, _ in said))
     assert pages.process.returncode == 0
     with pytest.raises(requests.ConnectionError):
-        requests.get(door, timeout=5)
+        requests.get(door)
 
 
 @pytest.mark.parametrize(
@@ -81,14 +73,14 @@ def test_pages_that_die_or_hang_are_started_anew_at_the_same_place(tmp_path, mon
         assert "the pages ended with status" in dict(said)["again"]
         doors = {link.partition("?")[0] for link in links(said)}
         assert len(doors) == 1
-        until(lambda: requests.get(links(said)[-1], timeout=30).status_code in (200, 401))
+        until(lambda: requests.get(links(said)[-1]).status_code in (200, 401))
 
 
 def test_pages_end_when_nobody_listens_to_them_any_more(tmp_path, monkeypatch):
     monkeypatch.setattr(pages_process, "AGAIN_SECONDS", 60)
     with started(tmp_path) as (pages, _):
         pages.process.stdin.close()
-        assert pages.process.wait(30) == 0
+        assert pages.process.wait() == 0
 
 
 def test_what_keeps_pages_from_starting_is_raised(tmp_path, monkeypatch):

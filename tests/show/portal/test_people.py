@@ -48,24 +48,22 @@ def entered(portal, name, password):
     """A browser after it has sent the form; nobody's, if that was refused."""
     browser = requests.Session()
     form = {"name": name, "password": password}
-    answer = browser.post(
-        f"{portal.address}/login", form, headers={"Origin": portal.address}, timeout=20
-    )
+    answer = browser.post(f"{portal.address}/login", form, headers={"Origin": portal.address})
     assert answer.status_code == (200 if portal.service.cookie in browser.cookies else 401)
     return browser
 
 
 def post(browser, portal, path, /, **form):
-    return browser.post(portal.address + path, form, headers={"Origin": portal.address}, timeout=20)
+    return browser.post(portal.address + path, form, headers={"Origin": portal.address})
 
 
 def test_users_come_by_their_passwords_and_may_do_what_their_roles_say(lab):
     with opened(lab, People(USERS)) as portal:
         alice, bob = entered(portal, "alice", "wonder land"), entered(portal, "bob", "builder")
         queue = f"{portal.address}/queue"
-        assert "you are alice" in alice.get(queue, timeout=20).text
-        assert "Submit a study" in alice.get(queue, timeout=20).text
-        seen = bob.get(queue, timeout=20).text
+        assert "you are alice" in alice.get(queue).text
+        assert "Submit a study" in alice.get(queue).text
+        seen = bob.get(queue).text
         assert "you are bob, and may look" in seen
         assert "Submit a study" not in seen
 
@@ -78,8 +76,8 @@ def test_users_come_by_their_passwords_and_may_do_what_their_roles_say(lab):
         (found,) = repository.submissions()
         assert (found.user, found.study, found.turn) == ("alice", "one", "waiting")
         assert found.request["limit"] == 2
-        assert "cancel" in alice.get(f"{queue}/waiting", timeout=20).text
-        assert "cancel" not in bob.get(f"{queue}/waiting", timeout=20).text
+        assert "cancel" in alice.get(f"{queue}/waiting").text
+        assert "cancel" not in bob.get(f"{queue}/waiting").text
 
         assert post(bob, portal, "/queue/cancel", number="1").status_code == 403
         assert repository.submissions()[0].turn == "waiting"
@@ -96,7 +94,7 @@ def test_users_come_by_their_passwords_and_may_do_what_their_roles_say(lab):
 def test_who_does_not_know_a_password_stays_outside(lab, name, password):
     with opened(lab, People(USERS)) as portal:
         browser = entered(portal, name, password)
-        answer = browser.get(f"{portal.address}/queue", timeout=20, allow_redirects=False)
+        answer = browser.get(f"{portal.address}/queue", allow_redirects=False)
         assert (answer.status_code, answer.headers.get("location")) == (303, "/login?next=%2Fqueue")
         browser.close()
 
@@ -109,9 +107,7 @@ def test_a_proxy_tells_who_asks(lab):
             headers = {"X-Remote-User": name, "Host": "lab.example.org"}
             headers |= {PROXY_HEADER: "what they share"}
             headers |= {"Origin": "https://lab.example.org"} if method == "POST" else {}
-            return requests.request(
-                method, portal.address + where, headers=headers, data=form, timeout=20
-            )
+            return requests.request(method, portal.address + where, headers=headers, data=form)
 
         assert "you are carol" in ask("carol").text
         assert "you are bob, and may look" in ask("bob").text
@@ -120,7 +116,7 @@ def test_a_proxy_tells_who_asks(lab):
         assert ask("bob", "POST", "/queue/submit", path="one.sh").status_code == 403
         assert (
             requests.get(
-                portal.address + "/queue", headers={"Host": "evil.example.org"}, timeout=20
+                portal.address + "/queue", headers={"Host": "evil.example.org"}
             ).status_code
             == 403
         )
@@ -132,11 +128,11 @@ def test_who_is_no_proxy_is_not_believed(lab):
     with opened(lab, people) as portal:
         for secret in ({}, {PROXY_HEADER: "guess"}, {PROXY_HEADER: people.proxy_secret}):
             headers = {"X-Remote-User": "alice", **secret}
-            answer = requests.get(f"{portal.address}/queue", headers=headers, timeout=20)
+            answer = requests.get(f"{portal.address}/queue", headers=headers)
             assert answer.status_code == 403
             assert "told by the proxy alone" in answer.text
-        assert portal.known.get(f"{portal.address}/queue", timeout=20).status_code == 200
-        twice = requests.get(f"{portal.address}/queue", timeout=20, allow_redirects=False)
+        assert portal.known.get(f"{portal.address}/queue").status_code == 200
+        twice = requests.get(f"{portal.address}/queue", allow_redirects=False)
         assert twice.status_code == 303
 
 
@@ -230,12 +226,12 @@ def test_who_logs_out_has_to_come_in_again(lab):
     with opened(lab, People(USERS)) as portal:
         alice, other = (entered(portal, "alice", "wonder land") for _ in range(2))
         queue = f"{portal.address}/queue"
-        assert "log out alice" in alice.get(queue, timeout=20).text
+        assert "log out alice" in alice.get(queue).text
         kept = dict(alice.cookies)
         assert post(alice, portal, "/logout").url.endswith("/login")
         assert not alice.cookies
         for browser, known in ((alice, {}), (requests, {"cookies": kept}), (other, {})):
-            answer = browser.get(queue, timeout=20, allow_redirects=False, **known)
+            answer = browser.get(queue, allow_redirects=False, **known)
             assert answer.status_code == (200 if browser is other else 303)
         alice.close()
         other.close()
@@ -245,9 +241,9 @@ def test_only_a_page_of_ours_logs_somebody_out(lab):
     with opened(lab, People(USERS)) as portal:
         bob = entered(portal, "bob", "builder")
         origin = {"Origin": "https://evil.example"}
-        assert bob.post(f"{portal.address}/logout", headers=origin, timeout=20).status_code == 403
-        assert bob.get(f"{portal.address}/logout", timeout=20).status_code == 405
-        assert bob.get(f"{portal.address}/queue", timeout=20).status_code == 200
+        assert bob.post(f"{portal.address}/logout", headers=origin).status_code == 403
+        assert bob.get(f"{portal.address}/logout").status_code == 405
+        assert bob.get(f"{portal.address}/queue").status_code == 200
         bob.close()
 
 
@@ -255,7 +251,7 @@ def test_the_owner_logs_out_and_comes_again_by_another_link(lab):
     with opened(lab) as portal:
         assert "link that opens it again" in post(portal.known, portal, "/logout").text
         assert portal.get("/").status_code == 401
-        assert portal.known.get(portal.link(), timeout=20).status_code == 200
+        assert portal.known.get(portal.link()).status_code == 200
 
 
 def test_a_session_ends_when_it_is_old_or_was_not_used_for_long():
@@ -277,7 +273,7 @@ def test_the_cookie_is_kept_from_plain_connections_where_browsers_come_by_tls(la
 
         def cookie(**headers):
             answer = requests.post(
-                f"{portal.address}/login", form, timeout=20, allow_redirects=False,
+                f"{portal.address}/login", form, allow_redirects=False,
                 headers={"Host": "lab.example.org"} | headers,
             )  # fmt: skip
             return answer.headers["Set-Cookie"]
@@ -287,7 +283,7 @@ def test_the_cookie_is_kept_from_plain_connections_where_browsers_come_by_tls(la
         assert "; Secure" in cookie(**plain, **{"X-Forwarded-Proto": "https"})
         assert "Secure" not in cookie(**plain)
         link = requests.get(
-            portal.link(), headers={"X-Forwarded-Proto": "https"}, timeout=20, allow_redirects=False
+            portal.link(), headers={"X-Forwarded-Proto": "https"}, allow_redirects=False
         )
         assert "; Secure" in link.headers["Set-Cookie"]
 

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 
 import pytest
 
@@ -10,6 +9,7 @@ from show.portal.served import served
 from zenturio.errors import ZenError
 from zenturio.record.open import FOLDER, open_repository
 from zenturio.show.portal.state import Settings
+from zenturio.testing.executor import until
 
 SLOW = """\
 #!/bin/sh
@@ -35,19 +35,12 @@ def allowed(tmp_path, monkeypatch):
         for run in runs.all():
             if run.alive:
                 os.kill(run.pid, signal.SIGKILL)
-        _until(lambda: not any(run.alive for run in runs.all()) and not runs._children)
+        until(lambda: not any(run.alive for run in runs.all()) and not runs._children)
 
 
 def _post(portal, path, /, **form):
     own = {"Origin": portal.address}
-    return portal.known.post(portal.address + path, data=form, headers=own, timeout=60)
-
-
-def _until(condition, seconds=30):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to this"
-        time.sleep(0.05)
+    return portal.known.post(portal.address + path, data=form, headers=own)
 
 
 def _counts(folder):
@@ -75,29 +68,29 @@ def test_a_study_is_planned_started_paused_and_resumed(allowed, tmp_path):
     assert _post(allowed, "/run/start", path="slow.sh", jobs="1", study="slow").status_code == 200
     runs = allowed.service.portal.runs
     (run,) = runs.all()
-    _until(lambda: _counts(tmp_path).get("ok", 0) >= 1)
+    until(lambda: _counts(tmp_path).get("ok", 0) >= 1)
     assert os.getsid(run.pid) == run.pid, "it goes on when the portal ends"
     assert "pause" in allowed.page("/run/runs")
     assert _post(allowed, "/run/pause", run=run.key).status_code == 200
-    _until(lambda: not runs.all()[0].alive)
+    until(lambda: not runs.all()[0].alive)
     after = _counts(tmp_path)
     assert 1 <= after["ok"] < 6
     assert after["running"] == after["failed"] == after["cancelled"] == 0
 
     assert _post(allowed, "/run/pause", run=run.key).status_code == 409
     assert _post(allowed, "/run/resume", run=run.key).status_code == 200
-    _until(lambda: _counts(tmp_path)["ok"] == 6)
+    until(lambda: _counts(tmp_path)["ok"] == 6)
     assert sorted((tmp_path / "counted").read_text().split()) == list("123456")
-    _until(lambda: not any(each.alive for each in runs.all()))
+    until(lambda: not any(each.alive for each in runs.all()))
 
 
 def test_a_study_that_is_stopped_kills_what_it_has_begun(allowed, tmp_path):
     (tmp_path / "slow.sh").write_text(SLOW.replace("sleep 0.3", "sleep 50"))
     _post(allowed, "/run/start", path="slow.sh", jobs="1", study="slow")
     runs = allowed.service.portal.runs
-    _until(lambda: (tmp_path / "counted").exists())
+    until(lambda: (tmp_path / "counted").exists())
     assert _post(allowed, "/run/stop", run=runs.all()[0].key).status_code == 200
-    _until(lambda: not runs.all()[0].alive)
+    until(lambda: not runs.all()[0].alive)
     assert _counts(tmp_path)["ok"] == 0
     assert "stopped" in runs.printed(runs.all()[0])
 
@@ -105,12 +98,12 @@ def test_a_study_that_is_stopped_kills_what_it_has_begun(allowed, tmp_path):
 def test_a_run_is_found_again_by_a_portal_that_was_started_anew(allowed, tmp_path):
     (tmp_path / "slow.sh").write_text(SLOW.replace("sleep 0.3", "sleep 50"))
     _post(allowed, "/run/start", path="slow.sh", jobs="1", study="slow")
-    _until(lambda: (tmp_path / "counted").exists())
+    until(lambda: (tmp_path / "counted").exists())
     with served(allowed.service.portal.settings) as second:
         (run,) = second.service.portal.runs.all()
         assert run.alive
         _post(second, "/run/stop", run=run.key)
-        _until(lambda: not run.alive)
+        until(lambda: not run.alive)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +135,7 @@ def test_modules_of_the_project_are_not_taken_for_ours(allowed, tmp_path):
         (tmp_path / f"{name}.py").write_text("open('imported', 'w')\n")
     assert "study slow" in _post(allowed, "/run/plan", path="slow.sh").text
     assert _post(allowed, "/run/start", path="slow.sh", limit="1", study="slow").status_code == 200
-    _until(lambda: _counts(tmp_path).get("ok") == 1)
+    until(lambda: _counts(tmp_path).get("ok") == 1)
     assert not (tmp_path / "imported").exists()
 
 
@@ -181,12 +174,12 @@ def test_what_an_experiment_says_is_read_while_it_runs(allowed, tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     (tmp_path / "slow.sh").write_text(SLOW.replace("sleep 0.3", "echo so far; sleep 50"))
     _post(allowed, "/run/start", path="slow.sh", jobs="1", study="slow")
-    _until(lambda: (tmp_path / "counted").exists())
-    _until(lambda: _counts(tmp_path).get("running"))
+    until(lambda: (tmp_path / "counted").exists())
+    until(lambda: _counts(tmp_path).get("running"))
     repository = allowed.service.portal.repository
     digest = next(repository.records("slow", states=["running"])).digest
     assert "every 2s" in allowed.page(f"/experiment/{digest}")
-    _until(lambda: "so far\n" in allowed.page(f"/experiment/{digest}/said"))
+    until(lambda: "so far\n" in allowed.page(f"/experiment/{digest}/said"))
     runs = allowed.service.portal.runs
     _post(allowed, "/run/stop", run=runs.all()[0].key)
-    _until(lambda: not runs.all()[0].alive)
+    until(lambda: not runs.all()[0].alive)

@@ -35,7 +35,7 @@ PATHS = ("/", "/live", "/study?name=matmul", "/sql", "/static/portal.css", "/run
 )
 def test_what_comes_from_elsewhere_is_refused_whatever_it_asks(portal, method, foreign):
     for path in PATHS:
-        answer = portal.known.request(method, portal.address + path, headers=foreign, timeout=20)
+        answer = portal.known.request(method, portal.address + path, headers=foreign)
         assert answer.status_code == 403, (path, answer.status_code)
         assert "matmul" not in answer.text
         assert "Access-Control-Allow-Origin" not in answer.headers
@@ -43,10 +43,10 @@ def test_what_comes_from_elsewhere_is_refused_whatever_it_asks(portal, method, f
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
 def test_a_request_that_changes_something_must_say_where_it_comes_from(portal, method):
-    answer = portal.known.request(method, portal.address + "/run/start", timeout=20)
+    answer = portal.known.request(method, portal.address + "/run/start")
     assert answer.status_code == 403
     own = {"Origin": portal.address}
-    answer = portal.known.request(method, portal.address + "/sql", headers=own, timeout=20)
+    answer = portal.known.request(method, portal.address + "/sql", headers=own)
     assert answer.status_code == 405
     assert set(answer.headers["Allow"].split(", ")) == {"GET", "HEAD"}
 
@@ -68,36 +68,34 @@ def test_a_websocket_is_refused(portal):
 def test_a_link_is_good_once_and_leaves_no_token_behind(portal):
     link = portal.link()
     with requests.Session() as somebody:
-        first = somebody.get(link + "&name=matmul", timeout=20)
+        first = somebody.get(link + "&name=matmul")
         assert first.status_code == 200
         assert "token" not in first.url
         assert urlsplit(first.url).query == "name=matmul"
         cookie = first.history[0].headers["Set-Cookie"]
         assert "HttpOnly" in cookie
         assert "SameSite=Strict" in cookie
-    assert requests.get(link, timeout=20).status_code == 401
-    assert requests.get(portal.address + "/?token=", timeout=20).status_code == 401
+    assert requests.get(link).status_code == 401
+    assert requests.get(portal.address + "/?token=").status_code == 401
 
 
 def test_a_link_opens_no_other_site(portal):
     link = portal.link()
     token = urlsplit(link).query
-    answer = requests.get(
-        f"{portal.address}//evil.example/?{token}", timeout=20, allow_redirects=False
-    )
+    answer = requests.get(f"{portal.address}//evil.example/?{token}", allow_redirects=False)
     assert answer.headers["Location"] == "/evil.example/"
 
 
 def test_a_link_is_not_used_up_by_who_only_asks_for_its_head(portal):
     link = portal.link()
-    assert requests.head(link, timeout=20).status_code == 401
-    assert requests.get(link, timeout=20).status_code == 200
+    assert requests.head(link).status_code == 401
+    assert requests.get(link).status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/", "/study?name=matmul", "/live", "/sql", "/nowhere", "/run"])
 def test_who_has_no_cookie_sees_nothing(portal, path):
     for cookies in ({}, {portal.service.cookie: "guess"}, {"zenturio": "guess"}):
-        answer = requests.get(portal.address + path, timeout=20, cookies=cookies)
+        answer = requests.get(portal.address + path, cookies=cookies)
         assert answer.status_code == 401
         assert "matmul" not in answer.text
 
@@ -107,11 +105,11 @@ def test_a_link_on_another_page_asks_once_more_from_here(portal):
     followed = {
         "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document",
     }  # fmt: skip
-    answer = requests.get(portal.address + "/study?name=matmul", timeout=20, headers=followed)
+    answer = requests.get(portal.address + "/study?name=matmul", headers=followed)
     assert answer.status_code == 401
     assert 'http-equiv="refresh"' in answer.text
     again = {**followed, "Sec-Fetch-Site": "same-origin"}
-    answer = requests.get(portal.address + "/study?name=matmul", timeout=20, headers=again)
+    answer = requests.get(portal.address + "/study?name=matmul", headers=again)
     assert answer.status_code == 401
     assert 'http-equiv="refresh"' not in answer.text
     assert portal.get("/study?name=matmul", headers=followed).status_code == 200
@@ -173,7 +171,7 @@ def test_a_page_has_no_script_or_style_of_its_own(portal):
 def test_there_is_nothing_behind_the_paths_that_are_known(portal, path):
     request = requests.Request("GET", portal.address, cookies=portal.known.cookies).prepare()
     request.url = portal.address + path.format(portal.failed(EVIL))
-    assert portal.known.send(request, timeout=20).status_code in (400, 404)
+    assert portal.known.send(request).status_code in (400, 404)
 
 
 def test_a_portal_that_others_can_reach_asks_for_a_password(tmp_path):
@@ -188,14 +186,14 @@ def test_a_password_lets_in_and_a_wrong_one_does_not(project):
         address = f"http://127.0.0.1:{portal.service.door.port}"
         own = {"Origin": address}
         with requests.Session() as somebody:
-            asked = somebody.get(address + "/study?name=matmul", timeout=20)
+            asked = somebody.get(address + "/study?name=matmul")
             assert asked.url.endswith("/login?next=%2Fstudy%3Fname%3Dmatmul")
             assert 'name="next" value="/study?name=matmul"' in asked.text
             form = {"password": "größe 7"}
-            wrong = somebody.post(address + "/login", data=form, headers=own, timeout=20)
+            wrong = somebody.post(address + "/login", data=form, headers=own)
             assert wrong.status_code == 401
             form = {"password": "Größe 7"}
-            right = somebody.post(address + "/login", data=form, headers=own, timeout=20)
+            right = somebody.post(address + "/login", data=form, headers=own)
             assert right.status_code == 200
             assert "matmul" in right.text
             for target, place in [("/study?name=matmul", "/study?name=matmul"), ("", "/"),
@@ -203,11 +201,11 @@ def test_a_password_lets_in_and_a_wrong_one_does_not(project):
                                   ("/\\\\evil.example", "/evil.example"),
                                   ("https://evil.example", "/https://evil.example")]:  # fmt: skip
                 answer = somebody.post(
-                    address + "/login", data={**form, "next": target}, headers=own, timeout=20,
+                    address + "/login", data={**form, "next": target}, headers=own,
                     allow_redirects=False,
                 )  # fmt: skip
                 assert answer.headers["Location"] == place
-            assert somebody.post(address + "/login", data=form, timeout=20).status_code == 403
+            assert somebody.post(address + "/login", data=form).status_code == 403
 
 
 def test_names_are_known_by_their_own_and_by_plain_addresses():
