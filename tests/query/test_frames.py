@@ -35,6 +35,8 @@ def test_a_frame_has_right_types_and_knows_its_units(repository):
         "of": 36,
         "left_out": 0,
         "machines": {},
+        "rounds": {},
+        "noun": "experiments",
     }
 
 

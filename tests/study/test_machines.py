@@ -2,13 +2,18 @@
 
 import pytest
 
+from cli.conftest import zen
 from zenturio.annotate import scan
+from zenturio.errors import InputError
 from zenturio.query import compare, frame, results
 from zenturio.query.groups import groups
 from zenturio.record.open import open_repository
+from zenturio.record.row_filter import RowChoice
+from zenturio.show.charts.study_charts import Asked, drawn
 from zenturio.study import Here, Settings, choose, plan_here, run_here
 from zenturio.study.best import best
 from zenturio.study.extract import extract
+from zenturio.study.look import standing
 
 PROGRAM = """\
 n = 1
@@ -168,6 +173,8 @@ def mixed(project, on):
 def test_an_answer_of_several_kinds_of_machine_says_so(mixed):
     listed = results(mixed, "counted")
     assert "results of 2 kinds of machine: RISC-V" in listed.notes[0]
+    assert "--machine picks one" in listed.notes[0]
+    assert listed.columns[:2] == ("n", "machine")
     assert "results of 2 kinds of machine" in results(mixed, "counted", by=["n"]).notes[0]
 
 
@@ -183,6 +190,9 @@ def test_results_are_grouped_and_chosen_by_kind_of_machine(mixed):
 
 
 def test_the_best_point_is_that_of_one_kind_of_machine(mixed):
+    ranking = best(mixed, "counted", 1, "MAXIMIZE total", rows=RowChoice("zen"))
+    assert [each.machine.cpu for each in ranking.points] == ["Zen 5"]
+    assert ranking.notes == ()
     ranking = best(mixed, "counted", 2, "MAXIMIZE total")
     assert [(each.values["n"], each.tried) for each in ranking.points] == [(3, 1), (3, 1)]
     assert len({each.machine for each in ranking.points}) == 2
@@ -195,3 +205,55 @@ def test_a_comparison_and_a_frame_say_which_kinds_of_machine_they_are_of(mixed):
     assert sorted(table.attrs["machines"].values()) == [3, 3]
     assert any("2 kinds of machine" in note for note in compare(table, table, "total").notes)
     assert groups(mixed, "counted", ["n"], "total").attrs["machines"] == table.attrs["machines"]
+
+
+def test_an_answer_may_be_of_one_kind_of_machine(mixed):
+    rows = RowChoice("zen 5")
+    chosen = results(mixed, "counted", machine="zen 5", limit=2)
+    assert (len(chosen.rows), chosen.found, chosen.total, chosen.notes) == (2, 3, 3, ())
+    assert "machine" not in chosen.columns
+    assert [row[1] for row in results(mixed, "counted", by=["n"], machine="RISC").rows] == [1, 1, 1]
+    for table in (
+        frame(mixed, "counted", rows=rows),
+        groups(mixed, "counted", ["n"], "total", rows=rows),
+    ):
+        assert (len(table), table.attrs["machines"]) == (3, {})
+    picture = drawn(mixed, Asked(("counted",), "scatter", x="n", y="total", rows=rows))
+    assert picture.rows == 3
+    whole = drawn(mixed, Asked(("counted",), "scatter", x="n", y="total"))
+    assert "results of 2 kinds of machine" in whole.chart.note
+    assert whole.chart.counted == "6 of 6 results"
+
+
+def test_a_kind_of_machine_that_nobody_has_is_refused_with_those_there_are(mixed):
+    with pytest.raises(InputError, match="Cray") as error:
+        results(mixed, "counted", machine="Cray")
+    assert "RISC-V" in str(error.value)
+    with pytest.raises(InputError, match="several kinds of machine are called so"):
+        best(mixed, "counted", 1, "MAXIMIZE total", rows=RowChoice("core"))
+
+
+def test_a_status_counts_experiments_not_results(mixed, project):
+    found = standing(str(project / "zenturio.db"), "counted")
+    assert (found.ok, found.total, found.missing, sum(found.machines.values())) == (3, 3, 0, 6)
+    done = zen("status", "counted", "--db", "zenturio.db", cwd=project)
+    assert "3 of 3 experiments, 6 results of 2 kinds of machine" in done.out
+    facts = zen("status", "counted", "--db", "zenturio.db", "--json", cwd=project).facts
+    assert (facts["ok"], facts["experiments"], facts["results"]) == (3, 3, 6)
+    assert sorted(facts["machines"].values()) == [3, 3]
+
+
+def test_the_verbs_of_answers_take_a_kind_of_machine(mixed, project):
+    def ask(verb, *more, code=0):
+        return zen(verb, "counted", *more, "--db", "zenturio.db", cwd=project, code=code)
+
+    of_zen = ("--machine", "zen 5")
+    assert len(ask("results", *of_zen, "--json").facts["rows"]) == 3
+    (point,) = ask("best", *of_zen, "--objective", "MAXIMIZE total", "--json").facts
+    assert point["machine"].startswith("Zen 5")
+    compared = ask("compare", "counted", *of_zen, "--machine", "risc", "--metric", "total")
+    assert "kinds of machine" not in compared.out
+    assert ask("fit", *of_zen, "--y", "total", "--x", "n", "--json").facts[0]["rows"] == 3
+    sketched = ask("plot", *of_zen, "--x", "n", "--y", "total", "-o", "-")
+    assert "kinds of machine" not in sketched.out
+    assert "no results of such a kind" in ask("results", "--machine", "Cray", code=2).err

@@ -33,6 +33,14 @@ All = Annotated[
     bool,
     typer.Option("--all", help="Also experiments whose points the space does not hold any more."),
 ]
+OfMachine = Annotated[
+    str,
+    typer.Option(
+        "--machine",
+        metavar="KIND",
+        help="Only results of this kind of machine: its label, or a part of it.",
+    ),
+]
 ROWS = 50
 """Rows that are shown on a terminal if no limit is given."""
 
@@ -62,6 +70,7 @@ def results(
     out: Out = None,
     spreadsheet: Spreadsheet = False,
     outside: All = False,
+    machine: OfMachine = "",
     show_sql: Annotated[bool, typer.Option("--sql", help="Print the SQL instead.")] = False,
     db: Database = None,
     json: Json = False,
@@ -89,6 +98,7 @@ def results(
             sort=names_in(sort),
             limit=most,
             outside=outside,
+            machine=machine,
         )
     if show_sql:
         typer.echo(found.sql)
@@ -161,6 +171,13 @@ def compare(
     where: Where = None,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
     outside: All = False,
+    machine: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KIND",
+            help="Only results of this kind of machine; given twice, of the first and the second.",
+        ),
+    ] = None,
     db: Database = None,
     json: Json = False,
 ) -> None:
@@ -173,17 +190,35 @@ def compare(
     """
     from zenturio.query import compare as match
     from zenturio.query import frame
+    from zenturio.record.row_filter import RowChoice
     from zenturio.show.charts.study_charts import goal_of
     from zenturio.study.look import opened
 
     condition = expression(where, "--where")
+    choices = [RowChoice(each) for each in _for_both(machine, "--machine")]
     with opened(db) as repository:
         frames = [
-            frame(repository, name, where=condition, outside=outside) for name in (first, second)
+            frame(repository, name, where=condition, outside=outside, rows=rows)
+            for name, rows in zip((first, second), choices, strict=True)
         ]
         wanted = metric or goal_of(repository, first)
     found = match(frames[0], frames[1], wanted, on=names_in(on), seed=seed).result()
     _facts(found) if json else _table(found)
+
+
+def _for_both(given: list[str] | None, option: str) -> tuple[str, str]:
+    """What is said of the first study, and of the second: the same, if it is said once."""
+    from zenturio.errors import InputError
+
+    match given or []:
+        case []:
+            return "", ""
+        case [both]:
+            return both, both
+        case [first, second]:
+            return first, second
+        case _:
+            raise InputError(f"{option} is given {len(given or ())} times", hint="once, or twice")
 
 
 def fit(
@@ -196,6 +231,7 @@ def fit(
     ] = "",
     where: Where = None,
     outside: All = False,
+    machine: OfMachine = "",
     db: Database = None,
     json: Json = False,
 ) -> None:
@@ -206,10 +242,11 @@ def fit(
     Example: zen fit matmul --y wtime --x n --by threads
     """
     from zenturio.errors import InputError, did_you_mean
-    from zenturio.experiment.machine import of_machines
     from zenturio.query import KINDS, fit_each, frame
     from zenturio.query import fit as fit_one
+    from zenturio.query.origins import Origins
     from zenturio.query.present import left_out
+    from zenturio.record.row_filter import RowChoice
     from zenturio.study.look import opened
 
     asked = names_in(kind)
@@ -218,7 +255,8 @@ def fit(
             raise InputError(f"--kind {each}", hint=did_you_mean(each, KINDS))
     kinds = [each for each in KINDS if not asked or each in asked]
     with opened(db) as repository:
-        table = frame(repository, study, where=expression(where, "--where"), outside=outside)
+        condition, rows = expression(where, "--where"), RowChoice(machine)
+        table = frame(repository, study, where=condition, outside=outside, rows=rows)
     keys = names_in(by)
     columns = {str(name): table[name].tolist() for name in table.columns}
     models = (
@@ -232,7 +270,7 @@ def fit(
     for key, model in models.items():
         where_it_is = ", ".join(f"{n}={v}" for n, v in zip(keys, key, strict=True))
         typer.echo(f"{where_it_is + ': ' if where_it_is else ''}{model}")
-    for note in (*left_out(table.attrs["left_out"]), *of_machines(table.attrs["machines"])):
+    for note in (*left_out(table.attrs["left_out"]), *Origins.of(table.attrs).notes):
         typer.echo(note)
 
 

@@ -196,7 +196,7 @@ def _standing_line(standing: "Standing", db: str | None) -> str:
     at_work = "running" if standing.drivers or standing.stages else "begun"
     parts += [f"{standing.running:,} {at_work}"] if standing.running else []
     parts += [f"{standing.missing:,} not begun"] if standing.missing else []
-    line = f"{standing.study}: {', '.join(parts)}"
+    line = f"{standing.study}: {', '.join(parts)}{_several(standing)}"
     if standing.stages:
         stages = ", ".join(f"{count:,} {stage}" for stage, count in _ordered(standing))
         line += f"\n  at {standing.place}: {stages}"
@@ -212,6 +212,23 @@ def _standing_line(standing: "Standing", db: str | None) -> str:
         )
         line += f"\n  nobody drives it: {known} goes on"
     return line
+
+
+def _several(standing: "Standing") -> str:
+    """How many results the experiments have, where some have several."""
+    count = sum(standing.machines.values())
+    parts = [
+        f"{len(several)} {noun}"
+        for several, noun in (
+            (standing.machines, "kinds of machine"),
+            (standing.rounds, "rounds"),
+        )
+        if len(several) > 1
+    ]
+    if not parts:
+        return ""
+    experiments = f"{standing.total:,} of {max(standing.planned, standing.total):,} experiments"
+    return f"\n  {experiments}, {count:,} results of {' and '.join(parts)}"
 
 
 def _outside(db: str | None, found: Sequence["Standing"]) -> dict[str, int]:
@@ -237,6 +254,9 @@ def _standing_facts(standing: "Standing") -> dict[str, Any]:
         "planned": standing.planned,
         "experiments": standing.total,
         **{str(state): count for state, count in standing.counts.items()},
+        "results": sum(standing.machines.values()),
+        "machines": standing.machines,
+        "rounds": standing.rounds,
         "created": iso(standing.created),
         "place": standing.place,
         "stages": dict(_ordered(standing)),

@@ -1,12 +1,13 @@
 """The verbs of pictures: plot, report."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from zenturio.cli import output
-from zenturio.cli.answer import All, Tables, Where, expression, names_in, query_of
+from zenturio.cli.answer import All, OfMachine, Tables, Where, expression, names_in, query_of
 from zenturio.cli.options import Database, Json
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def plot(
     ] = "",
     tables: Tables = None,
     outside: All = False,
+    machine: OfMachine = "",
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="FILE.html, .png, .svg, .pdf; - is the terminal."),
@@ -86,6 +88,7 @@ def plot(
     study_matmul" --x n --y share
     """
     from zenturio.errors import InputError
+    from zenturio.record.row_filter import RowChoice
     from zenturio.show.chart import AIMED
     from zenturio.show.charts.column_charts import chart
     from zenturio.show.charts.study_charts import GANTT, Asked, drawn
@@ -108,7 +111,8 @@ def plot(
     }
     condition = expression(where, "--where")
     studies = tuple(study or ())
-    _check_source(studies, query, tables, kind in (*AIMED, GANTT), where, objective)
+    beside = {"--where": where, "--objective": objective, "--machine": machine}
+    _check_source(studies, query, tables, kind in (*AIMED, GANTT), beside)
     found: Chart | Scene
     with opened(db) as repository:
         if query:
@@ -117,8 +121,9 @@ def plot(
         else:
             drawable = cast("Drawable", kind)
             asked = Asked(
-                studies, drawable, where=condition, objective=objective, outside=outside, **wishes
-            )
+                studies, drawable, where=condition, objective=objective, outside=outside,
+                rows=RowChoice(machine), **wishes,
+            )  # fmt: skip
             picture = drawn(repository, asked)
             found, rows = picture.chart, picture.rows
     path = out or Path(f"{'-'.join(studies) or 'plot'}.html".replace("/", "-"))
@@ -179,8 +184,7 @@ def _check_source(
     query: str,
     tables: list[str] | None,
     aimed: bool,
-    where: str | None,
-    objective: str,
+    beside: Mapping[str, str | None],
 ) -> None:
     """Either a study or a query, and beside a query nothing that belongs to a study."""
     from zenturio.errors import InputError
@@ -188,8 +192,8 @@ def _check_source(
     if bool(studies) == bool(query):
         said = f"{' '.join(studies)} and --query" if query else "nothing to draw"
         raise InputError(said, hint="a study, as zen list shows them, or --query 'SELECT ...'")
-    if query and (where or objective):
-        name = "--where" if where else "--objective"
+    if query and any(beside.values()):
+        name = next(name for name, value in beside.items() if value)
         raise InputError(f"{name} with --query", hint="say it in the SELECT")
     if tables and not query:
         raise InputError("--table belongs to --query", hint="name it in a SELECT")

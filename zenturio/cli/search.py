@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from zenturio.cli import output
-from zenturio.cli.answer import All
+from zenturio.cli.answer import All, OfMachine
 from zenturio.cli.options import Database, Json
 from zenturio.cli.tune import tune
 
@@ -61,24 +61,28 @@ def best(
         str, typer.Option(metavar="'MINIMIZE expr'", help="The goal, if not the study's.")
     ] = "",
     outside: All = False,
+    machine: OfMachine = "",
     db: Database = None,
     json: Json = False,
 ) -> None:
     """Show the best points of a study.
 
-    Repeats count as their mean: used of them have a number for the goal, ok of them succeeded,
-    tried of them ran to an end. Of several goals, the Pareto front is shown.
+    Points are ranked for each kind of machine by itself. Repeats count as their mean: used of
+    them have a number for the goal, ok of them succeeded, tried of them ran to an end. Of several
+    goals, the Pareto front is shown.
 
     Example: zen best matmul -n 5
     """
     from zenturio.query.present import digests_outside, left_out
     from zenturio.query.result import cells
+    from zenturio.record.row_filter import RowChoice
     from zenturio.study.best import best as best_of
     from zenturio.study.look import opened
 
     with opened(db) as repository:
         without = frozenset() if outside else digests_outside(repository, study)
-        found = best_of(repository, study, count, objective, without=without)
+        rows = RowChoice(machine)
+        found = best_of(repository, study, count, objective, without=without, rows=rows)
     if json:
         output.facts(
             [
@@ -98,13 +102,13 @@ def best(
     several = len(found.machines) > 1
     names = list(found.points[0].values) if found.points else []
     goals = list(found.points[0].scores) if found.points else []
-    rows = [
+    lines = [
         (*p.values.values(), *p.scores.values(), p.used, p.ok, p.tried, *kind)
         for p in found.points
         for kind in [[p.machine.label if p.machine else ""] if several else []]
     ]
     heads = (*names, *goals, "used", "ok", "tried", *(["machine"] if several else []))
-    output.table(heads, cells(rows), right="l" * len(names) + "r" * (len(heads) - len(names)))
+    output.table(heads, cells(lines), right="l" * len(names) + "r" * (len(heads) - len(names)))
     typer.echo(f"\n{len(found.points):,} of {found.of:,} points: {found.words}")
     for note in (*found.notes, *left_out(found.outside)):
         typer.echo(note)

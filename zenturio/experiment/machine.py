@@ -83,4 +83,4 @@ def of_machines(counts: Mapping[str, int]) -> tuple[str, ...]:
         return ()
     named = "; ".join(f"{label} ({count:,})" for label, count in sorted(counts.items()))
     kinds = f"results of {len(counts)} kinds of machine: {named}"
-    return (f"{kinds}; group by machine, or choose one (--where 'machine == ...')",)
+    return (f"{kinds}; --machine picks one",)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -14,8 +14,10 @@ from zenturio.expression import Type
 from zenturio.query.dialects import WORDS
 from zenturio.query.fragments import Dialect, Fragment, name
 from zenturio.query.reading import Reader
-from zenturio.record import SEED, STATES
+from zenturio.query.row_counts import counted
+from zenturio.record import SEED
 from zenturio.record.codec import Form
+from zenturio.record.row_filter import NEWEST, RowChoice, RowFilter
 
 if TYPE_CHECKING:
     from zenturio.record.layout import StoredField
@@ -116,14 +118,28 @@ class Catalog:
     facts: Mapping[str, Column]
     """What every study has, by the names that are usual: another one holds where it is taken."""
     counts: Mapping[str, int]
-    """Experiments by their state."""
-    kinds: int = 1
-    """Of how many kinds of machine there are results."""
+    """Results by their status."""
+    rows: RowFilter
+    """Which results statements see."""
+    machines: frozenset[int]
+    """The kinds of machine that have such results, by their numbers."""
+    rounds: frozenset[int]
+    """The rounds that may have such results."""
 
     @property
     def total(self) -> int:
-        """All experiments that the study has."""
+        """All results that statements see."""
         return sum(self.counts.values())
+
+    @property
+    def has_several(self) -> bool:
+        """Whether an experiment may have several such results."""
+        return len(self.machines) > 1 or (self.rows.round == "all" and len(self.rounds) > 1)
+
+    @property
+    def noun(self) -> str:
+        """What a row is."""
+        return "results" if self.has_several else "experiments"
 
     @cached_property
     def parameters(self) -> tuple[Column, ...]:
@@ -147,21 +163,28 @@ class Catalog:
         return self.columns[wanted]
 
 
-def catalog(reader: Reader, study: str) -> Catalog:
-    """The catalog of *study*; NotFoundError with the nearest names if there is none."""
+def catalog(
+    reader: Reader, study: str, choice: RowChoice = NEWEST, names: Collection[str] = ()
+) -> Catalog:
+    """The catalog of *study*; NotFoundError with the nearest names if there is none.
+
+    It sees the results of *choice*; of every round, where the newest are meant and *names*, the
+    columns that are asked for, have the round.
+    """
     version, layout = reader.repository.described(study)
     facts_of = version.study_facts
     columns, facts = _columns(layout.own)
-    rows = reader.fetch(
-        "SELECT status, machine, sum(count) FROM counters"  # noqa: S608 - a number
-        f" WHERE version = {version.id} GROUP BY status, machine"
-    )
-    counted: dict[str, int] = dict.fromkeys(STATES, 0)
-    for status, _, count in rows:
-        counted[status] += int(count)
-    kinds = {machine for _, machine, count in rows if count}
     whole = columns | {fact.name: fact for fact in facts.values() if fact.name not in columns}
-    found = Catalog(study, facts_of.view, facts_of.view_all, whole, facts, counted, len(kinds))
+    if choice.round == "newest" and facts["round"].name in names:
+        choice = replace(choice, round="all")
+    found = Catalog(
+        study,
+        facts_of.view,
+        facts_of.view_all,
+        whole,
+        facts,
+        *counted(reader, version.id, choice),
+    )
     for view, larger in ((found.view, False), (found.view_all, True)):
         reader.views[view] = _source(reader, found, larger=larger)
     return found
@@ -172,7 +195,9 @@ def _source(reader: Reader, known: Catalog, *, larger: bool) -> Callable[[str], 
 
     def source(statement: str) -> str:
         names = used(known, statement)
-        found: str = reader.repository.rows_sql(known.study, whole=larger, names=names)
+        found: str = reader.repository.rows_sql(
+            known.study, whole=larger, names=names, rows=known.rows
+        )
         return found
 
     return source

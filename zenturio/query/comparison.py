@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from zenturio.errors import InputError, did_you_mean
-from zenturio.experiment.machine import of_machines
+from zenturio.query.origins import Origins
 from zenturio.query.present import left_out
 from zenturio.query.result import Result
 from zenturio.query.statistics import CONFIDENCE, FEWEST, Shift, mean, shift
@@ -61,8 +61,8 @@ class Comparison:
     confidence: float
     outside: tuple[int, int] = (0, 0)
     """How many experiments of each are left out, for its space does not hold their points."""
-    machines: tuple[Mapping[str, int], Mapping[str, int]] = ({}, {})
-    """The experiments of each by kind of machine, where there are several kinds."""
+    origins: tuple[Origins, Origins] = (Origins(), Origins())
+    """Of which kinds of machine and of which rounds the results of each are."""
 
     @property
     def ratio(self) -> float | None:
@@ -102,8 +102,8 @@ class Comparison:
                 said.append(f"{count:,} experiments of {name} have no finite {self.metric}")
         for name, count in zip(self.names, self.outside, strict=True):
             said += [f"{name}: {note}" for note in left_out(count)]
-        for name, machines in zip(self.names, self.machines, strict=True):
-            said += [f"{name}: {note}" for note in of_machines(machines)]
+        for name, origins in zip(self.names, self.origins, strict=True):
+            said += [f"{name}: {note}" for note in origins.notes]
         return tuple(said)
 
     def result(self) -> Result:
@@ -171,7 +171,7 @@ def compare(
         left_out=(_left_out(first, groups[0]), _left_out(second, groups[1])),
         confidence=confidence,
         outside=(first.attrs.get("left_out", 0), second.attrs.get("left_out", 0)),
-        machines=(first.attrs.get("machines", {}), second.attrs.get("machines", {})),
+        origins=(Origins.of(first.attrs), Origins.of(second.attrs)),
     )
 
 

@@ -12,11 +12,12 @@ from zenturio.expression import Expression, Type, parse
 from zenturio.query.catalog import Catalog, Column, catalog
 from zenturio.query.dialects import WORDS
 from zenturio.query.fragments import Fragment, sql, value, verbatim
-from zenturio.query.machine_kinds import machines_in
+from zenturio.query.origins import origins_of
 from zenturio.query.present import digests_outside
 from zenturio.query.reading import Reader, reading
 from zenturio.query.statement import Head, Statement, restored
 from zenturio.record import Repository
+from zenturio.record.row_filter import NEWEST, RowChoice
 
 DIGITS = 6
 """Of a digest, its last ones: they say whether an experiment is in a sample."""
@@ -39,6 +40,7 @@ def frame(
     columns: Collection[str] | None = None,
     most: int | None = None,
     outside: bool | None = None,
+    rows: RowChoice = NEWEST,
 ) -> pd.DataFrame:
     """The experiments of *study* that succeeded and meet *where*: a row each, in their order.
 
@@ -46,12 +48,14 @@ def frame(
     about so many, always the same; ``attrs["sampled"]`` says how many of how many they are.
 
     *outside*: also those whose points the present space does not hold; else ``attrs["left_out"]``
-    counts them. Where nothing is said, they take part if *everything* does.
+    counts them. Where nothing is said, they take part if *everything* does. *rows*: of which kind
+    of machine, and of which round.
 
     Columns are the parameters, a seed, ``repeat`` and the metrics; *everything* adds status, cause,
     host and times, and the experiments that did not succeed. ``attrs`` tells ``study``, ``units``
     by column, ``parameters``, ``metrics``, ``sql``, and ``of``: how many experiments there are;
-    where they are of several kinds of machine, ``machines`` counts those of each;
+    where they are of several kinds of machine or rounds, ``machines`` and ``rounds`` count those
+    of each;
     with *everything* also ``facts``: which column is the status ..., for a parameter may be called
     so.
     """
@@ -59,7 +63,8 @@ def frame(
     takes_all = everything if outside is None else outside
     without = frozenset() if takes_all else digests_outside(repository, study)
     with reading(repository) as reader:
-        known = catalog(reader, study)
+        names = {*(condition.names if condition else ()), *(columns or ())}
+        known = catalog(reader, study, rows, names)
         statement = Statement(
             reader.dialect, known, condition, every_status=everything, without=without
         )
@@ -75,12 +80,12 @@ def frame(
         heads = [Head.of(column) for column in (*shown, known.facts["remarks"])]
         order = statement.space_order()
         asked = statement.select(heads, order=order)
-        rows = restored(shown, reader.rows(asked))
+        cells = restored(shown, reader.rows(asked))
         text = statement.select(heads[:-1], order=order).plain(reader.dialect)
-        machines = machines_in(reader, known, statement)
-    values = list(zip(*rows, strict=True)) if rows else [() for _ in shown]
+        origins = origins_of(reader, known, statement)
+    values = list(zip(*cells, strict=True)) if cells else [() for _ in shown]
     table = pd.DataFrame(
-        {c.name: series(c, cells) for c, cells in zip(shown, values, strict=True)},
+        {column.name: series(column, each) for column, each in zip(shown, values, strict=True)},
         columns=[column.name for column in shown],
     )
     table.attrs = {
@@ -89,9 +94,10 @@ def frame(
         "parameters": [column.name for column in known.parameters],
         "metrics": [column.name for column in known.metrics],
         "of": known.total,
+        "noun": known.noun,
         "sql": text,
         "left_out": len(without),
-        "machines": machines,
+        **origins.attrs(),
     }
     if columns is not None:
         for role in ("parameters", "metrics"):
@@ -108,7 +114,10 @@ def _columns(
 ) -> list[Column]:
     facts = ["repeat"]
     if everything:
-        facts += ["index", "status", "cause", "host", "attempt", "started", "ended", "digest"]
+        facts += [
+            "index", "round", "machine", "status", "cause", "host", "attempt", "started", "ended",
+            "digest",
+        ]  # fmt: skip
     own = [*known.parameters, *known.seeds]
     built_in = [known.facts[fact] for fact in facts]
     if wanted is None:

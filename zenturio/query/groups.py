@@ -15,12 +15,13 @@ from zenturio.query.aggregates import Aggregate, aggregate, rows_counted
 from zenturio.query.catalog import Catalog, Column, catalog
 from zenturio.query.fragments import Fragment, sql, verbatim
 from zenturio.query.frames import series
-from zenturio.query.machine_kinds import machines_in
+from zenturio.query.origins import origins_of
 from zenturio.query.parted import grouped
 from zenturio.query.present import digests_outside
 from zenturio.query.reading import Reader, reading
 from zenturio.query.statement import NOTHING, Head, Statement
 from zenturio.record import Repository
+from zenturio.record.row_filter import NEWEST, RowChoice
 
 GREATEST = "1.7976931348623157e308"
 """Of finite numbers: what is beyond it has no place on an axis."""
@@ -58,18 +59,21 @@ def groups(
     finite: Collection[str] = (),
     deviation: Deviation = "no",
     outside: bool = False,
+    rows: RowChoice = NEWEST,
 ) -> pd.DataFrame:
     """The aggregate of *metric* over the experiments that succeeded, for each combination of *by*.
 
     What counts are rows in which *metric*, and all of *finite* that are numbers, have a finite
-    value; with *outside* also experiments whose points the present space does not hold. Texts come
+    value; with *outside* also experiments whose points the present space does not hold, and of
+    results those of *rows*. Texts come
     in the order of their first experiments. ``attrs`` are those of `frame`, ``grouped`` (a
     `Grouping`) and ``sql``, what was asked.
     """
     condition = parse(where) if isinstance(where, str | Passage) else where
     without = frozenset() if outside else digests_outside(repository, study)
     with reading(repository) as reader:
-        known = catalog(reader, study)
+        names = {*by, metric, *finite, *(condition.names if condition else ())}
+        known = catalog(reader, study, rows, names)
         keys = [known.column(each) for each in dict.fromkeys(by)]
         column = known.column(metric)
         _check(column, kind)
@@ -83,27 +87,27 @@ def groups(
         hidden = tuple(each.name for each in others if _varies(reader, statement, each))
         spread = deviation == "yes" or (deviation == "of repeats" and not hidden)
         heads = _heads(reader, known, keys, column, kind, deviation=spread)
-        rows = grouped(reader, statement, heads, len(keys), most=MOST)
+        found = grouped(reader, statement, heads, len(keys), most=MOST)
         text = statement.select(heads, group=len(keys)).plain(reader.dialect)
-        by_machine = known.facts["machine"] in keys
-        machines = {} if by_machine else machines_in(reader, known, statement)
-    if len(rows) > MOST:
+        origins = origins_of(reader, known, statement, keys)
+    if len(found) > MOST:
         raise InputError(
             f"{' and '.join(by)} have more than {MOST:,} combinations",
             hint="draw the experiments themselves (scatter), or choose some by a condition",
         )
     if heads[-1].name == FIRST:  # of equal ones the order of the keys stays
-        rows.sort(key=lambda row: (len(str(row[-1])), str(row[-1])))
-    table = _table(keys, metric, rows, deviation=spread)
+        found.sort(key=lambda row: (len(str(row[-1])), str(row[-1])))
+    table = _table(keys, metric, found, deviation=spread)
     table.attrs = {
         "study": study,
         "units": {each.name: each.unit for each in known.columns.values() if each.unit},
         "parameters": [each.name for each in known.parameters],
         "metrics": [each.name for each in known.metrics],
         "of": known.total,
+        "noun": known.noun,
         "sql": text,
         "left_out": len(without),
-        "machines": machines,
+        **origins.attrs(),
         "grouped": _grouping(list(table.columns), len(keys), hidden, deviation=spread),
     }
     return table
@@ -115,11 +119,12 @@ def varying(
     where: Expression | None = None,
     *,
     outside: bool = False,
+    rows: RowChoice = NEWEST,
 ) -> list[str]:
     """The parameters that have several values among the experiments that succeeded."""
     without = frozenset() if outside else digests_outside(repository, study)
     with reading(repository) as reader:
-        known = catalog(reader, study)
+        known = catalog(reader, study, rows, where.names if where else ())
         statement = Statement(reader.dialect, known, where, without=without)
         return [c.name for c in known.parameters if _varies(reader, statement, c)]
 

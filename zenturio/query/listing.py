@@ -30,12 +30,14 @@ FAILED: tuple[State, ...] = ("failed", "timeout", "cancelled")
 def listed(repository: Repository, wanted: Wanted, question: Callable[[Listing], Answer]) -> Answer:
     """What *question* finds in the listing of what is wanted, all of one moment."""
     with reading(repository) as reader:
-        known = catalog(reader, wanted.study)
+        known = catalog(reader, wanted.study, wanted.rows, wanted.names)
         keys = keys_of(known)
         names = _named(known, wanted)
 
         def source(*, facts: bool) -> str:
-            found: str = reader.repository.keyed(wanted.study, keys, facts=facts, names=names)
+            found: str = reader.repository.keyed(
+                wanted.study, keys, facts=facts, names=names, rows=known.rows
+            )
             return found
 
         return question(Listing(reader, known, wanted, keys, source))

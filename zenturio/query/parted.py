@@ -76,8 +76,9 @@ def _in_parts(
     number = verbatim(f"{ROW}.{name(names[2])}")
     everything = joined(" ", [statement.condition, *(head.fragment for head in heads)])
     fields = used(known, everything.plain(reader.dialect))
+    seen = known.rows
     plain, source = (
-        f"({reader.repository.keyed(known.study, names, facts=facts, names=fields)})"
+        f"({reader.repository.keyed(known.study, names, facts=facts, names=fields, rows=seen)})"
         for facts in (False, True)
     )
     rows = verbatim(f"FROM {plain} AS {ROW}")

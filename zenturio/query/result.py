@@ -34,6 +34,8 @@ class Result:
     """How many experiments the rows are made of; none where that is not known."""
     total: int = 0
     """How many experiments the study has."""
+    noun: str = "experiments"
+    """What is counted: results, where an experiment may have several."""
     notes: tuple[str, ...] = ()
     """What a reader should know: metrics that are missing somewhere."""
     sql: str = ""
@@ -45,7 +47,7 @@ class Result:
         rows = f"{len(self.rows):,} of {self.found:,} rows"
         if self.experiments is None:
             return rows
-        return f"{rows}, from {self.experiments:,} of {self.total:,} experiments"
+        return f"{rows}, from {self.experiments:,} of {self.total:,} {self.noun}"
 
     @property
     def heads(self) -> tuple[str, ...]:

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from zenturio.errors import InputError, Passage, did_you_mean
-from zenturio.experiment.machine import of_machines
 from zenturio.expression import Expression, parse
 from zenturio.query.aggregates import AGGREGATES, Aggregate, aggregate, rows_counted
 from zenturio.query.catalog import Catalog, Column, catalog
 from zenturio.query.fragments import Fragment, sql
-from zenturio.query.machine_kinds import machines_in
+from zenturio.query.origins import origins_of
 from zenturio.query.parted import grouped
 from zenturio.query.present import digests_outside, left_out
 from zenturio.query.reading import Reader, engine_of, reading
 from zenturio.query.result import Result
 from zenturio.query.statement import Head, Statement, restored
 from zenturio.record import Repository
+from zenturio.record.row_filter import RowChoice, read_round
 
 ROWS = "count(*)"
 """The column that counts the experiments of a group."""
@@ -40,6 +40,14 @@ class Query:
     without: frozenset[str] = frozenset()
     """Digests of experiments that are left out."""
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The columns that are asked for."""
+        sorts = (each.removeprefix("-") for each in self.sort)
+        return frozenset(
+            (*(self.where.names if self.where else ()), *self.by, *sorts, *self.metrics)
+        )
+
 
 def results(
     repository: Repository,
@@ -52,6 +60,8 @@ def results(
     sort: Sequence[str] = (),
     limit: int | None = None,
     outside: bool = False,
+    machine: str = "",
+    round: int | str = "",  # noqa: A002 - as the column is called
 ) -> Result:
     """The experiments of *study* that succeeded and meet the condition *where*.
 
@@ -59,6 +69,9 @@ def results(
     with *aggregates* alone over repeats, that is, by all parameters. NULL and NaN are left out of
     aggregates, and counted in the notes. A condition on ``status`` looks at failures too.
     Experiments whose points the present space does not hold take part only with *outside*.
+    *machine*: only what that kind of machine measured, by its label or a part of it. *round*: a
+    number or ``all``; the newest of each experiment, if none is named, unless a column asked for
+    is the round.
     """
     for given in aggregates:
         if given not in AGGREGATES:
@@ -72,7 +85,7 @@ def results(
     without = frozenset() if outside else digests_outside(repository, study)
     query = Query(study, chosen, tuple(by), named, tuple(metrics), tuple(sort), limit, without)
     with reading(repository) as reader:
-        known = catalog(reader, study)
+        known = catalog(reader, study, RowChoice(machine, read_round(str(round))), query.names)
         if by or aggregates:
             return _grouped(reader, known, query)
         return _listed(reader, known, query)
@@ -81,8 +94,11 @@ def results(
 def _listed(reader: Reader, known: Catalog, query: Query) -> Result:
     """Every experiment by itself, in the order of the space."""
     repeats = [known.facts["repeat"]] if _repeated(reader, known) else []
-    columns = [*known.parameters, *known.seeds, *repeats, *_metrics(known, query)]
     statement = Statement(reader.dialect, known, query.where, without=query.without)
+    origins = origins_of(reader, known, statement)
+    apart = [known.facts[fact] for fact in origins.columns]
+    metrics = [column for column in _metrics(known, query) if column not in apart]
+    columns = [*known.parameters, *known.seeds, *repeats, *apart, *metrics]
     order = _order(known, query, statement)
     heads = [Head.of(column) for column in columns]
     shown = _limited(statement.select(heads, order=order), query.limit)
@@ -97,9 +113,10 @@ def _listed(reader: Reader, known: Catalog, query: Query) -> Result:
         found=found,
         experiments=found,
         total=known.total,
+        noun=known.noun,
         notes=(
             *left_out(len(query.without)),
-            *of_machines(machines_in(reader, known, statement)),
+            *origins.notes,
             *_gaps(columns, rows),
         ),
         sql=shown.plain(reader.dialect),
@@ -132,22 +149,14 @@ def _grouped(reader: Reader, known: Catalog, query: Query) -> Result:
         found=len(everything),
         experiments=experiments,
         total=known.total,
+        noun=known.noun,
         notes=(
             *left_out(len(query.without)),
-            *_mixed_machines(reader, known, statement, keys),
+            *origins_of(reader, known, statement, keys).notes,
             *_missing(zip((c.name for c in metrics), measured, strict=True), experiments),
         ),
         sql=shown.plain(reader.dialect),
     )
-
-
-def _mixed_machines(
-    reader: Reader, known: Catalog, statement: Statement, keys: Sequence[Column]
-) -> tuple[str, ...]:
-    """That groups have results of several kinds of machine, unless these tell the groups apart."""
-    if known.facts["machine"] in keys:
-        return ()
-    return of_machines(machines_in(reader, known, statement))
 
 
 def _metrics(known: Catalog, query: Query, *, numbers: bool = False) -> list[Column]:

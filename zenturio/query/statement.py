@@ -147,7 +147,7 @@ class Statement:
     def space_order(self) -> list[tuple[Head, bool]]:
         """The order of the space, in which no two experiments are equal, in any database."""
         facts = self.known.facts
-        order = [(Head.of(facts[fact]), False) for fact in ("index", "repeat", "digest")]
+        order = [(Head.of(facts[fact]), False) for fact in ("index", "repeat", "digest", "attempt")]
         if self.dialect == "sqlite":  # an index beyond 63 bits is a text there
             digits = "CASE typeof({}) WHEN 'text' THEN length({}) ELSE 0 END"
             index = order[0][0].fragment

@@ -10,6 +10,7 @@ import numpy as np
 from zenturio.expression import Expression
 from zenturio.query.catalog import Column
 from zenturio.record import State
+from zenturio.record.row_filter import NEWEST, RowChoice
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 """Experiments, by the number of their row."""
@@ -29,8 +30,16 @@ class Wanted:
     """All parameters and metrics, if none are named."""
     repeats: bool = False
     """Whether the repeat is among those."""
+    rows: RowChoice = NEWEST
+    """Of which kind of machine, and of which round."""
     own_first: bool = False
     """Whether the study's own metrics stand before those that every study has."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The columns that are asked for."""
+        sorts = (each.removeprefix("-") for each in self.sort)
+        return frozenset((*(self.where.names if self.where else ()), *sorts, *self.columns))
 
     @property
     def plain(self) -> bool:

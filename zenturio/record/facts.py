@@ -114,6 +114,10 @@ class Record:
     values: Mapping[str, Value]
     outcome: Outcome | None
     """Without logs and artifacts; none while there is none."""
+    round: int = 1
+    """The round that measured it."""
+    newest: bool = True
+    """Whether no later round measured it on this kind of machine."""
 
     @property
     def index(self) -> int:
@@ -122,6 +126,16 @@ class Record:
     @property
     def repeat(self) -> int:
         return self.key.repeat
+
+
+@dataclass(frozen=True, slots=True)
+class ResultCount:
+    """How many results of a study have a kind of machine, a round and a status."""
+
+    machine: Machine | None
+    round: int
+    status: State
+    count: int
 
 
 @dataclass(frozen=True, slots=True)

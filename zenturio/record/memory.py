@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -26,6 +27,7 @@ from zenturio.record.facts import (
     Logs,
     Record,
     Removal,
+    ResultCount,
     State,
     Study,
 )
@@ -565,9 +567,17 @@ class Memory(Line):
     def counts(self, study: str) -> dict[State, int]:
         with self._lock:
             shelf = self._shelf(study)
-            states: list[State] = [row.outcome.status for row in shelf.results()]
-            states += ["running" for claim in self._claims.values() if claim.shelf is shelf]
+            running = {digest for digest, c in self._claims.items() if c.shelf is shelf}
+            ended = [digest for digest in shelf.rows if digest not in running]
+            states: list[State] = [shelf.counting(digest)[-1].outcome.status for digest in ended]
+            states += ["running"] * len(running)
             return {state: states.count(state) for state in STATES}
+
+    def result_counts(self, study: str) -> tuple[ResultCount, ...]:
+        with self._lock:
+            rows = self._shelf(study).results()
+            counts = Counter((row.outcome.machine, 1, row.outcome.status) for row in rows)
+            return tuple(ResultCount(*key, count) for key, count in counts.items())
 
     def records(
         self, study: str, *, after: Key | None = None, states: Iterable[State] | None = None

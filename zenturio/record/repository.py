@@ -23,6 +23,7 @@ from zenturio.record.facts import (
     Logs,
     Record,
     Removal,
+    ResultCount,
     State,
     Study,
     Submission,
@@ -222,7 +223,14 @@ class Repository(Protocol):
         ...
 
     def counts(self, study: str) -> dict[State, int]:
-        """How many experiments of *study* are in each of STATES."""
+        """How many experiments of *study* are in each of STATES.
+
+        Of several results of an experiment, the one that was recorded last tells.
+        """
+        ...
+
+    def result_counts(self, study: str) -> tuple[ResultCount, ...]:
+        """How many results *study* has, by kind of machine, round and status; none are zero."""
         ...
 
     def records(

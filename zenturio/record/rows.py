@@ -21,10 +21,10 @@ _FACTS = (
 )  # fmt: skip
 _READ = (
     "e.id, e.position, e.repeat, e.digest, e.status, e.cause, e.attempt, h.name, e.started,"
-    " e.ended, e.exit, e.machine, e.round, e.lease, e.remarks"
+    " e.ended, e.exit, e.machine, e.round, e.newest, e.lease, e.remarks"
 )
 _FROM = "FROM results e LEFT JOIN hosts h ON h.id = e.host"
-_HEADS = 15
+_HEADS = 16
 
 
 class New(NamedTuple):
@@ -185,7 +185,7 @@ def _read(
 ) -> Read:
     (
         number, position, repeat, digest, status, cause, attempt, host, started, ended, exit_code,
-        machine, round_, lease, remarks,
+        machine, round_, newest, lease, remarks,
     ) = row[:_HEADS]  # fmt: skip
     slots, reader = row[_HEADS:], layout.reader
     metrics: dict[str, Measure] = reader.metrics(remarks, slots, chunks)
@@ -195,7 +195,8 @@ def _read(
         ended, exit_code, machine=kinds.get(machine),
     )  # fmt: skip
     key = Key(transaction.flavour.index(position), repeat, number)
-    record = Record(key, whole, status, reader.values(remarks, slots, chunks), outcome)
+    values = reader.values(remarks, slots, chunks)
+    record = Record(key, whole, status, values, outcome, round_, bool(newest))
     return Read(record, machine, round_, lease)
 
 

@@ -17,6 +17,7 @@ from zenturio.record import (
     claims,
     codec,
     copying,
+    counts,
     events,
     leases,
     naming,
@@ -44,6 +45,7 @@ from zenturio.record.facts import (
     Logs,
     Record,
     Removal,
+    ResultCount,
     State,
     Study,
     Submission,
@@ -52,6 +54,7 @@ from zenturio.record.facts import (
 from zenturio.record.layout import Layout
 from zenturio.record.leases import Row as LeaseRow
 from zenturio.record.portable import local, portable
+from zenturio.record.row_filter import RowFilter
 from zenturio.record.studies import Version
 
 Result = TypeVar("Result")
@@ -91,23 +94,34 @@ class Sql:
         *,
         facts: bool,
         names: Collection[str] | None = None,
+        rows: RowFilter | None = None,
     ) -> str:
         """What selects the rows of *study*, with what orders it: see ``views.rows_sql``."""
         flavour = self._database.flavour
         return self._read(
             study,
-            lambda d: views.rows_sql(flavour, d.layout, keys=keys, facts=facts, names=names),
+            lambda d: views.rows_sql(
+                flavour, d.layout, keys=keys, facts=facts, names=names, rows=rows
+            ),
         )
 
     def described(self, study: str) -> tuple[Version, Layout]:
         """What the name of a study means, and the fields that this has."""
         return self._read(study, lambda desk: (desk.version, desk.layout))
 
-    def rows_sql(self, study: str, *, whole: bool, names: Collection[str] | None = None) -> str:
+    def rows_sql(
+        self,
+        study: str,
+        *,
+        whole: bool,
+        names: Collection[str] | None = None,
+        rows: RowFilter | None = None,
+    ) -> str:
         """What a view of *study* selects: see ``views.rows_sql``."""
         flavour = self._database.flavour
         return self._read(
-            study, lambda d: views.rows_sql(flavour, d.layout, whole=whole, names=names)
+            study,
+            lambda d: views.rows_sql(flavour, d.layout, whole=whole, names=names, rows=rows),
         )
 
     def expanded(self, text: str) -> str:
@@ -205,7 +219,10 @@ class Sql:
         return replace(definition, notes=portable(notes, folder)) if folder else definition
 
     def counts(self, study: str) -> dict[State, int]:
-        return self._database.read(lambda t: studies.counts(t, study))
+        return self._database.read(lambda t: counts.counts(t, study))
+
+    def result_counts(self, study: str) -> tuple[ResultCount, ...]:
+        return self._database.read(lambda t: counts.result_counts(t, study))
 
     def burden(self, study: str) -> Removal:
         return self._database.read(lambda t: removal.burden(t, study, self.store.located))

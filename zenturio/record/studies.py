@@ -15,7 +15,7 @@ from zenturio.failpoints import Failpoint
 from zenturio.record import codec, messages, naming
 from zenturio.record.codec import Form, unescape
 from zenturio.record.database import Transaction
-from zenturio.record.facts import STATES, Definition, Field, State, Study
+from zenturio.record.facts import Definition, Field, Study
 from zenturio.record.layout import Layout, Member, Place, StoredField
 from zenturio.record.schema import contents
 
@@ -401,22 +401,3 @@ def definition(transaction: Transaction, name: str, at: float | None) -> Definit
         sources={path: bytes(body) for path, body in sources if body is not None},
         notes=found["notes"],
     )
-
-
-def counts(transaction: Transaction, name: str) -> dict[State, int]:
-    """How many experiments of a study are in each state."""
-    version = one(transaction, name).id
-    mark = transaction.flavour.mark
-    found: dict[State, int] = {
-        state: int(count)
-        for state, count in transaction.sql(
-            f"SELECT status, sum(count) FROM counters WHERE version = {mark} GROUP BY status",
-            (version,),
-        )
-    }
-    ((found["running"],),) = transaction.sql(
-        "SELECT count(*) FROM claims WHERE lease IN"
-        f" (SELECT id FROM leases WHERE version = {mark} AND ended IS NULL)",
-        (version,),
-    )
-    return {state: found.get(state, 0) for state in STATES}

@@ -17,6 +17,7 @@ from zenturio.record.database import Transaction
 from zenturio.record.desk import Desk, Memory
 from zenturio.record.flavour import Flavour
 from zenturio.record.layout import CHUNK, Layout, StoredField
+from zenturio.record.row_filter import RowFilter
 from zenturio.record.sql_text import TOKEN, literal, plain_name, quoted, with_names, with_parts
 from zenturio.record.studies import Version
 
@@ -57,12 +58,14 @@ def rows_sql(
     facts: bool = True,
     names: Collection[str] | None = None,
     schema: str = "",
+    rows: RowFilter | None = None,
 ) -> str:
     """What selects the rows of a version.
 
     *whole*: all of them, and what every study has; else those that succeeded. *keys*: names for
     the position, the repeat and the number, in the order of an index. *facts* false: without what
     every study has. *names*: the fields that are needed, by their names in SQL.
+    *rows*: which of them; if nothing is said, the newest of those that succeeded, or all.
     *schema*, with a dot behind it, stands before each table: beside somebody's own SQL, whose WITH
     may have a table of that name.
     """
@@ -80,8 +83,9 @@ def rows_sql(
         ]
     columns += [f"{field_sql(flavour, f, schema)[0]} AS {quoted(f.sql_name)}" for f in chosen]
     listed = ", ".join(columns) or "e.id AS number"
-    ok = "" if whole else " AND e.status = 'ok' AND e.newest = 1"
-    return f"SELECT {listed} FROM {schema}results e WHERE e.version = {layout.version}{ok}"
+    rows = rows or RowFilter(round="all" if whole else "newest")
+    conditions = rows.conditions if whole else f" AND e.status = 'ok'{rows.conditions}"
+    return f"SELECT {listed} FROM {schema}results e WHERE e.version = {layout.version}{conditions}"
 
 
 def facts_sql(flavour: Flavour, *, whole: bool, schema: str = "") -> list[tuple[str, str]]:

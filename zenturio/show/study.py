@@ -15,6 +15,7 @@ from zenturio.experiment.function import Function
 from zenturio.experiment.function import experiment as as_experiment
 from zenturio.record import Repository
 from zenturio.record.open import FOLDER, open_repository, project_folder
+from zenturio.record.row_filter import RowChoice
 from zenturio.space import Space
 from zenturio.study import (
     Here,
@@ -100,22 +101,33 @@ class Study:
     summary: Summary | None = None
     """How its run ended, where this comes from one."""
 
-    def frame(self, where: str | None = None, *, everything: bool = False) -> pd.DataFrame:
-        """The experiments that succeeded and meet *where*, as a table of pandas."""
+    def frame(
+        self, where: str | None = None, *, everything: bool = False, machine: str = ""
+    ) -> pd.DataFrame:
+        """The experiments that succeeded and meet *where*, as a table of pandas.
+
+        *machine*: only those that this kind of machine measured, by its label or a part of it.
+        """
         from zenturio.query import frame  # noqa: PLC0415 - pandas takes its time
 
         with opened(self.db) as repository:
-            return frame(repository, self.name, where=where, everything=everything)
+            rows = RowChoice(machine)
+            return frame(repository, self.name, where=where, everything=everything, rows=rows)
 
     def results(self, **asked: Any) -> Result:
-        """What ``zen results`` shows: *where*, *by*, *aggregates*, *metrics*, *sort*, *limit*."""
+        """What ``zen results`` shows; *asked* are the arguments of `zenturio.query.results`."""
         from zenturio.query import results  # noqa: PLC0415
 
         with opened(self.db) as repository:
             return results(repository, self.name, **asked)
 
     def plot(
-        self, kind: Drawable = "line", *, where: str | None = None, **wishes: Any
+        self,
+        kind: Drawable = "line",
+        *,
+        where: str | None = None,
+        machine: str = "",
+        **wishes: Any,
     ) -> Chart | Scene:
         """What ``zen plot`` draws; it shows itself in a notebook, and is saved by ``zen.save``.
 
@@ -125,7 +137,9 @@ class Study:
         from zenturio.show.charts.study_charts import Asked, drawn  # noqa: PLC0415 - pandas takes its time
 
         with opened(self.db) as repository:
-            return drawn(repository, Asked((self.name,), kind, where=where, **wishes)).chart
+            rows = RowChoice(machine)
+            asked = Asked((self.name,), kind, where=where, rows=rows, **wishes)
+            return drawn(repository, asked).chart
 
     def equate(self, version: int, *, undo: bool = False) -> int:
         """What ``zen equate NAME@version`` does; how many results were accepted, or removed."""

@@ -37,8 +37,12 @@ class Verdict:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """A row for each search."""
-        return self.study.frame()
+        """A row for each search that counts: of one kind of machine, where several have some."""
+        table = self.study.frame()
+        machine = self.tuned.machine
+        if machine not in table.attrs["machines"]:
+            return table
+        return self.study.frame(machine=machine)
 
     def frame(self) -> pd.DataFrame:
         """A row for each search: the settings, the seed, and what it came to."""

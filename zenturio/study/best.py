@@ -10,9 +10,10 @@ from zenturio.annotate import Goal
 from zenturio.annotate.goals import goals_of
 from zenturio.errors import InputError
 from zenturio.experiment.aggregates import mean
-from zenturio.experiment.machine import UNKNOWN, Machine, of_machines
+from zenturio.experiment.machine import Machine, of_machines
 from zenturio.expression import Value, parse
 from zenturio.record import SEED, Repository, State
+from zenturio.record.row_filter import NEWEST, RowChoice, label_of, machine_named, round_notes
 from zenturio.search import Goals
 from zenturio.study.goal import score
 
@@ -31,6 +32,8 @@ class Scored:
     """Repeats that ran to an end, whatever it was."""
     machine: Machine | None = None
     """The kind of machine that measured all of these; none where nobody knows it."""
+    round: int | None = None
+    """The round that measured them, where rounds are told apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +46,14 @@ class Ranking:
     outside: int = 0
     """Experiments that were left out."""
     machines: Mapping[str, int] = field(default_factory=dict)
-    """Experiments by kind of machine."""
+    """Results by kind of machine."""
+    rounds: Mapping[int, int] = field(default_factory=dict)
+    """Results by round."""
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know of the points before believing their order."""
-        said = list(of_machines(self.machines))
+        said = [*of_machines(self.machines), *round_notes(self.rounds)]
         for rank, point in enumerate(self.points, 1):
             if point.used < point.tried:
                 failed = point.tried - point.ok
@@ -66,6 +71,7 @@ class Ranking:
 class _Repeats:
     values: Mapping[str, Value]
     machine: Machine | None
+    round: int | None
     tried: int = 0
     scores: list[tuple[float | None, ...]] = field(default_factory=list)
     """For each repeat that succeeded, its score for each goal."""
@@ -81,38 +87,51 @@ def best(
     objective: str = "",
     *,
     without: Collection[str] = (),
+    rows: RowChoice = NEWEST,
 ) -> Ranking:
     """The *count* best points of *study*; of several goals all that no other point is better than.
 
-    Results of several kinds of machine are not averaged: a point has a score for each kind. A
-    point none of whose repeats has a number for each goal is never among them. Experiments with
-    a digest in *without* are left out. Points of equal score stand in the order of the space.
+    Results of several kinds of machine are not averaged: a point has a score for each kind, and
+    for each round if *rows* are of all rounds. A point none of whose repeats has a number for each
+    goal is never among them. Experiments with a digest in *without* are left out. Points of equal
+    score stand in the order of the space.
     """
     goals = _goals(repository, study, objective)
-    points: dict[tuple[tuple[Value, ...], Machine | None], _Repeats] = {}
-    machines = Counter[str]()
+    points: dict[tuple[tuple[Value, ...], str, int | None], _Repeats] = {}
+    machines: dict[str, Counter[int]] = {}
     fields = repository.definition(study).parameters
     names = [field.name for field in fields if field.kind != SEED]  # it differs run by run
     for record in repository.records(study, states=TRIED):
-        if record.outcome is None or record.digest in without:
+        if record.outcome is None or record.digest in without or not rows.holds(record):
             continue
         key = tuple(record.values.get(name) for name in names)
-        machine = record.outcome.machine
-        machines[machine.label if machine else UNKNOWN] += 1
-        fresh = _Repeats(dict(zip(names, key, strict=True)), machine)
-        repeats = points.setdefault((key, machine), fresh)
+        label = label_of(record)
+        machines.setdefault(label, Counter())[record.round] += 1
+        apart = record.round if rows.round == "all" else None
+        fresh = _Repeats(dict(zip(names, key, strict=True)), record.outcome.machine, apart)
+        repeats = points.setdefault((key, label, apart), fresh)
         repeats.tried += 1
         if record.state == "ok":
             values, outcome = record.values, record.outcome
             scores = tuple(score(goal.expression, values, outcome) for goal in goals)
             repeats.scores.append(scores)
+    if rows.machine:
+        only = machine_named(rows.machine, machines)
+        machines = {only: machines[only]}
+        points = {key: repeats for key, repeats in points.items() if key[1] == only}
     scored = [each for each in (_scored(repeats, goals) for repeats in points.values()) if each]
     wanted = Goals([goal.direction for goal in goals])
     words = ", ".join(f"{goal.direction} {goal.expression.text}" for goal in goals)
     ranked = _ranked(scored, wanted)
     chosen = ranked[:count] if len(goals) == 1 else _front(ranked, wanted)
-    count_of = len({key for key, _ in points})
-    return Ranking(tuple(chosen), count_of, words, len(without), machines)
+    return Ranking(
+        tuple(chosen),
+        len({key for key, *_ in points}),
+        words,
+        len(without),
+        {label: counts.total() for label, counts in machines.items()},
+        dict(sum(machines.values(), Counter[int]())),
+    )
 
 
 def _goals(repository: Repository, study: str, objective: str) -> tuple[Goal, ...]:
@@ -139,9 +158,8 @@ def _scored(repeats: _Repeats, goals: Sequence[Goal]) -> Scored | None:
             means[goal.expression.text] = found
     if not means:
         return None
-    return Scored(
-        repeats.values, means, len(used), len(repeats.scores), repeats.tried, repeats.machine
-    )
+    counts = (len(used), len(repeats.scores), repeats.tried)
+    return Scored(repeats.values, means, *counts, repeats.machine, repeats.round)
 
 
 def _ranked(scored: Sequence[Scored], goals: Goals) -> list[Scored]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from zenturio.errors import InputError, NotFoundError
 from zenturio.experiment import Artifact, Measure, Missing, Series
+from zenturio.experiment.machine import UNKNOWN
 from zenturio.record import (
     Attempt,
     Definition,
@@ -20,6 +21,7 @@ from zenturio.record import (
     Lease,
     Record,
     Repository,
+    ResultCount,
     State,
     Study,
 )
@@ -58,6 +60,18 @@ class Standing:
     """How far those of its experiments are that the place has, where they outlive their driver."""
     drained: Mapping[str, str] = field(default_factory=dict)
     """Why each machine of the place is drained that gets nothing new."""
+    results: tuple[ResultCount, ...] = ()
+    """All results, by kind of machine and round."""
+
+    @property
+    def machines(self) -> dict[str, int]:
+        """Results by kind of machine."""
+        return by_machine(self.results)
+
+    @property
+    def rounds(self) -> dict[int, int]:
+        """Results by round."""
+        return by_round(self.results)
 
     @property
     def total(self) -> int:
@@ -83,6 +97,22 @@ class Standing:
     @property
     def left(self) -> int:
         return self.running + self.missing
+
+
+def by_machine(counts: Iterable[ResultCount]) -> dict[str, int]:
+    """Results by the label of their kind of machine."""
+    found: Counter[str] = Counter()
+    for each in counts:
+        found[each.machine.label if each.machine else UNKNOWN] += each.count
+    return dict(sorted(found.items()))
+
+
+def by_round(counts: Iterable[ResultCount]) -> dict[int, int]:
+    """Results by the number of their round."""
+    found: Counter[int] = Counter()
+    for each in counts:
+        found[each.round] += each.count
+    return dict(sorted(found.items()))
 
 
 def standing(db: str | None, name: str) -> Standing:
@@ -117,6 +147,7 @@ def _standing(repository: Repository, study: Study) -> Standing:
         place_of(notes),
         _stages(repository, study.name, left),
         _drained(left),
+        repository.result_counts(study.name),
     )
 
 

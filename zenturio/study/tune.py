@@ -70,6 +70,8 @@ class Tuned:
     summary: Summary
     archived: Archived | None = None
     """The study of another program or other settings that had the name before."""
+    machine: str = ""
+    """The kind of machine whose searches count, by its label; of every kind, if none is named."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,8 @@ def tune(
     )
     told = _settled(tuning, repository, folder, kind)
     (path,) = application.paths
-    return Tuned(told, path, points.count, application.space.size, summary, archived)
+    label = kind.label if kind else ""
+    return Tuned(told, path, points.count, application.space.size, summary, archived, label)
 
 
 def once(tuning: Tuning, repository: Repository, here: Here = ALL) -> dict[str, float | int]:

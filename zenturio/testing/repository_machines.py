@@ -7,6 +7,7 @@ from dataclasses import replace
 from zenturio.experiment.experiment import Experiment, Outcome
 from zenturio.experiment.machine import Machine
 from zenturio.record.driver import Driver
+from zenturio.record.facts import ResultCount
 from zenturio.record.repository import Repository
 from zenturio.testing.experiments import DEFINITION, A, B, driven, outcome, run
 
@@ -50,7 +51,11 @@ class Machines:
         (one,) = driven(repository)
         run_on(repository, one, A, RISCV, 4.0)
         run_on(repository, one, A, ZEN5, 1.0)
-        assert repository.counts("s")["ok"] == 2
+        assert repository.counts("s")["ok"] == 1
+        assert set(repository.result_counts("s")) == {
+            ResultCount(RISCV, 1, "ok", 1),
+            ResultCount(ZEN5, 1, "ok", 1),
+        }
         for kind, time in ((RISCV, 4.0), (ZEN5, 1.0)):
             assert repository.find([A.digest], "s", kind)[A.digest].metrics == {"time": time}
             assert repository.find([A.digest], kind=kind)[A.digest].machine == kind
@@ -60,6 +65,21 @@ class Machines:
         kinds = [record.outcome.machine for record in repository.records("s") if record.outcome]
         assert kinds == [RISCV, ZEN5]
         assert [a.number for a in repository.attempts(A.digest)] == [1, 2]
+
+    def test_experiments_are_counted_by_the_result_that_was_recorded_last(
+        self, repository: Repository
+    ) -> None:
+        (one,) = driven(repository)
+        run_on(repository, one, A, RISCV, 4.0)
+        claims = repository.claim("s", one, [A, B], ZEN5)
+        counts = repository.counts("s")
+        assert (counts["ok"], counts["running"]) == (0, 2)
+        failed = replace(measured(A, ZEN5, 1.0, claims[A.digest]), status="failed")
+        good = measured(B, ZEN5, 1.0, claims[B.digest])
+        repository.record("s", one, [failed, good])
+        counts = repository.counts("s")
+        assert (counts["ok"], counts["failed"]) == (1, 1)
+        assert sum(each.count for each in repository.result_counts("s")) == 3
 
     def test_a_result_whose_machine_nobody_knows_counts_for_every_kind(
         self, repository: Repository
@@ -80,7 +100,11 @@ class Machines:
         assert repository.cached("t", [A], ZEN5) == {A.digest}
         assert repository.find([A.digest], "t")[A.digest].metrics == {"time": 1.0}
         assert repository.cached("t", [A], RISCV) == {A.digest}
-        assert repository.counts("t")["ok"] == 2
+        assert repository.counts("t")["ok"] == 1
+        assert {(each.machine, each.count) for each in repository.result_counts("t")} == {
+            (ZEN5, 1),
+            (RISCV, 1),
+        }
         lease = repository.lease("t", Driver.here())
         assert repository.claim("t", lease.number, [A], RISCV) == {}
 
@@ -120,4 +144,4 @@ class Machines:
             (2, "ok"),
         ]
         assert repository.enter("s", one, [(A, measured(A, None, 9.0))]) == {A.digest}
-        assert repository.counts("s")["ok"] == 2
+        assert len(repository.result_counts("s")) == 2

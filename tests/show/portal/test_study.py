@@ -5,6 +5,7 @@ import html
 import io
 import json
 import re
+from dataclasses import replace
 from urllib.parse import parse_qs, urlsplit
 
 import pyarrow.parquet as pq
@@ -12,11 +13,13 @@ import pytest
 
 from show.portal.filled import EVIL, enter
 from show.portal.served import served
-from zenturio.record import Definition, Field
+from zenturio.experiment.machine import Machine
+from zenturio.record import Definition, Driver, Field
 from zenturio.record.open import open_repository
 from zenturio.show.portal.state import Settings
 from zenturio.study.define import PROGRAM
 from zenturio.study.stages import AFTER
+from zenturio.testing.experiments import experiment, outcome
 
 
 def _rows(page):
@@ -242,3 +245,46 @@ def test_a_stage_tells_what_it_waits_for_and_what_of_that_failed(tmp_path):
         assert "It comes after" not in portal.page("/study?name=mesh")
     assert 'It comes after <a href="/study?name=mesh">mesh</a>' in page
     assert "<b>1</b> failed: what waits for these is not run" in page
+
+
+MACHINES = (Machine("Zen 5", 16), Machine("RISC-V", 4))
+
+
+@pytest.fixture
+def mixed(tmp_path):
+    """A portal of a study that two kinds of machine have measured."""
+    repository = open_repository(tmp_path / "mixed.db")
+    definition = Definition(parameters=(Field("n", "int"),), metrics=(Field("time", "real"),))
+    points = [experiment(i) for i in range(1, 61)]
+    for number, machine in enumerate(MACHINES):
+        repository.open("mixed", definition)
+        lease = repository.lease("mixed", Driver.here())
+        claims = repository.claim("mixed", lease.number, points, machine)
+        outcomes = [
+            replace(outcome(e, attempt=claims[e.digest], time=number + 1.0), machine=machine)
+            for e in points
+        ]
+        repository.record("mixed", lease.number, outcomes)
+        repository.leave(lease)
+    repository.close()
+    with served(Settings(str(tmp_path / "mixed.db"), tmp_path)) as found:
+        yield found
+
+
+def test_a_table_of_several_kinds_of_machine_is_cut_into_pages_without_a_gap(mixed):
+    rows = _walk(mixed, "/study?name=mixed")
+    assert len(rows) == 120
+    assert sorted(rows) == sorted([*set(rows)] * 2)
+    assert len(_walk(mixed, "/study?name=mixed&sort=-time")) == 120
+
+
+def test_the_kinds_of_machine_of_a_study_can_be_chosen(mixed):
+    page = html.unescape(mixed.page("/study?name=mixed"))
+    assert "120 results of 2 kinds of machine" in page
+    (link,) = re.findall(r'href="([^"]*machine=RISC[^"]*)"', page)
+    assert len(_walk(mixed, link)) == 60
+    assert "all kinds of machine" in mixed.page(link)
+    chart = mixed.page("/chart?study=mixed&x=n&y=time&machine=RISC-V")
+    assert "kind of machine" in chart
+    rows = mixed.page("/chart/rows?study=mixed&x=n&y=time&machine=RISC-V")
+    assert "of 60" in rows

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from zenturio.errors import InputError, Passage
+from zenturio.record.row_filter import RowChoice, read_round
 from zenturio.show.chart import AIMED, KINDS, Aggregate, Errors
 from zenturio.show.charts.study_charts import GANTT, GRIDS, Asked, Drawable, Drawn, drawn
 from zenturio.study.pinned import resolve
@@ -43,6 +44,10 @@ class View:
     where: str = ""
     objective: str = ""
     title: str = ""
+    machine: str = ""
+    """The kind of machine whose results are drawn: its label, or a part of it."""
+    round: str = ""
+    """The round whose results are drawn: a number, or ``all``."""
     rows: str = ""
     """A condition on the rows of the table below: what was brushed."""
 
@@ -65,6 +70,8 @@ class View:
             where=given.get("where", "").strip(),
             objective=given.get("objective", "").strip(),
             title=given.get("title", "").strip(),
+            machine=given.get("machine", "").strip(),
+            round=given.get("round", "").strip(),
             rows=given.get("rows", "").strip(),
         )
         if len(found.studies) > MOST_STUDIES or len(found.metrics) > MOST_METRICS:
@@ -82,15 +89,28 @@ class View:
             "color": self.colour, "facet": self.facet,
             "agg": "" if self.aggregate == "mean" else self.aggregate,
             "errors": self.errors, "log": self.log, "axes": self.axes, "where": self.where,
-            "objective": self.objective, "title": self.title, "rows": self.rows,
+            "objective": self.objective, "title": self.title, "machine": self.machine,
+            "round": self.round, "rows": self.rows,
         }  # fmt: skip
+
+    @property
+    def choice(self) -> RowChoice:
+        """Which results are drawn."""
+        return RowChoice(self.machine, read_round(self.round))
 
     def asked(self) -> list[Asked]:
         """One chart, or one for each metric."""
         condition = Passage.of(self.where, "filter") if self.where else None
         if self.kind == GANTT:
             return [
-                Asked(self.studies, GANTT, colour=self.colour, title=self.title, where=condition)
+                Asked(
+                    self.studies,
+                    GANTT,
+                    colour=self.colour,
+                    title=self.title,
+                    where=condition,
+                    rows=self.choice,
+                )
             ]
         aimed = self.kind in AIMED
         asked = Asked(
@@ -108,6 +128,7 @@ class View:
             title=self.title,
             where=condition,
             objective=self.objective if aimed else "",
+            rows=self.choice,
         )
         if self.kind in PLAIN and len(self.metrics) > 1:
             return [replace(asked, y=metric) for metric in self.metrics]

@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 
 from zenturio.errors import InputError, did_you_mean
-from zenturio.experiment.machine import of_machines
 from zenturio.query import statistics
 from zenturio.query.groups import Grouping
+from zenturio.query.origins import Origins
 from zenturio.query.present import left_out
 from zenturio.query.statistics import CONFIDENCE, student
 from zenturio.show.chart import AIMED, Aggregate, Axis, Chart, Errors, Panel
@@ -132,7 +132,7 @@ class Table:
         if sampled := frame.attrs.get("sampled"):
             self.notes.append(f"a sample of {sampled[0]:,} of {sampled[1]:,} experiments")
         self.notes += left_out(frame.attrs.get("left_out", 0))
-        self.notes += of_machines(frame.attrs.get("machines", {}))
+        self.notes += Origins.of(frame.attrs).notes
         self.total = int(frame.attrs.get("of", len(frame)))
         self.noun = str(frame.attrs.get("noun", "experiments"))
         """What a row is."""

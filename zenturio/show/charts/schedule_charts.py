@@ -15,6 +15,7 @@ from zenturio.errors import NotFoundError, Passage
 from zenturio.execute.hosts.events import Event
 from zenturio.expression import text_of
 from zenturio.record import Repository
+from zenturio.record.row_filter import NEWEST, RowChoice
 from zenturio.schedule import Plan, Workflow
 from zenturio.schedule.loops import loops, once
 from zenturio.schedule.molded import MoldablePlan
@@ -209,15 +210,21 @@ MOST_EXPERIMENTS = 10_000
 
 
 def attempted(
-    repository: Repository, study: str, *, where: str | Passage | None = None, colour: str = ""
+    repository: Repository,
+    study: str,
+    *,
+    where: str | Passage | None = None,
+    colour: str = "",
+    rows: RowChoice = NEWEST,
 ) -> pd.DataFrame:
     """The last attempts at the experiments of *study*, those that failed too, for `ran`."""
     from zenturio.query import frame  # noqa: PLC0415 - pandas takes its time
 
     wanted = [colour] if colour else []
     return frame(
-        repository, study, where=where, everything=True, columns=wanted, most=MOST_EXPERIMENTS
-    )
+        repository, study, where=where, everything=True, columns=wanted, most=MOST_EXPERIMENTS,
+        rows=rows,
+    )  # fmt: skip
 
 
 def ran(table: pd.DataFrame, *, colour: str = "", title: str = "") -> Scene:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,9 @@ from zenturio.annotate.statements import Aim
 from zenturio.errors import ExpressionError, InputError, Passage
 from zenturio.expression import Expression, Value, parse
 from zenturio.query import frame
+from zenturio.query.origins import Origins
 from zenturio.record import Repository
+from zenturio.record.row_filter import NEWEST, RowChoice
 from zenturio.show.chart import Kind
 from zenturio.show.charts.chart_table import is_number, missing
 from zenturio.show.charts.objectives import numbers
@@ -32,6 +33,7 @@ def visited(
     apart: bool = False,
     most: int | None = None,
     outside: bool = True,
+    rows: RowChoice = NEWEST,
 ) -> pd.DataFrame:
     """The points of *studies* that were begun and meet *where*, with what they were worth.
 
@@ -40,9 +42,10 @@ def visited(
     study's, or those that the *objective* names (``MINIMIZE expr, MAXIMIZE expr``), or the formula
     *y*. A point is worth the mean of its repeats; *apart*, each repeat has a row of its own.
     What failed is there, and is worth nothing (NaN). Of more experiments than *most* there is a
-    sample. Without *outside*, points that the present space does not hold are left out.
+    sample. Without *outside*, points that the present space does not hold are left out. *rows*: of
+    which kind of machine, and of which round.
     """
-    asked = _Asked(where, objective, y, apart, most, outside)
+    asked = _Asked(where, objective, y, apart, most, outside, rows)
     tables = [_one(repository, study, asked) for study in studies]
     if len(tables) == 1:
         return tables[0]
@@ -63,7 +66,7 @@ def visited(
         "parameters": [*dict.fromkeys(n for each in attrs for n in each["parameters"]), name],
         "of": sum(each["of"] for each in attrs),
         "left_out": sum(each["left_out"] for each in attrs),
-        "machines": dict(sum((Counter(each.get("machines", {})) for each in attrs), Counter())),
+        **Origins.together(attrs).attrs(),
         "sql": "\n\n".join(each["sql"] for each in attrs),
         "runs": [name, *attrs[0]["runs"]],
     }
@@ -81,6 +84,7 @@ def visited_for(
     *,
     most: int | None = None,
     outside: bool = False,
+    rows: RowChoice = NEWEST,
 ) -> pd.DataFrame:
     """What a chart of that *kind* with these *wishes* is drawn from.
 
@@ -96,7 +100,7 @@ def visited_for(
     apart = kind == "importance" or (kind == "convergence" and several)
     return visited(
         repository, studies, where=where, objective=objective, y=y, apart=apart, most=most,
-        outside=outside or kind == "convergence",
+        outside=outside or kind == "convergence", rows=rows,
     )  # fmt: skip
 
 
@@ -108,13 +112,14 @@ class _Asked:
     apart: bool
     most: int | None
     outside: bool
+    rows: RowChoice
 
 
 def _one(repository: Repository, study: str, asked: _Asked) -> pd.DataFrame:
     """The visits of one study."""
     table = frame(
         repository, study, where=asked.where, everything=True, most=asked.most,
-        outside=asked.outside,
+        outside=asked.outside, rows=asked.rows,
     )  # fmt: skip
     facts, parameters = table.attrs["facts"], table.attrs["parameters"]
     goals = _goals(repository.definition(study).goals, asked, table)

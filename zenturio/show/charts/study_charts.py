@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from zenturio.errors import InputError, Passage, did_you_mean
 from zenturio.record import Repository
+from zenturio.record.row_filter import NEWEST, RowChoice
 from zenturio.show.chart import AGGREGATES, AIMED, KINDS, Aggregate, Errors, Kind
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ class Asked:
     objective: str = ""
     outside: bool = False
     """Whether experiments count whose points the study's space does not hold any more."""
+    rows: RowChoice = NEWEST
+    """Of which kind of machine, and of which round, results are drawn."""
 
     @property
     def metric(self) -> str:
@@ -129,7 +131,9 @@ def _ran(repository: Repository, asked: Asked) -> Drawn:
         if getattr(asked, name):
             hint = "leave it out; a colour may be chosen"
             raise InputError(f"a gantt chart has no {name} to choose", hint=hint)
-    table = attempted(repository, asked.studies[0], where=asked.where, colour=asked.colour)
+    table = attempted(
+        repository, asked.studies[0], where=asked.where, colour=asked.colour, rows=asked.rows
+    )
     found = ran(table, colour=asked.colour, title=asked.title)
     return Drawn(found, asked, str(table.attrs["sql"]), len(found.boxes))
 
@@ -143,7 +147,7 @@ def _visits(repository: Repository, asked: Asked) -> tuple[pd.DataFrame, Asked]:
         asked = replace(asked, colour=STUDY)
     table = visited_for(
         cast("Kind", asked.kind), repository, asked.studies, asked.where, asked.objective, asked.y,
-        asked.wishes(), most=MOST_VISITS, outside=asked.outside,
+        asked.wishes(), most=MOST_VISITS, outside=asked.outside, rows=asked.rows,
     )  # fmt: skip
     return table, asked
 
@@ -162,7 +166,8 @@ def _chosen(repository: Repository, asked: Asked) -> Asked:
         taken = (asked.x, asked.y, asked.z, asked.colour, asked.facet)
         names = [
             n
-            for n in varying(repository, first, outside=asked.outside) or ["repeat"]
+            for n in varying(repository, first, outside=asked.outside, rows=asked.rows)
+            or ["repeat"]
             if n not in taken
         ]
         asked = replace(asked, x=asked.x or next(iter(names), "repeat"))
@@ -191,7 +196,13 @@ def _one(repository: Repository, study: str, asked: Asked) -> pd.DataFrame:
         wanted = [*names, asked.metric]
         most = -(-MOST_ROWS // len(asked.studies))
         return frame(
-            repository, study, where=asked.where, columns=wanted, most=most, outside=asked.outside
+            repository,
+            study,
+            where=asked.where,
+            columns=wanted,
+            most=most,
+            outside=asked.outside,
+            rows=asked.rows,
         )
     if not asked.metric:
         raise InputError(f"a {asked.kind} chart needs a column for its {'z' if asked.z else 'y'}")
@@ -199,7 +210,7 @@ def _one(repository: Repository, study: str, asked: Asked) -> pd.DataFrame:
     return groups(
         repository, study, names, asked.metric, asked.aggregate, where=asked.where,
         finite=[name for name in finite if name in names],
-        deviation=_deviation(asked), outside=asked.outside,
+        deviation=_deviation(asked), outside=asked.outside, rows=asked.rows,
     )  # fmt: skip
 
 
@@ -214,6 +225,8 @@ def _together(studies: Sequence[str], tables: Sequence[pd.DataFrame]) -> pd.Data
     """The rows of several studies, with a column that tells which."""
     import pandas as pd  # noqa: PLC0415
 
+    from zenturio.query.origins import Origins  # noqa: PLC0415
+
     named = [table.assign(**{STUDY: name}) for table, name in zip(tables, studies, strict=True)]
     whole = pd.concat(named, ignore_index=True)
     attrs = [table.attrs for table in tables]
@@ -224,7 +237,7 @@ def _together(studies: Sequence[str], tables: Sequence[pd.DataFrame]) -> pd.Data
         "of": sum(each["of"] for each in attrs),
         "sql": "\n\n".join(each["sql"] for each in attrs),
         "left_out": sum(each.get("left_out", 0) for each in attrs),
-        "machines": dict(sum((Counter(each.get("machines", {})) for each in attrs), Counter())),
+        **Origins.together(attrs).attrs(),
     }
     sampled = [each.get("sampled", (len(t), len(t))) for each, t in zip(attrs, tables, strict=True)]
     if any(drawn < found for drawn, found in sampled):

@@ -162,8 +162,9 @@ class Portal:
         return self.kept.get((study, what), self._stamp(study), find)
 
     def _stamp(self, study: str) -> Hashable:
-        """Another one when an experiment of the study has come to another state."""
-        return tuple(self.repository.counts(study).values())
+        """Another one when an experiment of the study has come to another state, or a result."""
+        counts = tuple(self.repository.counts(study).values())
+        return counts, self.repository.result_counts(study)
 
     def definition(self, study: str) -> Definition:
         """What a study is, as it is run or was run last."""
@@ -267,7 +268,7 @@ def portal_of(request: Request) -> Portal:
 def _order(wanted: Wanted) -> Hashable:
     """Of a condition its text: where it stands in which page does not matter."""
     text = wanted.where.text if wanted.where else ""
-    return "order", text, wanted.states, wanted.sort
+    return "order", text, wanted.states, wanted.sort, wanted.rows
 
 
 def _file_of(repository: Repository) -> tuple[int, int] | None:

@@ -12,6 +12,7 @@ from zenturio.errors import InputError, Passage, did_you_mean
 from zenturio.expression import parse
 from zenturio.query.wanted import Wanted
 from zenturio.record import STATES, State
+from zenturio.record.row_filter import RowChoice, read_round
 from zenturio.show.portal.page_templates import address
 
 
@@ -25,9 +26,13 @@ class Asked:
     sort: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     after: str = ""
-    """The digest of the last experiment of the page before this one."""
+    """The last row of the page before this one: its digest, and behind a dash its number."""
     before: str = ""
-    """The digest of the first experiment of the page behind this one; ``end`` for the last."""
+    """The first row of the page behind this one, likewise; ``end`` for the last page."""
+    machine: str = ""
+    """The kind of machine whose results are shown: its label, or a part of it."""
+    round: str = ""
+    """The round whose results are shown: a number, or ``all``."""
 
     @classmethod
     def of(cls, given: QueryParams, named: Callable[[str], str]) -> Asked:
@@ -40,6 +45,8 @@ class Asked:
             tuple(filter(None, given.getlist("column"))),
             given.get("after", ""),
             given.get("before", ""),
+            given.get("machine", "").strip(),
+            given.get("round", "").strip(),
         )
         if asked.state and asked.state not in STATES:
             raise InputError(
@@ -51,7 +58,9 @@ class Asked:
         """As the query room has it; an error in the condition names its place."""
         where = parse(Passage.of(self.where, "filter")) if self.where else None
         states = (cast("State", self.state),) if self.state else ()
-        return Wanted(self.name, where, states, self.sort, self.columns, repeats, own_first=True)
+        rows = RowChoice(self.machine, read_round(self.round))
+        asked = (self.name, where, states, self.sort, self.columns, repeats, rows)
+        return Wanted(*asked, own_first=True)
 
     @property
     def given(self) -> Mapping[str, Any]:
@@ -59,6 +68,7 @@ class Asked:
         return {
             "name": self.name, "where": self.where, "state": self.state,
             "sort": self.sort, "column": self.columns,
+            "machine": self.machine, "round": self.round,
         }  # fmt: skip
 
     def address(self, path: str = "/study", **changes: Any) -> str:

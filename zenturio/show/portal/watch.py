@@ -147,24 +147,26 @@ class Watch:
 
     def _look_at(self, repository: Repository, name: str, created: float) -> None:
         counts, drivers = repository.counts(name), repository.drivers(name)
+        results = repository.result_counts(name)
         numbers = tuple(lease.number for lease in drivers)
         known = self._known.get(name)
         if (
             known is not None
             and not numbers
             and not known.drivers
-            and (known.seen.standing.counts == counts)
+            and known.seen.standing.counts == counts
+            and known.seen.standing.results == results
         ):
             return
         if known is None or known.drivers != numbers:
             planned = int(repository.definition(name).notes.get("experiments", 0))
         else:
             planned = known.seen.standing.planned
-        standing = Standing(name, created, counts, planned, drivers)
+        standing = Standing(name, created, counts, planned, drivers, results=results)
         if known is None:
             known = _Memory(Seen(standing), numbers)
         known.drivers = numbers
-        rate = known.rate(time.monotonic(), standing.ok + standing.failed)
+        rate = known.rate(time.monotonic(), sum(each.count for each in results))
         life = life_of(standing)
         active = _active(repository, standing, known.seen)
         known.seen = replace(known.seen, standing=standing, rate=rate, active=active, life=life)

@@ -11,12 +11,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from zenturio.errors import InputError, NotFoundError, SafetyError, ZenError, did_you_mean
-from zenturio.query.listing import listed
+from zenturio.query.listing import Listing, listed
 from zenturio.query.wanted import Row, Wanted
 from zenturio.record import Field
 from zenturio.show.chart import AGGREGATES
 from zenturio.show.charts.chart_query import View
 from zenturio.show.portal.chart_json import brush, figure_json
+from zenturio.show.portal.origins import origins_offered
 from zenturio.show.portal.state import Portal, portal_of
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ def chart(request: Request) -> Response:
         given=replace(view, studies=tuple(map(portal.pinned, view.studies))).given,
         versions={name: portal.pinned(name) for name in names},
         offer=_offer(portal, view, names),
+        origins=origins_offered(portal, view.studies),
         sorts=SORTS,
         aggregates=AGGREGATES,
         facts=FACTS,
@@ -184,18 +186,16 @@ def _rows(portal: Portal, view: View) -> Rows:
         parse(Passage.of(part, "filter"))  # by itself, or brackets could hide what is wrong
     condition = parts[0] if len(parts) == 1 else " and ".join(f"({part})" for part in parts)
     where = parse(Passage.of(condition, "filter")) if condition else None
-    wanted = Wanted(study, where, ("ok",), own_first=True)
-    total = portal.repository.counts(study)["ok"]
-    if where is None:
-        found = total
-        shown = listed(portal.repository, wanted, lambda known: (known.columns, known.first(ROWS)))
-    else:
-        numbers = portal.order(wanted).value
-        found = len(numbers)
-        shown = listed(
-            portal.repository, wanted, lambda known: (known.columns, known.those(numbers[:ROWS]))
-        )
-    return Rows(study, condition, *shown, found, total)
+    wanted = Wanted(study, where, ("ok",), rows=view.choice, own_first=True)
+    numbers = None if where is None else portal.order(wanted).value
+
+    def ask(listing: Listing) -> Rows:
+        total = listing.known.counts["ok"]
+        shown = listing.first(ROWS) if numbers is None else listing.those(numbers[:ROWS])
+        found = total if numbers is None else len(numbers)
+        return Rows(study, condition, listing.columns, shown, found, total)
+
+    return listed(portal.repository, wanted, ask)
 
 
 def _view(portal: Portal, request: Request) -> View:
@@ -210,7 +210,7 @@ def _kept(portal: Portal, view: View, *, dark: bool, narrow: bool) -> str:
         raise InputError("nothing to draw", hint="choose a study")
     plain = replace(view, rows="")
     key = ("chart", repr(plain.given), dark, narrow)
-    others = tuple(tuple(portal.repository.counts(name).values()) for name in view.studies[1:])
+    others = tuple(portal.repository.result_counts(name) for name in view.studies[1:])
     return portal.keep(
         view.studies[0], (*key, others), lambda: _answer(portal, plain, dark=dark, narrow=narrow)
     ).value

@@ -22,6 +22,7 @@ from zenturio.query.listing import Listing, listed
 from zenturio.query.wanted import Cause, Row, Taken
 from zenturio.record import STATES, Definition
 from zenturio.record.open import flavour
+from zenturio.show.portal.origins import origins_offered
 from zenturio.show.portal.state import PATIENCE, Answer, Portal, portal_of
 from zenturio.show.portal.study_query import Asked, study_in
 from zenturio.show.portal.watch import Seen
@@ -136,7 +137,7 @@ SMALL = 20_000
 """Experiments of a study that are counted at once; of larger ones, when the page is there."""
 FEW = 12
 """Values of a parameter that are shown."""
-OTHERS = ("index", "repeat", "cause", "host", "attempt", "started", "ended")
+OTHERS = ("index", "repeat", "machine", "round", "cause", "host", "attempt", "started", "ended")
 """What is known of every experiment, and is shown if somebody wants it."""
 
 
@@ -186,6 +187,7 @@ def study(request: Request) -> Response:
         status,
         asked=asked,
         seen=portal.seen(asked.name),
+        origins=origins_offered(portal, (asked.name,)),
         counts={state: counts[state] for state in STATES if counts[state]},
         goals=_goals(portal, asked.name),
         before=_before(portal, asked.name),
@@ -248,7 +250,7 @@ def _table(portal: Portal, asked: Asked, *, counted: bool) -> Table:
     repository, repeats = portal.repository, portal.repeated(asked.name)
     wanted = asked.wanted(repeats=repeats)
     anchor = asked.after or asked.before
-    at = repository.row(asked.name, anchor).key.row if anchor not in ("", "end") else None
+    at = _row_number(portal, asked.name, anchor) if anchor not in ("", "end") else None
     if not wanted.plain:
         order = portal.order(wanted) if anchor or counted else portal.known_order(wanted)
         if order is not None:
@@ -270,13 +272,24 @@ def _table(portal: Portal, asked: Asked, *, counted: bool) -> Table:
             found.columns,
             rows,
             found.sql(PAGE),
-            rows[0].digest if earlier else "",
-            rows[-1].digest if later else "",
+            _anchor(found, rows[0]) if earlier else "",
+            _anchor(found, rows[-1]) if later else "",
             total if counted else None,
             start,
         )
 
     return listed(repository, wanted, page)
+
+
+def _anchor(found: Listing, row: Row) -> str:
+    """How an address names a row: by its digest, unless several rows may have that."""
+    return f"{row.digest}-{row.number}" if found.known.has_several else row.digest
+
+
+def _row_number(portal: Portal, name: str, anchor: str) -> int:
+    """The number of the row that an address names."""
+    digest, _, number = anchor.partition("-")
+    return int(number) if number.isdecimal() else portal.repository.row(name, digest).key.row
 
 
 def _cut(found: Listing, order: Answer[Numbers], asked: Asked, at: int | None) -> Table:
@@ -294,8 +307,8 @@ def _cut(found: Listing, order: Answer[Numbers], asked: Asked, at: int | None) -
         found.columns,
         rows,
         found.sql(PAGE),
-        rows[0].digest if rows and start else "",
-        rows[-1].digest if rows and start + PAGE < len(numbers) else "",
+        _anchor(found, rows[0]) if rows and start else "",
+        _anchor(found, rows[-1]) if rows and start + PAGE < len(numbers) else "",
         len(numbers),
         start,
         order.at if time.time() - order.at > PATIENCE else 0.0,

@@ -1,0 +1,93 @@
+"""Which results of a study a question is about: of which kind of machine, of which round."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from zenturio.errors import InputError, did_you_mean
+from zenturio.experiment.machine import UNKNOWN
+from zenturio.record.facts import Record
+
+Round = int | Literal["newest", "all"]
+"""A round by its number; the newest one of each experiment and kind of machine; or every one."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowChoice:
+    """What somebody chooses among the results of an experiment."""
+
+    machine: str = ""
+    """A kind of machine, or a part of its label that no other kind has; every kind, if empty."""
+    round: Round = "newest"
+
+    def holds(self, record: Record) -> bool:
+        """Whether a result is of the chosen round."""
+        if self.round == "newest":
+            return record.newest
+        return self.round in ("all", record.round)
+
+
+NEWEST = RowChoice()
+"""The newest result of each experiment on each kind of machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowFilter:
+    """The same as a database has it."""
+
+    machine: int | None = None
+    """The number of a kind of machine; every kind, if none is named."""
+    round: Round = "newest"
+
+    @property
+    def conditions(self) -> str:
+        """What a row ``e`` has to meet, each condition behind AND."""
+        found = "" if self.machine is None else f" AND e.machine = {int(self.machine)}"
+        if self.round == "newest":
+            return f"{found} AND e.newest = 1"
+        return found if self.round == "all" else f"{found} AND e.round = {int(self.round)}"
+
+
+def read_round(text: str) -> Round:
+    """What ``--round`` says: nothing, a number, or all."""
+    word = text.strip().lower()
+    if word in ("", "newest"):
+        return "newest"
+    if word == "all":
+        return "all"
+    if word.isdecimal() and int(word) > 0:
+        return int(word)
+    raise InputError(f"--round {text}", hint="the number of a round, or all")
+
+
+def label_of(record: Record) -> str:
+    """The kind of machine that measured a result, in words."""
+    machine = record.outcome.machine if record.outcome else None
+    return machine.label if machine else UNKNOWN
+
+
+def machine_named(text: str, labels: Collection[str]) -> str:
+    """The one of *labels* that is *text*, or contains it; InputError where none or several do."""
+    if text in labels:
+        return text
+    found = [label for label in sorted(labels) if text.casefold() in label.casefold()]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InputError(
+            f"--machine {text}: several kinds of machine are called so",
+            hint=f"one of: {'; '.join(found)}",
+        )
+    kinds = "; ".join(sorted(labels))
+    hint = did_you_mean(text, labels) if len(labels) > 5 else f"there are: {kinds or 'none'}"
+    raise InputError(f"--machine {text}: no results of such a kind of machine", hint=hint)
+
+
+def round_notes(counts: Mapping[int, int]) -> tuple[str, ...]:
+    """What is said of an answer that has results of several rounds."""
+    if len(counts) < 2:
+        return ()
+    named = "; ".join(f"{number} ({count:,})" for number, count in sorted(counts.items()))
+    return (f"results of {len(counts)} rounds: {named}; --round picks one",)
