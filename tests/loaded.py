@@ -31,7 +31,7 @@ ROOMS = (
     "zenturio.record.sqlite",
     "zenturio.schedule.simulate",
     "zenturio.search.engines",
-    "zenturio.search.searching",
+    "zenturio.search.api",
     "zenturio.show.terminal",
     "zenturio.study.look",
     "zenturio.study.run",

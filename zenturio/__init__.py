@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from zenturio.annotate.scan import scan
     from zenturio.errors import ZenError
     from zenturio.experiment.function import experiment
-    from zenturio.search.searching import search
+    from zenturio.search.api import search
     from zenturio.show.charts.column_charts import chart
     from zenturio.show.saving import save
     from zenturio.show.study import Study, run

@@ -14,7 +14,7 @@ from zenturio.schedule.cases import FREE, case_of, order_of, plan_of, ranked
 from zenturio.schedule.kernels.memetic import climb, justified, settled
 from zenturio.schedule.kernels.placing import backwards, board_of, decode
 from zenturio.schedule.kernels.varying import critical, cross, move
-from zenturio.search.kernels.chance import stream
+from zenturio.search.kernels.rng import stream
 
 seeds = st.integers(0, 2**32)
 

@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 
 from schedule import examples, naive, naive_listing, naive_placing
 from zenturio.errors import InputError, PlaceError
-from zenturio.schedule import Link, Machine, Platform, Problem, Task, Workflow, check, identical
+from zenturio.schedule import (
+    Link,
+    Machine,
+    Platform,
+    Problem,
+    SearchProblem,
+    Workflow,
+    check,
+    identical,
+)
 from zenturio.schedule.algorithm import describe, make
 from zenturio.schedule.algorithms.heft import heft
 from zenturio.schedule.bounds import lower_bound
@@ -20,9 +29,9 @@ from zenturio.schedule.evaluate import makespans, numbers, orders_by
 from zenturio.schedule.generators import instance_of
 from zenturio.schedule.listing import mean_delays, mean_times, upward_ranks
 from zenturio.schedule.metrics import Gauge, metrics
+from zenturio.search.engine import SearchProblem as Wanted
 from zenturio.search.ga import Ga, GaSettings
-from zenturio.search.objective import Goals
-from zenturio.search.search import Task as Wanted
+from zenturio.search.objective import Directions
 from zenturio.space import Space
 
 QUICK = {
@@ -70,9 +79,11 @@ def test_no_plan_is_longer_than_that_of_heft(problem, name, seed):
 
 @pytest.mark.parametrize("name", ["ga", "anneal"])
 def test_nor_where_tasks_of_no_length_make_ties(name):
-    idle = [Task(f"t{i}") for i in (2, 3, 4, 5)]
+    idle = [SearchProblem(f"t{i}") for i in (2, 3, 4, 5)]
     edges = [("t2", "t1"), ("t2", "t3"), ("t1", "t3"), ("t0", "t3"), ("t2", "t4"), ("t1", "t4")]
-    flow = Workflow.of("ties", [Task("t0", times=(1.0, 2.0)), Task("t1", 0.5), *idle], edges)
+    flow = Workflow.of(
+        "ties", [SearchProblem("t0", times=(1.0, 2.0)), SearchProblem("t1", 0.5), *idle], edges
+    )
     machines = (Machine("slow", 0.5), Machine("fast"))
     problem = Problem.of(flow, Platform("two", machines, (), Link("", "", 0.5, 0.5)))
     assert planned(name, problem, evaluations=1).makespan <= heft(problem).makespan
@@ -114,7 +125,9 @@ def test_ga_finds_what_cp_sat_proves_where_heft_does_not(seed):
 
 
 def test_ga_ends_where_no_plan_can_be_better():
-    problem = Problem.of(Workflow.of("one", [Task("a", 3.0), Task("b", 2.0)]), identical(2))
+    problem = Problem.of(
+        Workflow.of("one", [SearchProblem("a", 3.0), SearchProblem("b", 2.0)]), identical(2)
+    )
     plan = make("ga").plan(problem)
     assert plan.makespan == 3.0
     assert plan.notes["ended"] == "bound"
@@ -210,7 +223,7 @@ def test_its_generations_are_those_of_the_engine_ga(problem, scaling, mutation, 
     rules = GaSettings(
         **rates, selection="remainder", mutation_rate=mutation, crossover_rate=0.6, elite=elitist
     )
-    walk = Ga(Wanted(space, Goals(), seed), rules).walk()
+    walk = Ga(Wanted(space, Directions(), seed), rules).walk()
     order = orders_by(problem, -upward_ranks(problem, mean_times(problem), mean_delays(problem)))
     allele = [np.flatnonzero(fits[group]) for group in groups]
     best, generations, genes = np.inf, 0, next(walk)
@@ -228,7 +241,7 @@ def test_its_generations_are_those_of_the_engine_ga(problem, scaling, mutation, 
 
 
 def test_what_it_does_for_one_objective_it_does_for_all():
-    tasks = [Task(f"t{i}", float(1 + 7 * i % 32)) for i in range(30)]
+    tasks = [SearchProblem(f"t{i}", float(1 + 7 * i % 32)) for i in range(30)]
     machines = [Machine(f"m{i}", float(1 + i % 2)) for i in range(6)]
     problem = Problem.of(Workflow.of("free", tasks), Platform("six", tuple(machines)))
     assert Gauge(problem).longest == 16  # nothing is rounded when it divides
@@ -262,7 +275,7 @@ def test_its_first_generation_is_of_chance_and_its_order_is_by_the_longest_way()
 
 def test_it_takes_any_metric_as_its_objective():
     machines = tuple(Machine(f"m{i}", float(i), cost=float(i) ** 2) for i in (1, 2, 3))
-    tasks = [Task(f"t{i}", 5.0) for i in range(6)]
+    tasks = [SearchProblem(f"t{i}", 5.0) for i in range(6)]
     problem = Problem.of(Workflow.of("free", tasks), Platform("three", machines))
     longer = {"generations": 200, "mutation": 0.05}
     cheap = planned("ga-2005", problem, objective="cost", **longer)

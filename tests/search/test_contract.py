@@ -3,7 +3,7 @@
 import pytest
 
 import zenturio as zen
-from zenturio.search import Budget, Goals, Pilot, drive, make, names
+from zenturio.search import Budget, Directions, SearchLoop, drive, make, names
 from zenturio.testing.engines import EngineContract
 
 FINITE = EngineContract.spaces[:2]
@@ -17,8 +17,8 @@ class TestEngines(EngineContract):
         if engine == "exhaustive":
             self.spaces = FINITE
 
-    def search(self, task):
-        return make(self.engine, task)
+    def search(self, problem):
+        return make(self.engine, problem)
 
 
 class Stubborn:
@@ -35,23 +35,23 @@ class Stubborn:
 
 
 def tried(search, budget, **more):
-    pilot, calls = Pilot(search, Goals(), Budget(budget), **more), []
+    loop, calls = SearchLoop(search, Directions(), Budget(budget), **more), []
 
     def objective(point):
         calls.append(point["n"])
         return (float(point["n"]),)
 
-    return pilot, calls, list(drive(pilot, objective))
+    return loop, calls, list(drive(loop, objective))
 
 
 @pytest.mark.parametrize("steady", [True, False])
 def test_no_point_is_tried_twice_whatever_an_engine_asks_for(steady):
     space = zen.Space(n=[1, 2, 3])
     engine = Stubborn(space, lambda i: i * i % 3, steady)
-    pilot, calls, trials = tried(engine, 40)
+    loop, calls, trials = tried(engine, 40)
     assert sorted(calls) == [1, 2]
     assert len(trials) == 2
-    assert pilot.ended == "exhausted"
+    assert loop.stop_reason == "exhausted"
     assert len(engine.heard) > 2  # it hears of each point that it asks for
     assert {score for n, (score,) in engine.heard if n == 2} == {2.0}
 
@@ -67,11 +67,11 @@ def test_a_repetition_is_told_in_its_turn_whatever_is_ready_first():
 
     def heard(order):
         engine = Stubborn(space, lambda i: [0, 1, 0, 2][i % 4], steady=True)
-        pilot = Pilot(engine, Goals(), Budget(9))
-        away = {each.point["n"]: each.number for each in pilot.take(4)}
+        loop = SearchLoop(engine, Directions(), Budget(9))
+        away = {each.point["n"]: each.number for each in loop.ask(4)}
         for n in order:
-            pilot.land(away[n], (float(n),))
-        pilot.take(1)
+            loop.tell(away[n], (float(n),))
+        loop.ask(1)
         return engine.heard[:4]
 
     expected = [(0, (0.0,)), (1, (1.0,)), (0, (0.0,)), (2, (2.0,))]
@@ -79,5 +79,5 @@ def test_a_repetition_is_told_in_its_turn_whatever_is_ready_first():
 
 
 def test_points_may_be_tried_again_where_that_is_asked_for():
-    _, calls, _ = tried(Stubborn(zen.Space(n=[1, 2]), lambda i: i % 2), 40, again=True)
+    _, calls, _ = tried(Stubborn(zen.Space(n=[1, 2]), lambda i: i % 2), 40, allow_repeats=True)
     assert len(calls) == 40

@@ -10,12 +10,12 @@ from numba import njit
 
 import zenturio as zen
 from search import naive_ga
-from zenturio.search import Goals, Pilot, Task, drive
+from zenturio.search import Directions, SearchLoop, SearchProblem, drive
 from zenturio.search.ga import Ga, GaSettings
-from zenturio.search.kernels.breeding import Rules
-from zenturio.search.kernels.chance import below, draw, stream, unit
-from zenturio.search.kernels.evolving import Limits, evolve
-from zenturio.search.kernels.selecting import fitness_of
+from zenturio.search.kernels.generation import Rules
+from zenturio.search.kernels.genetic_search import Limits, evolve
+from zenturio.search.kernels.rng import below, draw, stream, unit
+from zenturio.search.kernels.selection import fitness_of
 
 chosen = st.fixed_dictionaries(
     {
@@ -55,17 +55,17 @@ def space_of(shape):
     return zen.Space(**sets)
 
 
-def asked(space, given_settings, seed, goals):
+def asked(space, given_settings, seed, directions):
     """The trials of the engine, as rows of genes."""
-    engine = Ga(Task(space, goals, seed), GaSettings(**given_settings))
-    pilot = Pilot(engine, goals)
+    engine = Ga(SearchProblem(space, directions, seed), GaSettings(**given_settings))
+    loop = SearchLoop(engine, directions)
     genome = engine.genome
     return (
         genome,
         engine,
         [
             tuple(genome.row(trial.point).tolist())
-            for trial in drive(pilot, lambda point: (float(rugged(genome.row(point))),))
+            for trial in drive(loop, lambda point: (float(rugged(genome.row(point))),))
         ],
     )
 
@@ -73,8 +73,8 @@ def asked(space, given_settings, seed, goals):
 @settings(deadline=None, max_examples=150)
 @given(shapes, chosen, st.integers(0, 2**64 - 1))
 def test_the_engine_tries_what_its_twin_does_each_point_once(shape, s, seed):
-    genome, engine, tried = asked(space_of(shape), s, seed, Goals())
-    first = Ga(engine.task, engine.settings).first().tolist()
+    genome, engine, tried = asked(space_of(shape), s, seed, Directions())
+    first = Ga(engine.problem, engine.settings).first().tolist()
     _, met = naive_ga.search(lambda genes: rugged(np.array(genes)), first, *_shape(genome), s, seed)
     assert list(dict.fromkeys(met))[: len(tried)] == tried
     if genome.count > len(tried):
@@ -84,7 +84,7 @@ def test_the_engine_tries_what_its_twin_does_each_point_once(shape, s, seed):
 @settings(deadline=None, max_examples=150)
 @given(shapes, chosen, st.integers(0, 2**64 - 1), st.sampled_from([1.0, -1.0]))
 def test_a_whole_search_in_the_kernel_is_that_of_the_twin(shape, s, seed, sign):
-    engine = Ga(Task(space_of(shape), Goals(), seed), GaSettings(**s))
+    engine = Ga(SearchProblem(space_of(shape), Directions(), seed), GaSettings(**s))
     genome, first = engine.genome, engine.first()
     history, met = naive_ga.search(
         lambda genes: rugged(np.array(genes)), first.tolist(), *_shape(genome), s, seed, sign
@@ -166,9 +166,12 @@ def test_a_kernel_spends_its_budget_exactly_and_stops_at_its_target():
 
 def test_small_budgets_have_small_generations():
     space = zen.Space(x=range(1000))
-    sizes = [Ga(Task(space, budget=budget), GaSettings()).population for budget in (50, 500, None)]
+    sizes = [
+        Ga(SearchProblem(space, budget=budget), GaSettings()).population
+        for budget in (50, 500, None)
+    ]
     assert sizes == [20, 50, 150]
-    assert Ga(Task(space, budget=50), GaSettings(population=7)).population == 7
+    assert Ga(SearchProblem(space, budget=50), GaSettings(population=7)).population == 7
 
 
 def test_what_the_paper_recommends_can_be_set():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import zenturio as zen
 from space.random_spaces import spaces
 from zenturio.errors import SpaceError
-from zenturio.search import factors
+from zenturio.search import gene_blocks
 from zenturio.search.genome import Genome
 
 
@@ -27,9 +27,9 @@ def test_whatever_genes_become_they_are_repaired_to_a_valid_point(space, seed):
     if genome is None:
         return
     wild = np.random.default_rng(seed).integers(-2, 9, size=(20, genome.length))
-    genes = genome.repaired(wild)
+    genes = genome.repair(wild)
     assert all(space.contains(point) for point in genome.points(genes))
-    assert np.array_equal(genome.repaired(genes), genes)
+    assert np.array_equal(genome.repair(genes), genes)
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
@@ -39,7 +39,7 @@ def test_every_point_has_genes_of_its_own(space):
     if genome is None:
         return
     assert genome.count == space.size
-    genes = genome.numbered(np.arange(space.size))
+    genes = genome.by_number(np.arange(space.size))
     assert set(genome.points(genes)) == set(space)
     assert [genome.row(point).tolist() for point in genome.points(genes)] == genes.tolist()
     columns = genome.columns(genes)
@@ -52,14 +52,14 @@ def test_genes_of_numbers_count_by_value():
     genome = Genome(zen.Space(n=[8, 1, 4]))
     assert [point["n"] for point in genome.points(np.array([[0], [1], [2]]))] == [1, 4, 8]
     constrained = Genome(zen.Space(n=[8, 1, 4], m=[2, 1]).where("n + m != 5"))
-    points = constrained.points(constrained.numbered(np.arange(5)))
+    points = constrained.points(constrained.by_number(np.arange(5)))
     assert [tuple(point.values()) for point in points] == [(1, 1), (1, 2), (4, 2), (8, 1), (8, 2)]
 
 
 def test_repairing_takes_the_nearest_that_is_valid():
     genome = Genome(zen.Space(n=zen.span(0, 9), m=zen.span(0, 9)).where("n % 3 == 0", "n < m"))
     wishes = np.array([[4, 4], [5, 2], [9, 9], [0, 0]])
-    assert genome.repaired(wishes).tolist() == [[3, 4], [6, 7], [6, 9], [0, 1]]
+    assert genome.repair(wishes).tolist() == [[3, 4], [6, 7], [6, 9], [0, 1]]
 
 
 def test_a_parameter_that_others_settle_has_no_gene():
@@ -70,23 +70,23 @@ def test_a_parameter_that_others_settle_has_no_gene():
 def test_continuous_sets_are_reached_everywhere():
     space = zen.Space(x=zen.uniform(-1, 3), y=zen.loguniform(1e-3, 10))
     genome = Genome(space)
-    ends = genome.points(np.array([[0, 0], [factors.FINE, factors.FINE]]))
+    ends = genome.points(np.array([[0, 0], [gene_blocks.FINE, gene_blocks.FINE]]))
     assert [tuple(point.values()) for point in ends] == [(-1, 1e-3), (3, 10)]
-    middle = genome.points(np.array([[factors.FINE // 2, factors.FINE // 2]]))[0]
+    middle = genome.points(np.array([[gene_blocks.FINE // 2, gene_blocks.FINE // 2]]))[0]
     assert middle["x"] == 1
     assert middle["y"] == pytest.approx(0.1)
-    assert genome.row({"x": 1.0, "y": 0.1}) == pytest.approx([factors.FINE / 2] * 2)
+    assert genome.row({"x": 1.0, "y": 0.1}) == pytest.approx([gene_blocks.FINE / 2] * 2)
 
 
 def test_continuous_sets_that_constraints_bind_are_drawn():
     space = zen.Space(x=zen.uniform(0, 1), n=[1, 2, 3], k=["a", "b"]).where("x * n < 1")
     genome = Genome(space, seed=3)
-    genes = genome.drawn(np.random.default_rng(1), 50)
+    genes = genome.draw(np.random.default_rng(1), 50)
     points = genome.points(genes)
     assert all(space.contains(point) for point in points)
     assert points == Genome(space, seed=3).points(genes)
     other = Genome(space, seed=4)
-    assert points != other.points(other.drawn(np.random.default_rng(1), 50))
+    assert points != other.points(other.draw(np.random.default_rng(1), 50))
     assert genome.row(points[7]).tolist() == genes[7].tolist()
 
 
@@ -95,16 +95,20 @@ def test_continuous_sets_that_constraints_bind_have_genes_of_their_own():
     space = space.where("x + y < 1", "x > 0.2 or k == 'a'")
     genome = Genome(space, seed=3)
     assert (genome.names, genome.free) == (("x", "y", "k"), False)
-    wild = np.random.default_rng(2).integers(-2, factors.FINE + 3, size=(200, 3))
-    genes = genome.repaired(wild)
+    wild = np.random.default_rng(2).integers(-2, gene_blocks.FINE + 3, size=(200, 3))
+    genes = genome.repair(wild)
     points = genome.points(genes)
     assert all(space.contains(point) for point in points)
-    assert np.array_equal(genome.repaired(genes), genes)
-    valid = (wild[:, 0] + wild[:, 1] < factors.FINE * 0.9) & (wild[:, 0] > factors.FINE * 0.25)
+    assert np.array_equal(genome.repair(genes), genes)
+    valid = (wild[:, 0] + wild[:, 1] < gene_blocks.FINE * 0.9) & (
+        wild[:, 0] > gene_blocks.FINE * 0.25
+    )
     valid &= (wild[:, :2] >= 0).all(axis=1)
     assert valid.sum() > 20
     assert np.array_equal(genes[valid, :2], wild[valid, :2])
-    outside = [p for p, w in zip(points, wild.tolist(), strict=True) if w[0] + w[1] > factors.FINE]
+    outside = [
+        p for p, w in zip(points, wild.tolist(), strict=True) if w[0] + w[1] > gene_blocks.FINE
+    ]
     assert np.mean([p["x"] + p["y"] for p in outside]) > 0.95  # at the border that was crossed
 
 
@@ -119,16 +123,16 @@ def test_a_search_in_a_narrow_region_comes_near_its_best(engine):
 def test_an_inactive_continuous_parameter_has_no_value():
     space = zen.Space(x=zen.parameter(zen.uniform(-2, 1), when="n > 1"), n=[1, 2])
     genome = Genome(space)
-    points = genome.points(genome.drawn(np.random.default_rng(1), 40))
+    points = genome.points(genome.draw(np.random.default_rng(1), 40))
     assert {(point["x"] is None, point["n"]) for point in points} == {(True, 1), (False, 2)}
 
 
 def test_a_part_that_is_too_large_is_drawn(monkeypatch):
-    monkeypatch.setattr(factors, "HELD", 10)
+    monkeypatch.setattr(gene_blocks, "MAX_TABLE_GENES", 10)
     space = zen.Space(n=zen.span(0, 9), m=zen.span(0, 9)).where("n < m")
     genome = Genome(space)
     assert genome.count is None
-    points = genome.points(genome.drawn(np.random.default_rng(1), 40))
+    points = genome.points(genome.draw(np.random.default_rng(1), 40))
     assert all(space.contains(point) for point in points)
 
 
@@ -148,7 +152,7 @@ def test_a_kind_that_few_points_have_is_met_as_often_as_others_when_rows_are_sca
     rng = np.random.default_rng(1)
     shares = {
         how: np.mean([p["solver"] == "lu" for p in genome.points(draw(rng, 400))])
-        for how, draw in (("drawn", genome.drawn), ("scattered", genome.scattered))
+        for how, draw in (("drawn", genome.draw), ("scattered", genome.scatter))
     }
     assert shares["drawn"] < 0.05
     assert 0.4 < shares["scattered"] < 0.6
@@ -160,5 +164,5 @@ def test_scattered_rows_are_valid(space, seed):
     genome = genome_of(space)
     if genome is None:
         return
-    genes = genome.scattered(np.random.default_rng(seed), 20)
+    genes = genome.scatter(np.random.default_rng(seed), 20)
     assert all(space.contains(point) for point in genome.points(genes))

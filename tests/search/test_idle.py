@@ -5,7 +5,7 @@ import heapq
 import pytest
 
 import zenturio as zen
-from zenturio.search import Budget, Goals, Pilot, Task, make
+from zenturio.search import Budget, Directions, SearchLoop, SearchProblem, make
 
 SPACE = zen.Space(n=zen.span(1, 60), m=zen.span(1, 60), k=["a", "b", "c"])
 SLOTS = 4
@@ -23,11 +23,15 @@ def cost(point):
 
 def idle_share(engine, budget=400, **settings):
     """What share of all slots' time passes without an experiment, until the last has begun."""
-    goals = Goals()
-    pilot = Pilot(make(engine, Task(SPACE, goals, 3, budget), settings), goals, Budget(budget))
+    directions = Directions()
+    loop = SearchLoop(
+        make(engine, SearchProblem(SPACE, directions, 3, budget), settings),
+        directions,
+        Budget(budget),
+    )
     now, busy, begun, away = 0.0, 0.0, 0, []
-    while not pilot.over:
-        for number, point in pilot.take(SLOTS - len(away)):
+    while not loop.is_over:
+        for number, point in loop.ask(SLOTS - len(away)):
             heapq.heappush(away, (now + lasts(point), number, point))
             busy += lasts(point)
             begun += 1
@@ -35,7 +39,7 @@ def idle_share(engine, budget=400, **settings):
             busy -= sum(end - now for end, _, _ in away)
             return 1 - busy / (SLOTS * now)
         now, number, point = heapq.heappop(away)
-        pilot.land(number, cost(point))
+        loop.tell(number, cost(point))
     raise AssertionError("a search that spends its budget is over with it")
 
 

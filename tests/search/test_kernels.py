@@ -13,7 +13,14 @@ from numba.core.registry import CPUDispatcher
 
 from search import naive_ga
 from zenturio.search import kernels
-from zenturio.search.kernels import breeding, chance, evolving, scoring, selecting, varying
+from zenturio.search.kernels import (
+    generation,
+    genetic_search,
+    rng,
+    scoring,
+    selection,
+    variation,
+)
 
 seeds = st.integers(0, 2**64 - 1)
 lists_of_losses = st.lists(
@@ -42,7 +49,7 @@ def test_no_kernel_is_without_a_twin():
 
 def pair(seed):
     """The same chance twice: compiled, and slow."""
-    return chance.stream(seed), naive_ga.Chance(seed)
+    return rng.stream(seed), naive_ga.Chance(seed)
 
 
 def ends(state, twin):
@@ -54,7 +61,7 @@ def ends(state, twin):
 def test_fitness(losses, factor, beyond):
     worst = max([loss for loss in losses if loss < math.inf], default=-math.inf) + beyond
     assume(worst > -math.inf)
-    found = selecting.fitness_of(np.array(losses), worst, factor)
+    found = selection.fitness_of(np.array(losses), worst, factor)
     assert found.tolist() == naive_ga.fitness_of(losses, worst, factor)
 
 
@@ -62,7 +69,7 @@ def test_fitness(losses, factor, beyond):
 def test_wheel(shares, start, more, seed):
     state, twin = pair(seed)
     chosen = np.full(start + more, -1, dtype=np.int64)
-    selecting.wheel(np.array(shares), state, chosen, start)
+    selection.wheel(np.array(shares), state, chosen, start)
     assert chosen.tolist() == [-1] * start + [twin.spin(shares) for _ in range(more)]
     assert ends(state, twin)
 
@@ -71,7 +78,7 @@ def test_wheel(shares, start, more, seed):
 def test_remainder(fitness, count, seed):
     state, twin = pair(seed)
     chosen = np.empty(count, dtype=np.int64)
-    selecting.remainder(np.array(fitness), state, chosen)
+    selection.remainder(np.array(fitness), state, chosen)
     total = sum(fitness)
     shares = [each / total * count if total else 0.0 for each in fitness]
     certain = [i for i, share in enumerate(shares) for _ in range(int(share))][:count]
@@ -84,7 +91,7 @@ def test_remainder(fitness, count, seed):
 def test_tournaments(losses, rounds, count, seed):
     state, twin = pair(seed)
     chosen = np.empty(count, dtype=np.int64)
-    selecting.tournaments(np.array(losses), rounds, state, chosen)
+    selection.tournaments(np.array(losses), rounds, state, chosen)
     wanted = []
     for _ in range(count):
         rivals = [twin.below(len(losses)) for _ in range(rounds)]
@@ -102,7 +109,7 @@ def test_parents(kind, losses, rounds, share, couples, seed):
     worst = max([loss for loss in losses if loss < math.inf], default=0.0)
     fitness = naive_ga.fitness_of(losses, worst, 2.0)
     chosen = np.empty(2 * couples, dtype=np.int64)
-    selecting.parents_of(
+    selection.parents_of(
         SELECTIONS.index(kind), np.array(fitness), np.array(losses), rounds, share, state, chosen
     )
     assert chosen.tolist() == naive_ga.parents_of(
@@ -117,7 +124,7 @@ def test_exchange(one, data):
     start = data.draw(st.integers(0, len(one)))
     stop = data.draw(st.integers(start, len(one)))
     left, right = np.array(one, dtype=np.int64), np.array(other, dtype=np.int64)
-    varying.exchange(left, right, start, stop)
+    variation.exchange(left, right, start, stop)
     assert left.tolist() == one[:start] + other[start:stop] + one[stop:]
     assert right.tolist() == other[:start] + one[start:stop] + other[stop:]
 
@@ -128,7 +135,7 @@ def test_cross(kind, length, seed):
     state, twin = pair(seed)
     one, other = list(range(length)), list(range(length, 2 * length))
     left, right = np.array(one, dtype=np.int64), np.array(other, dtype=np.int64)
-    varying.cross(CROSSOVERS.index(kind), left, right, state)
+    variation.cross(CROSSOVERS.index(kind), left, right, state)
     naive_ga.cross(kind, one, other, twin)
     assert (left.tolist(), right.tolist()) == (one, other)
     assert ends(state, twin)
@@ -139,7 +146,7 @@ def test_cross(kind, length, seed):
 def test_mutated(kind, size, data, ordered, reach, seed):
     state, twin = pair(seed)
     gene = data.draw(st.integers(0, size - 1))
-    found = varying.mutated(int(kind == "step"), gene, size, ordered, reach, state)
+    found = variation.mutated(int(kind == "step"), gene, size, ordered, reach, state)
     assert found == naive_ga.mutated(kind, gene, size, ordered, reach, twin)
     assert ends(state, twin)
     assert 0 <= found < size
@@ -149,12 +156,12 @@ def test_mutated(kind, size, data, ordered, reach, seed):
 def test_mutation_hits_each_gene_as_often_as_its_rate_says():
     """The skips of the kernel are those of a coin for each gene: mean and spread agree."""
     rate, cells, rounds = 0.03, 2000, 400
-    state, counts = chance.stream(5), []
+    state, counts = rng.stream(5), []
     sizes, ordered = np.full(20, 9), np.zeros(20, dtype=np.bool_)
     where = np.zeros(20)
     for _ in range(rounds):
         before = np.zeros((cells // 20, 20), dtype=np.int64)
-        varying.mutate(0, rate, 0.1, before, sizes, ordered, state)
+        variation.mutate(0, rate, 0.1, before, sizes, ordered, state)
         counts.append(int((before != 0).sum()))
         where += (before != 0).sum(axis=0)
     spread = math.sqrt(rate * (1 - rate) * cells)
@@ -180,12 +187,14 @@ def test_breed(selection, crossover, mutation, losses, width, elite, rate, seed)
         "tournament": 2, "parents": 0.5, "crossover_rate": 0.7, "mutation_rate": rate,
         "reach": 0.3, "scaling": 2.0,
     }  # fmt: skip
-    rules = breeding.Rules(
+    rules = generation.Rules(
         SELECTIONS.index(selection), CROSSOVERS.index(crossover), int(mutation == "step"),
         2, elite, 0.5, 0.7, rate, 0.3, 2.0,
     )  # fmt: skip
     children, parents = np.empty_like(genes), np.full((len(losses), 2), -1)
-    breeding.breed(genes, np.array(losses), worst, sizes, ordered, rules, state, children, parents)
+    generation.breed(
+        genes, np.array(losses), worst, sizes, ordered, rules, state, children, parents
+    )
     wanted = naive_ga.generation(
         genes.tolist(), losses, worst, sizes.tolist(), ordered.tolist(), s, twin
     )
@@ -202,7 +211,7 @@ def test_inherited(width, one, other, seed):
     rng = np.random.default_rng(seed)
     before = rng.integers(2, size=(4, width))
     genes, losses = rng.integers(2, size=(1, width)), rng.random(4)
-    found = evolving.inherited(genes, 0, np.array([[one, other]]), before, losses)
+    found = genetic_search.inherited(genes, 0, np.array([[one, other]]), before, losses)
     equal = [losses[i] for i in (one, other) if before[i].tolist() == genes[0].tolist()]
     assert found == equal[0] if equal else math.isnan(found)
 
@@ -210,7 +219,7 @@ def test_inherited(width, one, other, seed):
 @given(st.integers(1, 6), st.integers(1, 4))
 def test_longer(height, width):
     rows = np.arange(height * width, dtype=np.float64).reshape(height, width)
-    found = evolving.longer(rows)
+    found = genetic_search.longer(rows)
     assert found.shape == (2 * height, width)
     assert found[:height].tolist() == rows.tolist()
 
@@ -231,7 +240,7 @@ def odd(genes):
     st.sampled_from([1.0, -1.0]),
 )
 def test_score_all(genes, sign):
-    """What is no number, or infinitely good, is worth nothing, whichever way the goal looks."""
+    """What is no number, or infinitely good, is worth nothing, whichever way the objective looks."""
     found = scoring.score_all(odd, sign, np.array(genes, dtype=np.int64).reshape(-1, 2))
     wanted = [sign * sum(row) if row[0] % 5 > 2 else math.inf for row in genes]
     assert found.tolist() == wanted

@@ -12,7 +12,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import zenturio as zen
-from zenturio.search import Budget, Goals, Pilot, Task, describe, drive, make, names
+from zenturio.search import (
+    Budget,
+    Directions,
+    SearchLoop,
+    SearchProblem,
+    describe,
+    drive,
+    make,
+    names,
+)
 
 ENGINES = [*names(), "optuna:CmaEs"]
 
@@ -55,19 +64,19 @@ def cost(point):
 
 
 def pilot_of(engine, space, budget=40, seed=3, **more):
-    goals = more.pop("goals", Goals())
-    search = make(engine, Task(space, goals, seed, budget), more)
-    return Pilot(search, goals, Budget(budget))
+    directions = more.pop("directions", Directions())
+    search = make(engine, SearchProblem(space, directions, seed, budget), more)
+    return SearchLoop(search, directions, Budget(budget))
 
 
-def scrambled(pilot, slots, seed):
+def scrambled(loop, slots, seed):
     chance, away = random.Random(seed), []
-    while not pilot.over:
-        away += pilot.take(slots - len(away))
+    while not loop.is_over:
+        away += loop.ask(slots - len(away))
         for _ in range(chance.randrange(1, len(away) + 1) if away else 0):
             number, point = away.pop(chance.randrange(len(away)))
-            pilot.land(number, cost(point))
-    return pilot.trials
+            loop.tell(number, cost(point))
+    return loop.trials
 
 
 @cases
@@ -102,9 +111,9 @@ def test_another_seed_makes_other_trials(engine):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_small_space_is_exhausted_without_a_hang(engine):
-    pilot = pilot_of(engine, SMALL, budget=1000)
-    points = [trial.point for trial in drive(pilot, cost)]
-    assert pilot.ended == "exhausted"
+    loop = pilot_of(engine, SMALL, budget=1000)
+    points = [trial.point for trial in drive(loop, cost)]
+    assert loop.stop_reason == "exhausted"
     assert len(set(points)) == len(points) <= SMALL.size
     if engine in ("exhaustive", "random", "sobol", "latin", "optuna", "portfolio", "ga"):
         assert len(points) == SMALL.size
@@ -119,9 +128,9 @@ def test_a_space_of_one_point_is_searched(engine):
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("answer", [(), (None,), (math.nan,), (math.inf,), (-math.inf,)])
 def test_an_engine_survives_that_everything_fails(engine, answer):
-    pilot = pilot_of(engine, SPACES["bound"], 50)
-    trials = list(drive(pilot, lambda _point: answer))
-    assert pilot.best is None
+    loop = pilot_of(engine, SPACES["bound"], 50)
+    trials = list(drive(loop, lambda _point: answer))
+    assert loop.best is None
     assert len(trials) > 10
 
 
@@ -129,9 +138,9 @@ def test_an_engine_survives_that_everything_fails(engine, answer):
 def test_an_engine_asks_again_if_it_is_asked_to(engine):
     if engine in ("exhaustive", "one-at-a-time", "hill", "simplex", "gradient"):
         pytest.skip("names every point once anyway, or ends where nothing is better")
-    task = Task(SMALL, Goals(), 1, 100, again=True)
-    pilot = Pilot(make(engine, task), Goals(), Budget(100), again=True)
-    points = [trial.point for trial in drive(pilot, cost)]
+    problem = SearchProblem(SMALL, Directions(), 1, 100, allow_repeats=True)
+    loop = SearchLoop(make(engine, problem), Directions(), Budget(100), allow_repeats=True)
+    points = [trial.point for trial in drive(loop, cost)]
     assert len(points) == 100 > len(set(points))
 
 
@@ -144,12 +153,12 @@ def test_engines_that_learn_find_better_points_than_the_median_of_chance(engine,
     def bowl(point):
         return (sign * sum((value - 11) ** 2 for value in point.values()),)
 
-    goals = Goals(direction)
+    directions = Directions(direction)
 
     def best(name, seed):
-        pilot = pilot_of(name, space, 300, seed, goals=goals)
-        list(drive(pilot, bowl))
-        return goals.losses(pilot.best.scores)[0]
+        loop = pilot_of(name, space, 300, seed, directions=directions)
+        list(drive(loop, bowl))
+        return directions.losses(loop.best.scores)[0]
 
     if engine in ("random", "sobol", "latin"):
         assert best(engine, 1) < 500
@@ -158,22 +167,24 @@ def test_engines_that_learn_find_better_points_than_the_median_of_chance(engine,
         assert found < np.median([best("random", seed) for seed in range(9)])
 
 
-@pytest.mark.parametrize("engine", [e for e in ENGINES if describe(e.split(":")[0]).several])
+@pytest.mark.parametrize(
+    "engine", [e for e in ENGINES if describe(e.split(":")[0]).multi_objective]
+)
 def test_engines_for_several_goals_find_a_front(engine):
     if engine == "optuna:CmaEs":
-        pytest.skip("CMA-ES knows one goal only")
-    goals = Goals(["minimize", "maximize"])
+        pytest.skip("CMA-ES knows one objective only")
+    directions = Directions(["minimize", "maximize"])
     space = zen.Space(x=zen.span(0, 19), y=zen.span(0, 19))
-    pilot = pilot_of(engine, space, 120, goals=goals)
-    list(drive(pilot, lambda p: (p["x"] + p["y"], p["x"] - (p["y"] - 3) ** 2)))
-    front = pilot.front
+    loop = pilot_of(engine, space, 120, directions=directions)
+    list(drive(loop, lambda p: (p["x"] + p["y"], p["x"] - (p["y"] - 3) ** 2)))
+    front = loop.front
     assert len(front) > 1
-    assert front[0].scores[0] == min(trial.scores[0] for trial in pilot.trials)
+    assert front[0].scores[0] == min(trial.scores[0] for trial in loop.trials)
 
 
 def test_engines_for_one_goal_refuse_several():
-    with pytest.raises(zen.ZenError, match="takes one goal"):
-        pilot_of("ga", SMALL, goals=Goals(["minimize", "minimize"]))
+    with pytest.raises(zen.ZenError, match="takes one objective"):
+        pilot_of("ga", SMALL, directions=Directions(["minimize", "minimize"]))
 
 
 PROGRAM = """

@@ -56,6 +56,6 @@ def test_columns_that_are_asked_for_when_all_wait_are_not_evaluated():
     calls = []
     found = zen.search(
         SPACE, lambda columns: calls.append(columns) or columns["n"], engine="ga", budget=100,
-        takes="columns", known=known,
+        takes="columns", cached=known,
     )  # fmt: skip
     assert (found.count, calls) == (100, [])

@@ -55,4 +55,4 @@ def test_a_section_says_what_for_when_not_and_what_it_costs(name):
     assert re.findall(r"^- (.+?):", section, re.MULTILINE) == ["For", "Not for", "Cost"]
     assert "Waits:" in section
     assert f"<!-- settings {name} -->" in section
-    assert ("Several objectives: " in section or name == "nsga2") == describe(name).several
+    assert ("Several objectives: " in section or name == "nsga2") == describe(name).multi_objective

@@ -14,7 +14,7 @@ import json
 import zenturio as zen
 from zenturio.search import describe, names
 
-found = describe("golden")
+description = describe("golden")
 search = zen.search(
     zen.Space(n=zen.span(1, 1000)), lambda p: abs(p["n"] - 321), engine="golden", jobs=2
 )
@@ -24,15 +24,15 @@ try:
 except zen.ZenError as error:
     refused = str(error)
 print(json.dumps({
-    "listed": "golden" in names(), "about": found.about,
-    "settings": [each.name for each in found.settings], "best": dict(search.best.point),
+    "listed": "golden" in names(), "about": description.about,
+    "settings": [setting.name for setting in description.settings], "best": dict(search.best.point),
     "count": search.count, "largest": dict(best.best.point), "refused": refused,
 }))
 """
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
+def report(tmp_path_factory):
     target = tmp_path_factory.mktemp("plugin")
     python = Path(sys.executable)
     install = ["pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--offline"]
@@ -57,22 +57,22 @@ def told(tmp_path_factory):
     return {**json.loads(done.stdout), "tests": tests.stdout}
 
 
-def test_the_engine_is_found_by_its_entry_point(told):
-    assert told["listed"]
-    assert told["settings"] == ["share"]
-    assert told["about"].startswith("The best of one ordered parameter")
+def test_the_engine_is_found_by_its_entry_point(report):
+    assert report["listed"]
+    assert report["settings"] == ["share"]
+    assert report["about"].startswith("Golden section search")
 
 
-def test_it_finds_the_valley_in_few_trials(told):
-    assert told["best"] == {"n": 321}
-    assert told["count"] < 25
-    assert told["largest"] == {"n": 7}
+def test_it_finds_the_valley_in_few_trials(report):
+    assert report["best"] == {"n": 321}
+    assert report["count"] < 25
+    assert report["largest"] == {"n": 7}
 
 
-def test_it_says_what_it_is_not_for(told):
-    assert "golden is for one parameter" in told["refused"]
+def test_it_says_what_it_is_not_for(report):
+    assert "golden is for one parameter" in report["refused"]
 
 
-def test_it_keeps_the_promises_of_all_engines(told):
-    assert " passed" in told["tests"], told["tests"]
-    assert "failed" not in told["tests"], told["tests"]
+def test_it_keeps_the_promises_of_all_engines(report):
+    assert " passed" in report["tests"], report["tests"]
+    assert "failed" not in report["tests"], report["tests"]

@@ -4,8 +4,8 @@ import pytest
 
 import zenturio as zen
 from zenturio.errors import InputError
-from zenturio.search import Budget, Goals, Pilot, Task, drive, make
-from zenturio.search.portfolio import Member, Portfolio
+from zenturio.search import Budget, Directions, SearchLoop, SearchProblem, drive, make
+from zenturio.search.portfolio import Portfolio, PortfolioMember
 
 SPACE = zen.Space(**{f"x{i}": zen.span(0, 60) for i in range(6)})
 
@@ -17,7 +17,7 @@ def bowl(point):
 class Spy:
     """Counts what an engine is asked for, and keeps what it is told."""
 
-    steady = True
+    order_independent = True
 
     def __init__(self, search):
         self.search, self.asked, self.told = search, [], []
@@ -34,12 +34,14 @@ class Spy:
 
 
 def watched(engines, budget=300, **settings):
-    search = make("portfolio", Task(SPACE, Goals(), 4, budget), {"engines": engines, **settings})
+    search = make(
+        "portfolio", SearchProblem(SPACE, Directions(), 4, budget), {"engines": engines, **settings}
+    )
     for member in search._members:
         member.search = Spy(member.search)
     spies = [member.search for member in search._members]
-    pilot = Pilot(search, Goals(), Budget(budget))
-    return pilot, list(drive(pilot, bowl)), spies
+    loop = SearchLoop(search, Directions(), Budget(budget))
+    return loop, list(drive(loop, bowl)), spies
 
 
 def test_the_engine_that_finds_more_gets_more():
@@ -68,7 +70,7 @@ def test_what_one_engine_tried_no_other_tries_again():
 
 
 def test_a_turn_is_worth_more_the_less_is_known_of_an_engine():
-    new, poor, rich = Member(None), Member(None), Member(None)
+    new, poor, rich = PortfolioMember(None), PortfolioMember(None), PortfolioMember(None)
     for _ in range(5):
         poor.credit(0.0)
         rich.credit(1.0)
@@ -80,8 +82,8 @@ def test_a_turn_is_worth_more_the_less_is_known_of_an_engine():
 
 @pytest.mark.parametrize("engines", ["", "portfolio", "ga,portfolio"])
 def test_a_portfolio_of_nothing_or_of_itself_is_refused(engines):
-    with pytest.raises(InputError, match="no portfolio"):
-        make("portfolio", Task(SPACE), {"engines": engines})
+    with pytest.raises(InputError, match="is not a portfolio"):
+        make("portfolio", SearchProblem(SPACE), {"engines": engines})
 
 
 def test_its_engines_are_those_of_the_docs():

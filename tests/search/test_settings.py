@@ -7,7 +7,7 @@ import pytest
 
 import zenturio as zen
 from zenturio.errors import InputError, NotFoundError
-from zenturio.search import Goals, Task, describe, make, names, setting, settings_of
+from zenturio.search import Directions, SearchProblem, describe, make, names, setting, settings_of
 from zenturio.search.settings import described
 
 
@@ -73,14 +73,14 @@ def test_every_engine_says_what_it_does_and_what_each_setting_is(name):
 
 def test_an_engine_that_is_not_there_is_corrected():
     with pytest.raises(NotFoundError, match="did you mean 'random'"):
-        make("randon", Task(zen.Space(x=[1])))
+        make("randon", SearchProblem(zen.Space(x=[1])))
 
 
 def test_an_engine_without_variants_takes_none():
     with pytest.raises(InputError, match="no variants"):
-        make("random:TPE", Task(zen.Space(x=[1]), Goals()))
+        make("random:TPE", SearchProblem(zen.Space(x=[1]), Directions()))
 
 
 def test_a_continuous_space_cannot_be_swept():
-    with pytest.raises(InputError, match="no end"):
-        make("exhaustive", Task(zen.Space(x=zen.uniform(0, 1))))
+    with pytest.raises(InputError, match="infinitely many points"):
+        make("exhaustive", SearchProblem(zen.Space(x=zen.uniform(0, 1))))

@@ -9,7 +9,7 @@ from zenturio.annotate import scan
 from zenturio.errors import InputError
 from zenturio.execute import Local
 from zenturio.record.open import open_repository
-from zenturio.search import read_budget
+from zenturio.search import parse_budget
 from zenturio.space import Space
 from zenturio.study import Chosen, Here, Settings, choose, run_here
 from zenturio.study.request import Request
@@ -126,7 +126,7 @@ def test_a_search_recalls_only_what_its_own_kind_of_machine_measured(repository,
         application = scan([str(tmp_path / "searched.py")])
         return run_here(
             application, Chosen.none(application.space), db=repository, here=Here(2),
-            hunt=Hunt("random", budget=read_budget("4")), settings=Settings(**settings),
+            hunt=Hunt("random", budget=parse_budget("4")), settings=Settings(**settings),
         )  # fmt: skip
 
     on("Zen 5")

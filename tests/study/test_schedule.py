@@ -9,7 +9,7 @@ from zenturio.record import Memory
 from zenturio.schedule import Machine, Platform, Problem, Task, Workflow, identical
 from zenturio.schedule.assigned import assigned
 from zenturio.schedule.formats import read_workflow
-from zenturio.search import read_budget
+from zenturio.search import parse_budget
 from zenturio.study import choose
 from zenturio.study.schedule import abstracted, annotate, ranged
 from zenturio.study.session import Session
@@ -61,7 +61,7 @@ def test_all_schedules_of_a_workflow_are_a_study(tmp_path):
 
 def test_a_search_is_a_scheduler(tmp_path):
     folder = annotate(FORK, MACHINES, tmp_path / "study")
-    hunt = Hunt("ga", {"population": "10"}, read_budget("60"), seed=3)
+    hunt = Hunt("ga", {"population": "10"}, parse_budget("60"), seed=3)
     _, found = run(folder, hunt)
     _, all_of_them = run(folder)
     assert found.best.value == all_of_them.best.value

@@ -36,7 +36,7 @@ def engines(
     if json:
         output.facts([asdict(each) for each in found])
     elif engine is None:
-        rows = [(e.name, "several" if e.several else "one", e.about) for e in found]
+        rows = [(e.name, "multi_objective" if e.multi_objective else "one", e.about) for e in found]
         output.table(("engine", "goals", "what it does"), rows)
         typer.echo("\nsettings of one: zen engines NAME; a search: zen run FILE --search NAME")
     else:

@@ -88,7 +88,7 @@ def tempered(
     After *budget* plays of the queue; None: as many as take some tenths of a second.
     """
     from zenturio.schedule.kernels.tempering import temper  # noqa: PLC0415 - needs Numba
-    from zenturio.search.kernels.chance import stream  # noqa: PLC0415
+    from zenturio.search.kernels.rng import stream  # noqa: PLC0415
 
     problem = cluster.problem
     choices = Choices(problem)

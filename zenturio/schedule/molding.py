@@ -14,12 +14,12 @@ from zenturio.schedule.fitness import Fitness
 from zenturio.schedule.growing import grown, guesses, outset, tempered
 from zenturio.schedule.molded import MoldablePlan
 from zenturio.schedule.workflow import Floats
+from zenturio.search.engine import SearchProblem
 from zenturio.search.ga import Crossover, Ga, GaSettings, Selection
+from zenturio.search.generator_engine import SearchGenerator
 from zenturio.search.nsga2 import Nsga2, Nsga2Settings
-from zenturio.search.objective import Goals
-from zenturio.search.search import Task
+from zenturio.search.objective import Directions
 from zenturio.search.settings import setting
-from zenturio.search.walker import Walk
 
 Aims = Callable[[Outcomes], Floats]
 """Two figures for each outcome, both to be minimised."""
@@ -106,7 +106,7 @@ def evolved(
 ) -> tuple[Counts, list[float]]:
     """The best numbers of nodes that a genetic search finds; the best fitness by generation."""
     choices = Choices(cluster.problem)
-    search = _Seeded(Task(choices.space, seed=seed), settings.ga(cluster.problem.tasks))
+    search = _Seeded(SearchProblem(choices.space, seed=seed), settings.ga(cluster.problem.tasks))
     search.seeds = [choices.genes(counts) for counts in seeds]
     best, history = np.inf, []
     found: Counts = cluster.problem.fewest
@@ -125,7 +125,7 @@ def settled(history: Sequence[float]) -> int:
     return history.index(history[-1]) + 1
 
 
-def walked(walk: Walk, score: Callable[[Any], Floats]) -> Iterator[tuple[Any, Floats]]:
+def walked(walk: SearchGenerator, score: Callable[[Any], Floats]) -> Iterator[tuple[Any, Floats]]:
     """All generations of a *walk*, each with what it is worth: a row, or several figures each."""
     genes = next(walk)
     while True:
@@ -145,7 +145,9 @@ def fronted(
     Sorted by the first aim; of equal ones one.
     """
     choices = Choices(cluster.problem, "lean")
-    search = _SeededFront(Task(choices.space, Goals(["minimize", "minimize"]), seed), settings)
+    search = _SeededFront(
+        SearchProblem(choices.space, Directions(["minimize", "minimize"]), seed), settings
+    )
     search.seeds = [choices.genes(counts) for counts in seeds]
     rows = np.empty((0, cluster.problem.tasks), np.int64)
     worth = np.empty((0, 2))

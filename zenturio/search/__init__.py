@@ -10,41 +10,41 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from zenturio.search.drive import drive, fly
-from zenturio.search.engines import Description, describe, make, names
-from zenturio.search.objective import Direction, Goals, Objective, Trial
-from zenturio.search.pilot import Asked, Pilot, Recall, Scores
-from zenturio.search.result import Result
-from zenturio.search.search import Engine, Search, Task
-from zenturio.search.searching import search
+from zenturio.search.api import search
+from zenturio.search.engine import Engine, Search, SearchProblem
+from zenturio.search.engines import EngineDescription, describe, make, names
+from zenturio.search.loop import CachedScores, PendingTrial, Scores, SearchLoop
+from zenturio.search.objective import Direction, Directions, Objective, Trial
+from zenturio.search.result import SearchResult
+from zenturio.search.run_loop import drive, run_concurrent
 from zenturio.search.settings import NoSettings, Setting, setting, settings_of
-from zenturio.search.stops import Budget, Stops, read_budget, read_stops
+from zenturio.search.stop_rules import Budget, StopRules, parse_budget, parse_stop_rules
 
 __all__ = [
-    "Asked",
     "Budget",
-    "Description",
+    "CachedScores",
     "Direction",
+    "Directions",
     "Engine",
-    "Goals",
+    "EngineDescription",
     "NoSettings",
     "Objective",
-    "Pilot",
-    "Recall",
-    "Result",
+    "PendingTrial",
     "Scores",
     "Search",
+    "SearchLoop",
+    "SearchProblem",
+    "SearchResult",
     "Setting",
-    "Stops",
-    "Task",
+    "StopRules",
     "Trial",
     "describe",
     "drive",
-    "fly",
     "make",
     "names",
-    "read_budget",
-    "read_stops",
+    "parse_budget",
+    "parse_stop_rules",
+    "run_concurrent",
     "search",
     "setting",
     "settings_of",
@@ -54,7 +54,7 @@ __all__ = [
 class _Room(ModuleType):
     """``zen.search`` is both this room and the function in it."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Result:
+    def __call__(self, *args: Any, **kwargs: Any) -> SearchResult:
         return search(*args, **kwargs)
 
 

@@ -8,51 +8,55 @@ from typing import ClassVar
 
 import numpy as np
 
-from zenturio.search.factors import Ints
-from zenturio.search.search import Task
+from zenturio.search.engine import SearchProblem
+from zenturio.search.gene_blocks import Ints
+from zenturio.search.generator_engine import GeneratorEngine, Reals, SearchGenerator
+from zenturio.search.neighbours import interleave
 from zenturio.search.settings import setting
-from zenturio.search.steps import together
-from zenturio.search.walker import Reals, Walk, Walker
 
 
 @dataclass(frozen=True)
 class AnnealSettings:
     chains: int = setting(4, "chains at the same time", low=1)
     steps: int | None = setting(None, "steps of a chain; auto: its share of the budget", low=2)
-    hot: float = setting(0.5, "first temperature, in standard deviations of the start", low=0)
-    cold: float = setting(0.001, "last temperature, in the same", low=0)
+    hot: float = setting(
+        0.5, "first temperature, in standard deviations of the starting points", low=0
+    )
+    cold: float = setting(0.001, "last temperature, in the same unit", low=0)
     reach: float = setting(0.3, "first step of ordered parameters, as a share", low=0, high=1)
-    starts: int = setting(5, "points from which a chain starts, and learns the scale", low=2)
+    starts: int = setting(
+        5, "random points; a chain starts at the best, and scales its temperature by them", low=2
+    )
 
 
-class Anneal(Walker):
-    """Worse points are accepted less and less (simulated annealing): for rugged spaces."""
+class Anneal(GeneratorEngine):
+    """Simulated annealing: for rugged spaces."""
 
     Settings: ClassVar[type[AnnealSettings]] = AnnealSettings
 
-    def __init__(self, task: Task, settings: AnnealSettings) -> None:
-        super().__init__(task, settings)
+    def __init__(self, problem: SearchProblem, settings: AnnealSettings) -> None:
+        super().__init__(problem, settings)
         self._settings = settings
 
     @property
     def steps(self) -> int:
-        """How many steps a chain cools down in."""
+        """Steps in which a chain cools down."""
         if self._settings.steps is not None:
             return self._settings.steps
-        share = (self.task.budget or 4000) // self._settings.chains
+        share = (self.problem.budget or 4000) // self._settings.chains
         return max(share - self._settings.starts, 2)
 
-    def walk(self) -> Walk:
-        return together([self._chain(rng) for rng in self.rng.spawn(self._settings.chains)])
+    def walk(self) -> SearchGenerator:
+        return interleave([self._chain(rng) for rng in self.rng.spawn(self._settings.chains)])
 
-    def _chain(self, rng: np.random.Generator) -> Walk:
-        """Cool down from one start after the other, for ever."""
+    def _chain(self, rng: np.random.Generator) -> SearchGenerator:
+        """Cool down from one start after another, without end."""
         while True:
-            starts = self.genome.scattered(rng, self._settings.starts)
+            starts = self.genome.scatter(rng, self._settings.starts)
             losses = (yield starts)[:, 0]
             yield from self._cool(starts[losses.argmin()], losses, rng)
 
-    def _cool(self, row: Ints, losses: Reals, rng: np.random.Generator) -> Walk:
+    def _cool(self, row: Ints, losses: Reals, rng: np.random.Generator) -> SearchGenerator:
         usable = losses[losses < math.inf]
         scale = float(usable.std()) if len(usable) > 1 else 0.0
         loss, steps = float(losses.min()), self.steps
@@ -66,24 +70,24 @@ class Anneal(Walker):
                 row, loss = nearby, other
 
     def _near(self, row: Ints, reach: float, rng: np.random.Generator) -> Ints:
-        """*row* with one gene changed, or more if that is not valid."""
+        """Return *row* with one gene changed, or more where that is not valid."""
         genome = self.genome
         for _ in range(8):
             gene = int(rng.integers(genome.length))
-            size, wish = int(genome.sizes[gene]), row.copy()
+            size, target = int(genome.sizes[gene]), row.copy()
             if genome.ordered[gene]:
                 step = 1 + int(abs(rng.normal()) * reach * (size - 1))
-                wish[gene] += step if rng.integers(2) else -step
+                target[gene] += step if rng.integers(2) else -step
             else:
-                wish[gene] = rng.integers(size)
-            (found,) = genome.repaired(wish[None, :])
-            if (found != row).any():
-                return found  # type: ignore[no-any-return] # a row of an array
-        (anywhere,) = genome.drawn(rng, 1)
+                target[gene] = rng.integers(size)
+            (neighbour,) = genome.repair(target[None, :])
+            if (neighbour != row).any():
+                return neighbour  # type: ignore[no-any-return] # a row of an array
+        (anywhere,) = genome.draw(rng, 1)
         return anywhere  # type: ignore[no-any-return] # a row of an array
 
 
 def _accepted(worse: float, heat: float, rng: np.random.Generator) -> bool:
-    """Metropolis: the chance falls with how much worse it is, and rises with the heat."""
+    """Accept a loss that is *worse* by the Metropolis criterion exp(-worse / heat)."""
     chance = rng.random()
     return heat > 0 and math.isfinite(worse) and chance < math.exp(-worse / heat)

@@ -6,31 +6,32 @@ from collections.abc import Iterable, Sequence
 from itertools import chain, islice
 
 from zenturio.errors import InputError, SpaceError
+from zenturio.search.engine import SearchProblem
 from zenturio.search.objective import Trial
-from zenturio.search.search import Task
 from zenturio.search.settings import NoSettings
 from zenturio.space import Point
 
 
 class Exhaustive:
-    """Every point of the space, one after the other: for small spaces, and to be sure."""
+    """Every point of the space, one after the other: for small spaces."""
 
     Settings = NoSettings
-    steady = True
-    several = True
+    order_independent = True
+    multi_objective = True
 
-    def __init__(self, task: Task, settings: NoSettings) -> None:
+    def __init__(self, problem: SearchProblem, settings: NoSettings) -> None:
         del settings
-        if not task.space.finite:
+        if not problem.space.finite:
             raise InputError(
-                "a continuous space has no end",
+                "a continuous space has infinitely many points",
                 hint="take n points of it with LIN or LOG, or another engine: random, sobol, ga",
             )
-        points = iter(task.space)
+        points = iter(problem.space)
         first = next(points, None)
         if first is None:
             raise SpaceError(
-                "no point keeps all constraints", hint="let the sets hold more, or demand less"
+                "no point meets all constraints",
+                hint="add values to the sets, or relax a constraint",
             )
         self._points = chain([first], points)
 
@@ -38,4 +39,4 @@ class Exhaustive:
         return list(islice(self._points, limit))
 
     def tell(self, trials: Iterable[Trial]) -> None:
-        """There is nothing to learn."""
+        """Ignore *trials*: the order is fixed."""

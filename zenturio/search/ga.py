@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from zenturio.errors import InputError
-from zenturio.search.factors import Ints
-from zenturio.search.search import Task
+from zenturio.search.engine import SearchProblem
+from zenturio.search.gene_blocks import Ints
+from zenturio.search.generator_engine import GeneratorEngine, SearchGenerator
 from zenturio.search.settings import setting
-from zenturio.search.walker import Walk, Walker
 
 if TYPE_CHECKING:
-    from zenturio.search.kernels.breeding import Rules
+    from zenturio.search.kernels.generation import Rules
 
 Selection = Literal["remainder", "roulette", "tournament", "rank", "steady"]
 Crossover = Literal["single", "two", "uniform"]
@@ -29,9 +29,9 @@ FEWEST, MOST = 20, 150
 
 @dataclass(frozen=True)
 class GaSettings:
-    """How generations follow each other.
+    """Settings of the genetic algorithm.
 
-    As the paper has it: population=150 selection=remainder mutation_rate=0.001.
+    The values of the paper: population=150 selection=remainder mutation_rate=0.001.
     """
 
     population: int | None = setting(
@@ -41,27 +41,29 @@ class GaSettings:
     selection: Selection = setting("tournament", "how parents are chosen by their fitness")
     crossover: Crossover = setting("single", "how two parents exchange genes")
     crossover_rate: float = setting(0.9, "chance that two parents exchange genes", low=0, high=1)
-    mutation: Mutation = setting("random", "what a gene mutates to; step: up or down, if ordered")
+    mutation: Mutation = setting(
+        "random", "new value of a mutated gene: any, or a step up or down if ordered"
+    )
     mutation_rate: float | None = setting(
         None, "chance that a gene mutates; auto: half a gene of each child", low=0, high=1
     )
     reach: float = setting(0.1, "largest step of a mutation, as a share of the set", low=0, high=1)
     scaling: float = setting(2.0, "fitness of the best, as a multiple of the mean; 1: off", low=1)
-    elite: int = setting(1, "best individuals that live on unchanged", low=0)
+    elite: int = setting(1, "best individuals that are kept unchanged", low=0)
     tournament: int = setting(3, "individuals in a tournament", low=1)
     parents: float = setting(0.5, "share that has children, if selection=steady", low=0, high=1)
     steady: float = setting(
-        20.0, "ends after so many % of the generations without improvement", low=0, high=100
+        20.0, "stop after this % of the generations without improvement", low=0, high=100
     )
 
 
-class Ga(Walker):
-    """Generations of points that inherit from good ones: for large spaces of any kind."""
+class Ga(GeneratorEngine):
+    """A genetic algorithm: for large spaces of any kind."""
 
     Settings: ClassVar[type[GaSettings]] = GaSettings
 
-    def __init__(self, task: Task, settings: GaSettings) -> None:
-        super().__init__(task, settings)
+    def __init__(self, problem: SearchProblem, settings: GaSettings) -> None:
+        super().__init__(problem, settings)
         self._settings = settings
         if settings.elite >= self.population:
             raise InputError(
@@ -72,52 +74,52 @@ class Ga(Walker):
 
     @property
     def population(self) -> int:
-        """How many individuals a generation has; at least ten of them fit into the budget."""
+        """Individuals in a generation; the budget holds at least ten generations."""
         if self._settings.population is not None:
             return self._settings.population
-        budget = self.task.budget
+        budget = self.problem.budget
         return MOST if budget is None else min(max(budget // 10, FEWEST), MOST)
 
     @property
     def generations(self) -> int:
-        """How many generations there are at the most."""
+        """The largest number of generations."""
         return self._settings.generations
 
     @property
     def patience(self) -> int:
-        """How many generations without improvement are borne."""
+        """Generations without improvement after which the search ends."""
         return max(1, round(self._settings.generations * self._settings.steady / 100))
 
     def first(self) -> Ints:
-        """The first generation."""
-        return self.genome.scattered(self.rng, self.population)
+        """Return the first generation."""
+        return self.genome.scatter(self.rng, self.population)
 
     def rules(self) -> Rules:
-        """The settings as the kernels want them."""
-        from zenturio.search.kernels.breeding import Rules  # noqa: PLC0415 - needs Numba
+        """Return the settings in the form that the kernels take."""
+        from zenturio.search.kernels.generation import Rules  # noqa: PLC0415 - needs Numba
 
-        chosen = self._settings
-        rate = chosen.mutation_rate
+        settings = self._settings
+        rate = settings.mutation_rate
         if rate is None:
             rate = 0.5 / max(self.genome.length, 1)
         return Rules(
-            _SELECTIONS.index(chosen.selection),
-            _CROSSOVERS.index(chosen.crossover),
-            _MUTATIONS.index(chosen.mutation),
-            chosen.tournament,
-            chosen.elite,
-            chosen.parents,
-            chosen.crossover_rate,
+            _SELECTIONS.index(settings.selection),
+            _CROSSOVERS.index(settings.crossover),
+            _MUTATIONS.index(settings.mutation),
+            settings.tournament,
+            settings.elite,
+            settings.parents,
+            settings.crossover_rate,
             rate,
-            chosen.reach,
-            chosen.scaling,
+            settings.reach,
+            settings.scaling,
         )
 
-    def walk(self) -> Walk:
-        from zenturio.search.kernels.breeding import breed  # noqa: PLC0415 - needs Numba
-        from zenturio.search.kernels.chance import stream  # noqa: PLC0415
+    def walk(self) -> SearchGenerator:
+        from zenturio.search.kernels.generation import breed  # noqa: PLC0415 - needs Numba
+        from zenturio.search.kernels.rng import stream  # noqa: PLC0415
 
-        state, rules = stream(self.task.seed), self.rules()
+        state, rules = stream(self.problem.seed), self.rules()
         genome = self.genome
         genes = self.first()
         best, worst, last = np.inf, -np.inf, 0
@@ -133,4 +135,4 @@ class Ga(Walker):
             breed(
                 genes, losses, worst, genome.sizes, genome.ordered, rules, state, children, parents
             )
-            genes = genome.repaired(children)
+            genes = genome.repair(children)

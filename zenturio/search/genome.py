@@ -1,4 +1,4 @@
-"""A space as rows of whole numbers, one gene for each choice, and back as points and columns."""
+"""A space as rows of integers, one gene for each choice, and back as points and columns."""
 
 from __future__ import annotations
 
@@ -10,110 +10,114 @@ from typing import Any
 import numpy as np
 
 from zenturio.errors import SpaceError
-from zenturio.search.factors import Column, Factor, Ints, Table, factor_of
-from zenturio.search.region import Region
+from zenturio.search.gene_blocks import Column, GeneBlock, Ints, TabulatedGenes, gene_block_of
+from zenturio.search.region_genes import RegionGenes
 from zenturio.space import Point, Space
 from zenturio.space.sampling import Lot
 
 
 class Genome:
-    """Every valid point of *space* as a row of genes; any row can be repaired to a valid one."""
+    """Encodes the points of a space as rows of genes; any row can be repaired to a valid one."""
 
     def __init__(self, space: Space, seed: int = 0) -> None:
         self.space = space
-        self._factors: list[Factor] = []
+        self._blocks: list[GeneBlock] = []
         for part in space.factors:
             if not isinstance(part, Lot) and not part.size:
                 raise SpaceError(
-                    "no point keeps all constraints", hint="let the sets hold more, or demand less"
+                    "no point meets all constraints",
+                    hint="add values to the sets, or relax a constraint",
                 )
             if part.part.dimensions:
-                self._factors.append(factor_of(part, seed))
-        ends = np.cumsum([len(each.sizes) for each in self._factors], dtype=np.int64).tolist()
+                self._blocks.append(gene_block_of(part, seed))
+        ends = np.cumsum([len(block.sizes) for block in self._blocks], dtype=np.int64).tolist()
         self._spans = [
-            slice(end - len(each.sizes), end) for each, end in zip(self._factors, ends, strict=True)
+            slice(end - len(block.sizes), end)
+            for block, end in zip(self._blocks, ends, strict=True)
         ]
 
     @cached_property
     def sizes(self) -> Ints:
-        """How many values each gene has."""
-        return np.array([size for each in self._factors for size in each.sizes], dtype=np.int64)
+        """The number of values of each gene."""
+        return np.array([size for block in self._blocks for size in block.sizes], dtype=np.int64)
 
     @cached_property
     def ordered(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Which genes are near in meaning where they are near in number."""
-        return np.array([yes for each in self._factors for yes in each.ordered], dtype=np.bool_)
+        """Whether each gene is ordered: near numbers mean near values."""
+        return np.array(
+            [is_ordered for block in self._blocks for is_ordered in block.ordered], dtype=np.bool_
+        )
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The dimension that each gene is of; empty if it stands for several."""
-        return tuple(name for each in self._factors for name in each.of)
+        """The dimension of each gene; empty if it stands for several."""
+        return tuple(name for block in self._blocks for name in block.of)
 
     @property
     def length(self) -> int:
-        """How many genes there are."""
+        """The number of genes."""
         return len(self.sizes)
 
     @cached_property
     def count(self) -> int | None:
-        """How many points there are; None: more than can be told apart."""
-        counts = [each.count for each in self._factors]
-        known = [count for count in counts if count is not None]
-        return math.prod(known) if len(known) == len(counts) else None
+        """The number of points; None if it is not known or infinite."""
+        counts = [block.count for block in self._blocks]
+        counted = [count for count in counts if count is not None]
+        return math.prod(counted) if len(counted) == len(counts) else None
 
     @property
     def free(self) -> bool:
-        """Whether every row of genes is valid as it is."""
-        return not any(isinstance(each, Table | Region) for each in self._factors)
+        """Whether every row of genes is valid."""
+        return not any(isinstance(block, TabulatedGenes | RegionGenes) for block in self._blocks)
 
-    def drawn(self, rng: np.random.Generator, length: int) -> Ints:
-        """Rows by chance, each valid one as likely as any other."""
-        return self._joined([each.drawn(rng, length) for each in self._factors], length)
+    def draw(self, rng: np.random.Generator, length: int) -> Ints:
+        """Return random rows, uniform over all valid points."""
+        return self._joined([block.draw(rng, length) for block in self._blocks], length)
 
-    def scattered(self, rng: np.random.Generator, length: int) -> Ints:
-        """Rows by chance, gene by gene: a kind that few points have is as likely as others."""
-        return self.repaired(rng.integers(self.sizes, size=(length, self.length)))
+    def scatter(self, rng: np.random.Generator, length: int) -> Ints:
+        """Return random rows, uniform for each gene: rare values are as likely as frequent ones."""
+        return self.repair(rng.integers(self.sizes, size=(length, self.length)))
 
-    def numbered(self, numbers: Ints) -> Ints:
-        """Rows by number, in the order of the space's components, the last of them fastest."""
-        blocks: list[Ints] = []
-        for each in reversed(self._factors):
-            assert each.count is not None, "asked only where there is a number of points"
-            blocks.append(each.numbered(numbers % each.count))
-            numbers = numbers // each.count
-        return self._joined(blocks[::-1], len(numbers))
+    def by_number(self, numbers: Ints) -> Ints:
+        """Return rows by number; the genes of the last component vary fastest."""
+        columns: list[Ints] = []
+        for block in reversed(self._blocks):
+            assert block.count is not None, "called only where count is known"
+            columns.append(block.by_number(numbers % block.count))
+            numbers = numbers // block.count
+        return self._joined(columns[::-1], len(numbers))
 
-    def repaired(self, genes: Ints) -> Ints:
-        """The valid rows nearest to *genes*, which may be anything."""
+    def repair(self, genes: Ints) -> Ints:
+        """Return the valid rows nearest to *genes*, which may be out of range or invalid."""
         genes = np.clip(genes, 0, self.sizes - 1)
         if self.free:
             return genes
         blocks = [
-            each.repaired(genes[:, span])
-            for each, span in zip(self._factors, self._spans, strict=True)
+            block.repair(genes[:, span])
+            for block, span in zip(self._blocks, self._spans, strict=True)
         ]
         return self._joined(blocks, len(genes))
 
     def points(self, genes: Ints) -> list[Point]:
-        """The points that valid rows stand for."""
+        """Return the points of valid rows."""
         return self.space.decoded(self._codes(genes), len(genes))
 
     def columns(self, genes: Ints) -> dict[str, Column]:
-        """The same as an array of values for each parameter."""
+        """Return the values of valid rows as one array for each parameter."""
         return self.space.decoded_columns(self._codes(genes), len(genes))
 
     def row(self, point: Mapping[str, Any]) -> Ints:
-        """The genes of *point*; SpaceError if it is none of the space."""
+        """Return the genes of *point*; SpaceError if it is not in the space."""
         codes = self.space.codes(point)
         genes: list[int] = []
-        for each in self._factors:
-            genes += each.find({name: codes[name] for name in each.names})
+        for block in self._blocks:
+            genes += block.find({name: codes[name] for name in block.names})
         return np.array(genes, dtype=np.int64)
 
     def _codes(self, genes: Ints) -> dict[str, Column]:
         codes: dict[str, Column] = {}
-        for each, span in zip(self._factors, self._spans, strict=True):
-            codes.update(zip(each.names, each.codes(genes[:, span]), strict=True))
+        for block, span in zip(self._blocks, self._spans, strict=True):
+            codes.update(zip(block.names, block.codes(genes[:, span]), strict=True))
         return codes
 
     def _joined(self, blocks: list[Ints], length: int) -> Ints:

@@ -1,4 +1,4 @@
-"""Hill climbing with restarts, by steps that become smaller."""
+"""Hill climbing with restarts and shrinking steps."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from zenturio.search.factors import Ints
-from zenturio.search.search import Task
+from zenturio.search.engine import SearchProblem
+from zenturio.search.gene_blocks import Ints
+from zenturio.search.generator_engine import GeneratorEngine, SearchGenerator
+from zenturio.search.neighbours import interleave, neighbours_of
 from zenturio.search.settings import setting
-from zenturio.search.steps import around, together
-from zenturio.search.walker import Walk, Walker
 
 FINEST = 2.0**-30
-"""The smallest step in a continuous set, as a share of it."""
+"""The smallest step in a continuous set, as a share of its range."""
 
 
 @dataclass(frozen=True)
@@ -25,31 +25,31 @@ class HillSettings:
     starts: int = setting(8, "points of which the best is where a climber starts", low=1)
 
 
-class Hill(Walker):
-    """The best neighbour, again and again, then from elsewhere: for smooth, ordered spaces."""
+class Hill(GeneratorEngine):
+    """Hill climbing with restarts: for smooth, ordered spaces."""
 
     Settings: ClassVar[type[HillSettings]] = HillSettings
 
-    def __init__(self, task: Task, settings: HillSettings) -> None:
-        super().__init__(task, settings)
+    def __init__(self, problem: SearchProblem, settings: HillSettings) -> None:
+        super().__init__(problem, settings)
         self._settings = settings
 
-    def walk(self) -> Walk:
-        return together([self._climb(rng) for rng in self.rng.spawn(self._settings.climbers)])
+    def walk(self) -> SearchGenerator:
+        return interleave([self._climb(rng) for rng in self.rng.spawn(self._settings.climbers)])
 
-    def _climb(self, rng: np.random.Generator) -> Walk:
-        """Up from one start after the other, for ever."""
+    def _climb(self, rng: np.random.Generator) -> SearchGenerator:
+        """Climb from one start after another, without end."""
         while True:
-            starts = self.genome.scattered(rng, self._settings.starts)
+            starts = self.genome.scatter(rng, self._settings.starts)
             losses = (yield starts)[:, 0]
             yield from self._ascend(starts[losses.argmin()], losses.min(), rng)
 
-    def _ascend(self, row: Ints, loss: float, rng: np.random.Generator) -> Walk:
-        """From *row* to where no neighbour is better, whatever the step."""
-        share, chosen = self._settings.step, self._settings
+    def _ascend(self, row: Ints, loss: float, rng: np.random.Generator) -> SearchGenerator:
+        """Move from *row* to the best neighbour until no neighbour is better at any step size."""
+        share, settings = self._settings.step, self._settings
         finest = FINEST if self.genome.count is None else 1 / max(self.genome.sizes.max(), 2)
         while True:
-            nearby = around(self.genome, row, share, chosen.others, rng)
+            nearby = neighbours_of(self.genome, row, share, settings.others, rng)
             if len(nearby):
                 losses = (yield nearby)[:, 0]
                 if losses.min() < loss:

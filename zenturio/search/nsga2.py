@@ -1,4 +1,4 @@
-"""NSGA-II (Deb, Pratap, Agarwal and Meyarivan 2002): a Pareto front of several goals."""
+"""NSGA-II (Deb, Pratap, Agarwal and Meyarivan 2002): Pareto fronts of several objectives."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from zenturio.search.factors import Ints
-from zenturio.search.search import Task
+from zenturio.search.engine import SearchProblem
+from zenturio.search.gene_blocks import Ints
+from zenturio.search.generator_engine import GeneratorEngine, Reals, SearchGenerator
 from zenturio.search.settings import setting
-from zenturio.search.walker import Reals, Walk, Walker
 
 FEWEST, MOST = 20, 100
 
@@ -28,50 +28,52 @@ class Nsga2Settings:
     reach: float = setting(0.1, "typical step of a mutation, as a share of the set", low=0, high=1)
 
 
-class Nsga2(Walker):
-    """A front of points that no other is better than in every goal (NSGA-II): for several goals."""
+class Nsga2(GeneratorEngine):
+    """A Pareto front of several objectives (NSGA-II)."""
 
     Settings: ClassVar[type[Nsga2Settings]] = Nsga2Settings
-    several = True
+    multi_objective = True
 
-    def __init__(self, task: Task, settings: Nsga2Settings) -> None:
-        super().__init__(task, settings)
+    def __init__(self, problem: SearchProblem, settings: Nsga2Settings) -> None:
+        super().__init__(problem, settings)
         self._settings = settings
 
     @property
     def population(self) -> int:
-        """How many individuals a generation has; at least ten of them fit into the budget."""
+        """Individuals in a generation; the budget holds at least ten generations."""
         if self._settings.population is not None:
             return self._settings.population
-        budget = self.task.budget
+        budget = self.problem.budget
         return MOST if budget is None else min(max(budget // 10, FEWEST), MOST)
 
     def first(self) -> Ints:
-        """The first generation."""
-        return self.genome.drawn(self.rng, self.population)
+        """Return the first generation."""
+        return self.genome.draw(self.rng, self.population)
 
-    def walk(self) -> Walk:
+    def walk(self) -> SearchGenerator:
         size = self.population
         genes = self.first()
         losses = yield genes
         for _ in range(self._settings.generations - 1):
-            ranks = ranked(losses)
-            children = self.genome.repaired(self._children(genes, ranks, crowding(losses, ranks)))
+            ranks = front_ranks(losses)
+            children = self.genome.repair(
+                self._children(genes, ranks, crowding_distance(losses, ranks))
+            )
             both = np.concatenate([genes, children])
-            worth = np.concatenate([losses, (yield children)])
+            union_losses = np.concatenate([losses, (yield children)])
             both, first = np.unique(both, axis=0, return_index=True)
-            worth = worth[first]
-            ranks = ranked(worth)
-            order = np.lexsort((-crowding(worth, ranks), ranks))[:size]
-            genes, losses = both[order], worth[order]
+            union_losses = union_losses[first]
+            ranks = front_ranks(union_losses)
+            order = np.lexsort((-crowding_distance(union_losses, ranks), ranks))[:size]
+            genes, losses = both[order], union_losses[order]
 
-    def _children(self, genes: Ints, ranks: Ints, room: Reals) -> Ints:
-        """As many children as the population has, of parents that won a tournament of two."""
+    def _children(self, genes: Ints, ranks: Ints, distance: Reals) -> Ints:
+        """Return one child for each individual; parents win binary tournaments."""
         size, rng = self.population, self.rng
         rivals = rng.integers(len(genes), size=(2, 2 * size))
         first, second = rivals
         wins = (ranks[first] < ranks[second]) | (
-            (ranks[first] == ranks[second]) & (room[first] >= room[second])
+            (ranks[first] == ranks[second]) & (distance[first] >= distance[second])
         )
         parents = genes[np.where(wins, first, second)]
         fathers, mothers = parents[:size], parents[size:]
@@ -80,7 +82,7 @@ class Nsga2(Walker):
         return self._mutated(np.where(swapped, mothers, fathers))
 
     def _mutated(self, genes: Ints) -> Ints:
-        """*genes*, of which some take a step, or another value if they are not ordered."""
+        """Mutate some genes: by a step if they are ordered, else to any other value."""
         rng, sizes = self.rng, self.genome.sizes
         rate = self._settings.mutation_rate
         chance = 1 / max(self.genome.length, 1) if rate is None else rate
@@ -92,9 +94,12 @@ class Nsga2(Walker):
         return np.where(hit, values, genes)
 
 
-def ranked(losses: Reals) -> Ints:
-    """The number of each row's front: 0 for those that no other covers, 1 for the next, ..."""
-    no_worse = np.logical_and.reduce([goal[:, None] <= goal for goal in losses.T])
+def front_ranks(losses: Reals) -> Ints:
+    """Return the rank of each row: 0 on the Pareto front, 1 on the front of the rest, ...
+
+    Fast non-dominated sorting, section III.A of the paper.
+    """
+    no_worse = np.logical_and.reduce([objective[:, None] <= objective for objective in losses.T])
     better: Any = no_worse & ~no_worse.T
     covered = better.sum(axis=0)
     ranks = np.full(len(losses), -1, dtype=np.int64)
@@ -107,17 +112,17 @@ def ranked(losses: Reals) -> Ints:
     return ranks
 
 
-def crowding(losses: Reals, ranks: Ints) -> Reals:
-    """How much room each row has on its front: the more, the lonelier; the ends have all."""
-    room = np.zeros(len(losses))
+def crowding_distance(losses: Reals, ranks: Ints) -> Reals:
+    """Return each row's crowding distance on its front (section III.B); infinite at its ends."""
+    distance = np.zeros(len(losses))
     for rank in range(int(ranks.max()) + 1):
         front = np.flatnonzero(ranks == rank)
-        for goal in losses[front].T:
-            order = front[np.argsort(goal, kind="stable")]
-            values = np.sort(goal)
-            room[order[[0, -1]]] = np.inf
+        for objective in losses[front].T:
+            order = front[np.argsort(objective, kind="stable")]
+            values = np.sort(objective)
+            distance[order[[0, -1]]] = np.inf
             if len(order) < 3 or np.isinf(values[-1]) or values[0] == values[-1]:
                 continue
             width = values[-1] - values[0]
-            room[order[1:-1]] += (values[2:] - values[:-2]) / width
-    return room
+            distance[order[1:-1]] += (values[2:] - values[:-2]) / width
+    return distance

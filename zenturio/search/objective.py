@@ -1,4 +1,4 @@
-"""What is wanted, what came of a point that was tried, and which trials are the best."""
+"""Objectives, the trials that they return, and the comparison of trials by direction."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from zenturio.space import Point
 Direction = Literal["minimize", "maximize"]
 
 Losses = tuple[float, ...]
-"""One number for each goal, the lower the better; infinite where a trial is of no use."""
+"""One number for each objective, the lower the better; infinite if the trial cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A point that has been tried, and its score for each goal as it was measured.
+    """A point with its measured scores, one for each objective.
 
-    A score of None is missing; no scores at all: the trial failed.
+    A score of None is missing. A trial without scores failed.
     """
 
     point: Point
@@ -28,76 +28,79 @@ class Trial:
 
 
 class Objective(Protocol):
-    """Tries points: by running a program, simulating a schedule, or evaluating a formula."""
+    """Evaluates points: runs a program, simulates a schedule, or computes a formula."""
 
     def __call__(self, points: Sequence[Point]) -> Iterable[Trial]:
-        """One trial for each point, in any order."""
+        """Return one trial for each point, in any order."""
         ...
 
 
-class Goals:
-    """The directions of the scores: whoever compares trials asks here, and sees no signs."""
+class Directions:
+    """The directions of a search's objectives.
+
+    All comparisons of trials go through this class, so that no other code handles signs.
+    """
 
     def __init__(self, directions: Iterable[str] | str = ("minimize",)) -> None:
-        named = (directions,) if isinstance(directions, str) else tuple(directions)
-        if not named:
-            raise InputError("a search needs a goal", hint="minimize or maximize")
-        self.directions: tuple[Direction, ...] = tuple(map(_direction, named))
-        self._signs = tuple(1.0 if each == "minimize" else -1.0 for each in self.directions)
-        self.worst: Losses = (math.inf,) * len(named)
+        texts = (directions,) if isinstance(directions, str) else tuple(directions)
+        if not texts:
+            raise InputError("a search needs an objective", hint="minimize or maximize")
+        self.names: tuple[Direction, ...] = tuple(map(_direction, texts))
+        self._signs = tuple(1.0 if name == "minimize" else -1.0 for name in self.names)
+        self.worst: Losses = (math.inf,) * len(texts)
 
     def __len__(self) -> int:
-        return len(self.directions)
+        return len(self.names)
 
     def losses(self, scores: Sequence[float | None]) -> Losses:
-        """What *scores* are worth; all infinite if one of them is missing or is no number."""
+        """Return *scores* as losses; ``worst`` if a score is missing or not finite."""
         if len(scores) != len(self._signs):
             return self.worst
-        if len(scores) == 1:  # nearly always, and for each trial
+        if len(scores) == 1:  # the usual case, and called for each trial
             (score,), (sign,) = scores, self._signs
             return self.worst if score is None or not math.isfinite(score) else (sign * score,)
-        found = []
+        losses = []
         for score, sign in zip(scores, self._signs, strict=True):
             if score is None or not math.isfinite(score):
                 return self.worst
-            found.append(sign * score)
-        return tuple(found)
+            losses.append(sign * score)
+        return tuple(losses)
 
     def scores(self, losses: Losses) -> tuple[float, ...]:
-        """The scores that are worth *losses*; none where these are of no use."""
+        """Return *losses* as scores, the inverse of ``losses``; empty for ``worst``."""
         if losses == self.worst:
             return ()
         return tuple(sign * loss for loss, sign in zip(losses, self._signs, strict=True))
 
-    def usable(self, trial: Trial) -> bool:
-        """Whether *trial* can be among the best at all."""
+    def is_usable(self, trial: Trial) -> bool:
+        """Return whether *trial* has a finite score for each objective."""
         return self.losses(trial.scores) != self.worst
 
     def best(self, trials: Iterable[Trial]) -> Trial | None:
-        """The best by the first goal, then by the next ones; the earlier of equal ones."""
-        usable = [trial for trial in trials if self.usable(trial)]
+        """Return the best trial by the first objective, ties by the next, then the earliest."""
+        usable = [trial for trial in trials if self.is_usable(trial)]
         return min(usable, key=lambda trial: self.losses(trial.scores), default=None)
 
     def front(self, trials: Iterable[Trial]) -> list[Trial]:
-        """The trials that no other is better than in every respect, the Pareto front.
+        """Return the Pareto front: the trials that no other trial dominates.
 
-        Sorted by the first goal; of trials with equal scores, the earliest.
+        It is sorted by the first objective, and has the earliest of trials with equal scores.
         """
-        usable = ((self.losses(trial.scores), trial) for trial in trials if self.usable(trial))
-        kept: list[tuple[Losses, Trial]] = []
+        usable = ((self.losses(trial.scores), trial) for trial in trials if self.is_usable(trial))
+        front: list[tuple[Losses, Trial]] = []
         for losses, trial in sorted(usable, key=lambda pair: pair[0]):
-            if not any(covers(other, losses) for other, _ in kept):
-                kept.append((losses, trial))
-        return [trial for _, trial in kept]
+            if not any(covers(other, losses) for other, _ in front):
+                front.append((losses, trial))
+        return [trial for _, trial in front]
 
 
-def covers(one: Losses, other: Losses) -> bool:
-    """Whether *one* is at least as good as *other* in every respect."""
-    return all(a <= b for a, b in zip(one, other, strict=True))
+def covers(first: Losses, second: Losses) -> bool:
+    """Return whether *first* is at least as good as *second* in every objective."""
+    return all(a <= b for a, b in zip(first, second, strict=True))
 
 
 def _direction(text: str) -> Direction:
     for direction in get_args(Direction):
         if direction == text.lower():
             return direction  # type: ignore[no-any-return] # it is one of them
-    raise InputError(f"{text!r} is no goal", hint=did_you_mean(text, get_args(Direction)))
+    raise InputError(f"{text!r} is not a direction", hint=did_you_mean(text, get_args(Direction)))

@@ -1,4 +1,4 @@
-"""Several engines on one budget."""
+"""Several engines that share one budget."""
 
 from __future__ import annotations
 
@@ -8,125 +8,128 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from zenturio.errors import InputError
+from zenturio.search.batched import order_independent
+from zenturio.search.engine import Search, SearchProblem
 from zenturio.search.engines import make
+from zenturio.search.loop import MAX_REPEATS
 from zenturio.search.objective import Losses, Trial
-from zenturio.search.pilot import LOST
-from zenturio.search.rounds import steady
-from zenturio.search.search import Search, Task
 from zenturio.search.settings import setting
 from zenturio.space import Point
 
-FADING = 0.9
-"""What an engine earned counts so much less with each of its later rounds."""
+DISCOUNT = 0.9
+"""Rewards of earlier turns are discounted by this factor (discounted UCB)."""
 
 
 @dataclass(frozen=True)
 class PortfolioSettings:
-    engines: str = setting("model,ga,hill", "which engines, separated by commas")
-    round: int = setting(4, "points that an engine is asked for when it is its turn", low=1)
-    curiosity: float = setting(0.5, "how much those are favoured that had few turns", low=0)
+    engines: str = setting("model,ga,hill", "engines, separated by commas")
+    round: int = setting(4, "points in a turn of an engine", low=1)
+    curiosity: float = setting(0.5, "how much engines with few turns are favoured", low=0)
 
 
 @dataclass
-class Member:
-    """An engine, and how it has done."""
+class PortfolioMember:
+    """An engine and its rewards."""
 
     search: Search
     turns: float = 0.0
-    earned: float = 0.0
+    reward_sum: float = 0.0
 
     def value(self, total: float, curiosity: float) -> float:
-        """What its next turn may be worth: what it earned, and what is not known of it."""
+        """Return the upper confidence bound of its mean reward (UCB1)."""
         if not self.turns:
             return math.inf
-        return self.earned / self.turns + curiosity * math.sqrt(math.log(total + 1) / self.turns)
+        return self.reward_sum / self.turns + curiosity * math.sqrt(
+            math.log(total + 1) / self.turns
+        )
 
     def credit(self, reward: float) -> None:
-        """Count one more turn."""
-        self.turns = self.turns * FADING + 1
-        self.earned = self.earned * FADING + reward
+        """Count one more turn with *reward*."""
+        self.turns = self.turns * DISCOUNT + 1
+        self.reward_sum = self.reward_sum * DISCOUNT + reward
 
 
 @dataclass
-class Turn:
-    """The points of one member, and what came of them."""
+class PortfolioTurn:
+    """The points of one member's turn, and their trials."""
 
-    member: Member
-    open: list[Point]
-    away: Counter[Point] = field(default_factory=Counter)
-    tried: list[Trial] = field(default_factory=list)
+    member: PortfolioMember
+    queue: list[Point]
+    pending: Counter[Point] = field(default_factory=Counter)
+    trials: list[Trial] = field(default_factory=list)
 
 
 class Portfolio:
-    """Several engines in turns, more for those that find more: where nothing is known."""
+    """Several engines in turns, more turns for the successful ones: where little is known."""
 
     Settings = PortfolioSettings
-    steady = True
+    order_independent = True
 
-    def __init__(self, task: Task, settings: PortfolioSettings) -> None:
+    def __init__(self, problem: SearchProblem, settings: PortfolioSettings) -> None:
         names = [name.strip() for name in settings.engines.split(",") if name.strip()]
         if not names or "portfolio" in names:
             raise InputError(
-                f"engines={settings.engines} is no portfolio", hint="name others: ga,hill,random"
+                f"engines={settings.engines} is not a portfolio",
+                hint="name other engines: ga,hill,random",
             )
-        self._task = task
+        self._problem = problem
         self._settings = settings
-        self._members = [Member(steady(make(name, task))) for name in names]
-        self._known: dict[Point, Trial] = {}
-        self._best: Losses = task.goals.worst
-        self._turn: Turn | None = None
+        self._members = [PortfolioMember(order_independent(make(name, problem))) for name in names]
+        self._trials: dict[Point, Trial] = {}
+        self._best: Losses = problem.directions.worst
+        self._turn: PortfolioTurn | None = None
 
     def ask(self, limit: int) -> Sequence[Point]:
         if self._turn is None:
-            self._turn = self._next()
+            self._turn = self._next_turn()
         if self._turn is None:
             return []
-        asked, self._turn.open = self._turn.open[:limit], self._turn.open[limit:]
-        self._turn.away.update(asked)
-        return asked
+        points, self._turn.queue = self._turn.queue[:limit], self._turn.queue[limit:]
+        self._turn.pending.update(points)
+        return points
 
     def tell(self, trials: Iterable[Trial]) -> None:
         for trial in trials:
-            self._known[trial.point] = trial
+            self._trials[trial.point] = trial
             turn = self._turn
-            if turn is None or trial.point not in turn.away:
+            if turn is None or trial.point not in turn.pending:
                 continue
             for member in self._members:
                 if member is not turn.member:
                     member.search.tell([trial])
-            turn.away.subtract([trial.point])
-            turn.away += Counter()  # without those of which there is none left
-            turn.tried.append(trial)
-            if not turn.away and not turn.open:
-                self._end(turn)
+            turn.pending.subtract([trial.point])
+            turn.pending += Counter()  # drops counts of zero
+            turn.trials.append(trial)
+            if not turn.pending and not turn.queue:
+                self._finish(turn)
 
-    def _next(self) -> Turn | None:
-        """The turn of the most promising member that has something new to try."""
+    def _next_turn(self) -> PortfolioTurn | None:
+        """Return the turn of the most promising member that proposes something new."""
         while self._members:
             total = sum(member.turns for member in self._members)
             curiosity = self._settings.curiosity
-            member = max(self._members, key=lambda each: each.value(total, curiosity))
-            for _ in range(LOST):
+            member = max(self._members, key=lambda member: member.value(total, curiosity))
+            for _ in range(MAX_REPEATS):
                 points = member.search.ask(self._settings.round)
                 if not points:
                     break
                 new = [point for point in points if self._is_new(point)]
                 if new:
                     member.search.tell(
-                        [self._known[point] for point in points if not self._is_new(point)]
+                        [self._trials[point] for point in points if not self._is_new(point)]
                     )
-                    return Turn(member, new)
-                member.search.tell([self._known[point] for point in points])
+                    return PortfolioTurn(member, new)
+                member.search.tell([self._trials[point] for point in points])
             self._members.remove(member)
         return None
 
     def _is_new(self, point: Point) -> bool:
-        return self._task.again or point not in self._known
+        return self._problem.allow_repeats or point not in self._trials
 
-    def _end(self, turn: Turn) -> None:
-        """Tell the member of its trials, and credit it if one of them is the best so far."""
-        turn.member.search.tell(turn.tried)
-        best = min(self._task.goals.losses(trial.scores) for trial in turn.tried)
+    def _finish(self, turn: PortfolioTurn) -> None:
+        """Tell the member of its trials; reward it if one of them is the best so far."""
+        turn.member.search.tell(turn.trials)
+        best = min(self._problem.directions.losses(trial.scores) for trial in turn.trials)
         turn.member.credit(1.0 if best < self._best else 0.0)
         self._best = min(best, self._best)
         self._turn = None

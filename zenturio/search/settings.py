@@ -1,4 +1,4 @@
-"""Settings of engines: fields of a frozen dataclass that know their type, limits and purpose."""
+"""Settings of engines: fields of a frozen dataclass with type, limits and help."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from zenturio.errors import Diagnostic, InputError, did_you_mean
 S = TypeVar("S")
 
 AUTO = "auto"
-"""How one writes that the engine shall choose: None."""
+"""The text for None: the engine chooses."""
 
 _WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting of an engine, as it is listed."""
+    """The description of one setting."""
 
     name: str
     type: str
@@ -31,7 +31,7 @@ class Setting:
     choices: tuple[str, ...] = ()
     optional: bool = False
     executes: bool = False
-    """Whether its value is shell text or names a program: asked about before it is used."""
+    """Whether its value is shell text or names a program, which needs consent before use."""
 
 
 def setting(
@@ -53,66 +53,69 @@ def setting(
 
 @dataclass(frozen=True)
 class NoSettings:
-    """For engines that have nothing to set."""
+    """For engines without settings."""
 
 
 _DESCRIBED: dict[type[Any], tuple[Setting, ...]] = {}
 
 
 def described(kind: type[Any]) -> tuple[Setting, ...]:
-    """The settings that the dataclass *kind* has, in its order."""
-    known = _DESCRIBED.get(kind)
-    if known is None:  # to read annotations takes longer than many a search
+    """Return the settings of the dataclass *kind*, in its order."""
+    settings = _DESCRIBED.get(kind)
+    if settings is None:  # reading annotations takes longer than many a search
         hints = get_type_hints(kind)
-        known = tuple(_described(each, hints[each.name]) for each in fields(kind))
-        _DESCRIBED[kind] = known
-    return known
+        settings = tuple(
+            _described(dataclass_field, hints[dataclass_field.name])
+            for dataclass_field in fields(kind)
+        )
+        _DESCRIBED[kind] = settings
+    return settings
 
 
-def _described(each: Any, annotation: Any) -> Setting:
+def _described(dataclass_field: Any, annotation: Any) -> Setting:
     optional = NoneType in get_args(annotation)
     if optional:
         (annotation,) = (part for part in get_args(annotation) if part is not NoneType)
     choices = tuple(map(str, get_args(annotation))) if get_origin(annotation) is Literal else ()
     name = "str" if choices else annotation.__name__
-    known = each.metadata
-    default = None if each.default is MISSING else each.default
+    metadata = dataclass_field.metadata
+    default = None if dataclass_field.default is MISSING else dataclass_field.default
     return Setting(
-        each.name,
+        dataclass_field.name,
         name,
         default,
-        known.get("help", ""),
-        known.get("low"),
-        known.get("high"),
+        metadata.get("help", ""),
+        metadata.get("low"),
+        metadata.get("high"),
         choices,
         optional,
-        known.get("executes", False),
+        metadata.get("executes", False),
     )
 
 
 def pairs(texts: list[str]) -> dict[str, str]:
-    """``key=value`` texts as a dictionary."""
-    found = {}
+    """Parse ``key=value`` texts into a dictionary."""
+    values = {}
     for text in texts:
         key, sign, value = text.partition("=")
         if not sign:
-            raise InputError(f"{text!r} is no setting", hint="write NAME=VALUE")
-        found[key.strip()] = value.strip()
-    return found
+            raise InputError(f"{text!r} is not a setting", hint="write NAME=VALUE")
+        values[key.strip()] = value.strip()
+    return values
 
 
-def settings_of(kind: type[S], given: Mapping[str, Any], engine: str = "") -> S:
-    """*given* values, texts among them, as settings; InputError with all that is wrong."""
-    known = {each.name: each for each in described(kind)}
+def settings_of(kind: type[S], values_by_name: Mapping[str, Any], engine: str = "") -> S:
+    """Make settings of *values_by_name*, texts or values; InputError lists all errors."""
+    specs = {spec.name: spec for spec in described(kind)}
     diagnostics: list[Diagnostic] = []
     values: dict[str, Any] = {}
-    for name, value in given.items():
-        if name not in known:
+    for name, value in values_by_name.items():
+        if name not in specs:
             where = f"{engine} has no setting {name!r}" if engine else f"no setting {name!r}"
-            diagnostics.append(Diagnostic(where, hint=did_you_mean(name, known)))
+            diagnostics.append(Diagnostic(where, hint=did_you_mean(name, specs)))
             continue
         try:
-            values[name] = read_value(known[name], value)
+            values[name] = read_value(specs[name], value)
         except InputError as error:
             diagnostics += error.diagnostics
     if diagnostics:
@@ -120,45 +123,45 @@ def settings_of(kind: type[S], given: Mapping[str, Any], engine: str = "") -> S:
     return kind(**values)
 
 
-def read_value(wanted: Setting, value: Any) -> Any:
-    """*value*, or what it says as a text, as a value of *wanted*."""
-    if wanted.optional and (value is None or value == AUTO):
+def read_value(spec: Setting, value: Any) -> Any:
+    """Return *value*, parsed if it is a text, as a value of *spec*."""
+    if spec.optional and (value is None or value == AUTO):
         return None
-    if wanted.choices:
-        if value not in wanted.choices:
-            raise _wrong(wanted, value, did_you_mean(str(value), wanted.choices))
+    if spec.choices:
+        if value not in spec.choices:
+            raise _wrong(spec, value, did_you_mean(str(value), spec.choices))
         return value
-    if wanted.type == "bool":
-        found = _WORDS.get(value.lower()) if isinstance(value, str) else value
-        if not isinstance(found, bool):
-            raise _wrong(wanted, value, "write true or false")
-        return found
-    if wanted.type == "str":
+    if spec.type == "bool":
+        flag = _WORDS.get(value.lower()) if isinstance(value, str) else value
+        if not isinstance(flag, bool):
+            raise _wrong(spec, value, "write true or false")
+        return flag
+    if spec.type == "str":
         return str(value)
-    return _number(wanted, value)
+    return _number(spec, value)
 
 
-def _number(wanted: Setting, value: Any) -> int | float:
-    whole = wanted.type == "int"
+def _number(spec: Setting, value: Any) -> int | float:
+    whole = spec.type == "int"
     try:
         number = float(value) if not isinstance(value, bool) else math.nan
     except (TypeError, ValueError):
         number = math.nan
     if math.isnan(number) or (whole and not number.is_integer()):
-        raise _wrong(wanted, value, f"write {'a whole' if whole else 'a'} number{_limits(wanted)}")
-    low, high = wanted.low, wanted.high
+        raise _wrong(spec, value, f"write {'a whole' if whole else 'a'} number{_limits(spec)}")
+    low, high = spec.low, spec.high
     if (low is not None and number < low) or (high is not None and number > high):
-        raise _wrong(wanted, value, f"write a number{_limits(wanted)}")
+        raise _wrong(spec, value, f"write a number{_limits(spec)}")
     return int(number) if whole else number
 
 
-def _limits(wanted: Setting) -> str:
-    if wanted.low is not None and wanted.high is not None:
-        return f" from {wanted.low:g} to {wanted.high:g}"
-    if wanted.low is not None:
-        return f" from {wanted.low:g} on"
-    return "" if wanted.high is None else f" up to {wanted.high:g}"
+def _limits(spec: Setting) -> str:
+    if spec.low is not None and spec.high is not None:
+        return f" from {spec.low:g} to {spec.high:g}"
+    if spec.low is not None:
+        return f" from {spec.low:g} on"
+    return "" if spec.high is None else f" up to {spec.high:g}"
 
 
-def _wrong(wanted: Setting, value: Any, hint: str) -> InputError:
-    return InputError(f"{wanted.name}={value} is not possible", hint=hint)
+def _wrong(spec: Setting, value: Any, hint: str) -> InputError:
+    return InputError(f"{spec.name}={value} is not possible", hint=hint)

@@ -7,44 +7,44 @@ from typing import ClassVar
 
 import numpy as np
 
-from zenturio.search.factors import Ints
-from zenturio.search.search import Task
+from zenturio.search.engine import SearchProblem
+from zenturio.search.gene_blocks import Ints
+from zenturio.search.generator_engine import GeneratorEngine, Reals, SearchGenerator
+from zenturio.search.neighbours import interleave
 from zenturio.search.settings import setting
-from zenturio.search.steps import together
-from zenturio.search.walker import Reals, Walk, Walker
 
 
 @dataclass(frozen=True)
 class SimplexSettings:
     simplexes: int = setting(1, "simplexes at the same time", low=1)
     step: float = setting(0.25, "edges of the first simplex, as a share of each set", low=0, high=1)
-    starts: int = setting(8, "points of which the best is where a simplex starts", low=1)
+    starts: int = setting(8, "random points; a simplex starts at the best of them", low=1)
     finest: float = setting(1e-6, "edge at which a simplex in continuous sets ends", low=0)
 
 
-class Simplex(Walker):
-    """A simplex that rolls downhill (Nelder-Mead), and restarts: for few, ordered parameters."""
+class Simplex(GeneratorEngine):
+    """The Nelder-Mead simplex with restarts: for few, ordered parameters."""
 
     Settings: ClassVar[type[SimplexSettings]] = SimplexSettings
 
-    def __init__(self, task: Task, settings: SimplexSettings) -> None:
-        super().__init__(task, settings)
+    def __init__(self, problem: SearchProblem, settings: SimplexSettings) -> None:
+        super().__init__(problem, settings)
         self._settings = settings
         self._moving = np.flatnonzero(self.genome.ordered & (self.genome.sizes > 1))
         self._scale = (self.genome.sizes[self._moving] - 1).astype(np.float64)
 
-    def walk(self) -> Walk:
-        return together([self._roll(rng) for rng in self.rng.spawn(self._settings.simplexes)])
+    def walk(self) -> SearchGenerator:
+        return interleave([self._restarts(rng) for rng in self.rng.spawn(self._settings.simplexes)])
 
-    def _roll(self, rng: np.random.Generator) -> Walk:
-        """From one start after the other, for ever; what is not ordered stays as it starts."""
+    def _restarts(self, rng: np.random.Generator) -> SearchGenerator:
+        """Descend from one start after another, without end; unordered genes keep their value."""
         while True:
-            starts = self.genome.scattered(rng, self._settings.starts)
+            starts = self.genome.scatter(rng, self._settings.starts)
             losses = (yield starts)[:, 0]
             if len(self._moving):
                 yield from self._descend(starts[losses.argmin()])
 
-    def _descend(self, row: Ints) -> Walk:
+    def _descend(self, row: Ints) -> SearchGenerator:
         corners = self._first(row[self._moving] / self._scale)
         losses = (yield self._placed(row, corners))[:, 0]
         while True:
@@ -53,38 +53,38 @@ class Simplex(Walker):
             if self._is_small(corners):
                 return
             middle = corners[:-1].mean(axis=0)
-            away = np.clip(middle + (middle - corners[-1]), 0, 1)
-            reflected = float((yield self._placed(row, away[None, :]))[0, 0])
+            reflection = np.clip(middle + (middle - corners[-1]), 0, 1)
+            reflected = float((yield self._placed(row, reflection[None, :]))[0, 0])
             if reflected < losses[0]:
                 other = np.clip(middle + 2 * (middle - corners[-1]), 0, 1)
             elif reflected < losses[-2]:
-                corners[-1], losses[-1] = away, reflected
+                corners[-1], losses[-1] = reflection, reflected
                 continue
             else:
-                towards = away if reflected < losses[-1] else corners[-1]
+                towards = reflection if reflected < losses[-1] else corners[-1]
                 other = middle + (towards - middle) / 2
             loss = float((yield self._placed(row, other[None, :]))[0, 0])
             if loss < min(reflected, losses[-1]):
                 corners[-1], losses[-1] = other, loss
             elif reflected < losses[0]:
-                corners[-1], losses[-1] = away, reflected
+                corners[-1], losses[-1] = reflection, reflected
             else:
                 corners = corners[0] + (corners - corners[0]) / 2
                 losses = (yield self._placed(row, corners))[:, 0]
 
     def _first(self, start: Reals) -> Reals:
-        """*start*, and for each dimension a corner that is a step from it, inwards."""
+        """Return the first simplex: *start*, and one corner a step inwards for each dimension."""
         steps = np.maximum(self._settings.step, 1 / self._scale)
         signs = np.where(start + steps <= 1, 1.0, -1.0)
         corners = np.clip(start + np.diag(steps * signs), 0, 1)
         return np.concatenate([start[None, :], corners])
 
     def _is_small(self, corners: Reals) -> bool:
-        """Whether the corners are the same values, or as good as that."""
+        """Return whether all corners have the same values, to within the finest edge."""
         edges = np.ptp(corners, axis=0)
         return bool((edges < np.maximum(self._settings.finest, 0.5 / self._scale)).all())
 
     def _placed(self, row: Ints, corners: Reals) -> Ints:
         rows = np.repeat(row[None, :], len(corners), axis=0)
         rows[:, self._moving] = np.rint(corners * self._scale).astype(np.int64)
-        return self.genome.repaired(rows)
+        return self.genome.repair(rows)

@@ -1,4 +1,4 @@
-"""The valid combinations of some genes as a tree: which of them is nearest to a wish."""
+"""A trie of valid combinations of genes, for repairing rows to the nearest one."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class Trie:
-    """Rows of numbers in lexicographic order, one level for each column that is not settled.
+    """Rows of numbers in lexicographic order, one level for each column with a choice.
 
-    A level holds its nodes as sorted keys: the number of the node above times the level's size,
-    plus the node's own number. Many rows descend at once, with one binary search for each level.
+    A level holds its nodes as sorted keys: the index of the parent times the level's size, plus the
+    node's own value. Many rows descend at once, with one binary search for each level.
     """
 
     def __init__(self, columns: Sequence[Ints], length: int) -> None:
@@ -28,28 +28,29 @@ class Trie:
             new[1:] = keys[1:] != keys[:-1]
             below = np.cumsum(new) - 1
             if below[-1] == nodes[-1]:
-                continue  # no node has two below it
+                continue  # each node has a single child: no choice
             self._keys.append(keys[new])
             sizes.append(size)
             levels.append(level)
             nodes = below
         self.sizes = tuple(sizes)
         self.levels = tuple(levels)
-        """The columns that are not settled by those before them."""
+        """The columns whose value is not determined by the columns before them."""
 
-    def rows(self, wishes: Ints) -> Ints:
-        """The row nearest to each of *wishes*: as near as can be in the first column, then in
-        the next; of two that are as near, the smaller.
+    def rows(self, targets: Ints) -> Ints:
+        """Return the index of the row nearest to each of *targets*.
+
+        Nearest in the first column, then in the next; the smaller value of two equally near.
         """
-        nodes = np.zeros(len(wishes), dtype=np.int64)
-        for keys, size, wish in zip(self._keys, self.sizes, wishes.T, strict=True):
+        nodes = np.zeros(len(targets), dtype=np.int64)
+        for keys, size, target in zip(self._keys, self.sizes, targets.T, strict=True):
             base = nodes * size
-            wished = base + np.clip(wish, 0, size - 1)
-            right = np.searchsorted(keys, wished)
+            target_keys = base + np.clip(target, 0, size - 1)
+            right = np.searchsorted(keys, target_keys)
             left = np.maximum(right - 1, 0)
             right = np.minimum(right, len(keys) - 1)
-            far = np.abs(keys[right] - wished)
-            near = np.abs(keys[left] - wished)
+            far = np.abs(keys[right] - target_keys)
+            near = np.abs(keys[left] - target_keys)
             far[(keys[right] < base) | (keys[right] >= base + size)] = size
             near[(keys[left] < base) | (keys[left] >= base + size)] = size
             nodes = np.where(near <= far, left, right)

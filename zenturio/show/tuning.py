@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from zenturio.record import Repository
-from zenturio.search import Goals, describe
+from zenturio.search import Directions, describe
 from zenturio.show.study import Study, opened
 from zenturio.space import Space
 from zenturio.study import Here, Progress, choose_any_machine
@@ -104,7 +104,7 @@ def tune(
     are sets by name (``{"population": [50, 100], "elite": "0:4"}``). What was searched before is
     not searched again, unless another kind of machine did: these count with *machine* ``any``.
     """
-    (direction,) = Goals(goals).directions
+    (direction,) = Directions(goals).names
     called = str(getattr(objective, "__name__", type(objective).__name__))
     module = getattr(objective, "__module__", None) or "__main__"
     target = Called(objective, space, direction, called, f"{module}:{called}")

@@ -13,7 +13,7 @@ from zenturio.execute.executor import machine_of
 from zenturio.experiment import Experiment, Generator, Outcome
 from zenturio.experiment.used import ask_versions
 from zenturio.record import Repository
-from zenturio.search import Pilot, Scores
+from zenturio.search import Scores, SearchLoop
 from zenturio.space import Point
 from zenturio.study.bout import Bout, Clerk, Contest, Facts
 from zenturio.study.choose import Chosen
@@ -52,8 +52,8 @@ class Arena:
     def bout(self, contest: Contest, settings: dict[str, object], seed: int) -> Bout:
         """A search whose points are known, or come to be known here."""
         search, opening = contest.search(settings, seed)
-        pilot = Pilot(search, contest.goals, contest.budget, recall=self._recall)
-        return Bout(contest, pilot, opening)
+        loop = SearchLoop(search, contest.goals, contest.budget, cached=self._recall)
+        return Bout(contest, loop, opening)
 
     def outcomes(
         self, experiments: Iterable[Experiment], start: Start, clerk: Clerk
@@ -72,13 +72,13 @@ class Arena:
                     yield experiment, clerk.failed(experiment, error)
             self._advance([each for _, each in active.values()])
             for experiment, each in list(active.values()):
-                if each.bout.pilot.over:
+                if each.bout.loop.is_over:
                     del active[experiment.digest]
                     yield experiment, each.outcome(experiment, clerk)
 
     def facts(self, bout: Bout) -> Facts:
         """What *bout* comes to, alone."""
-        while not bout.pilot.over:
+        while not bout.loop.is_over:
             self._advance([_Active(bout)])
         return bout.facts()
 
@@ -139,7 +139,7 @@ class _Active:
     def take(self) -> None:
         """Search on as far as points are known."""
         before = thread_time()
-        asked = self.bout.pilot.take(ROOM)
+        asked = self.bout.loop.ask(ROOM)
         self.points = [each.point for each in asked]
         self._numbers = [each.number for each in asked]
         self._cpu += thread_time() - before
@@ -147,7 +147,7 @@ class _Active:
     def land(self, known: dict[Point, Scores]) -> None:
         """Hand in what has become known."""
         for number, point in zip(self._numbers, self.points, strict=True):
-            self.bout.pilot.land(number, known[point])
+            self.bout.loop.tell(number, known[point])
 
     def outcome(self, experiment: Experiment, clerk: Clerk) -> Outcome:
         """What it came to."""

@@ -14,7 +14,7 @@ from zenturio.experiment.machine import Machine, of_machines
 from zenturio.expression import Value, parse
 from zenturio.record import SEED, Repository, State
 from zenturio.record.row_filter import NEWEST, RowChoice, label_of, machine_named, round_notes
-from zenturio.search import Goals
+from zenturio.search import Directions
 from zenturio.study.goal import score
 
 
@@ -120,7 +120,7 @@ def best(
         machines = {only: machines[only]}
         points = {key: repeats for key, repeats in points.items() if key[1] == only}
     scored = [each for each in (_scored(repeats, goals) for repeats in points.values()) if each]
-    wanted = Goals([goal.direction for goal in goals])
+    wanted = Directions([goal.direction for goal in goals])
     words = ", ".join(f"{goal.direction} {goal.expression.text}" for goal in goals)
     ranked = _ranked(scored, wanted)
     chosen = ranked[:count] if len(goals) == 1 else _front(ranked, wanted)
@@ -144,7 +144,7 @@ def _goals(repository: Repository, study: str, objective: str) -> tuple[Goal, ..
         raise InputError(
             f"study {study} has no objective", hint="say one: --objective 'MINIMIZE wtime'"
         )
-    directions = Goals([direction for direction, _ in texts]).directions
+    directions = Directions([direction for direction, _ in texts]).names
     expressions = (parse(text) for _, text in texts)
     return tuple(Goal(d, e) for d, e in zip(directions, expressions, strict=True))
 
@@ -162,11 +162,11 @@ def _scored(repeats: _Repeats, goals: Sequence[Goal]) -> Scored | None:
     return Scored(repeats.values, means, *counts, repeats.machine, repeats.round)
 
 
-def _ranked(scored: Sequence[Scored], goals: Goals) -> list[Scored]:
+def _ranked(scored: Sequence[Scored], goals: Directions) -> list[Scored]:
     return sorted(scored, key=lambda each: goals.losses(tuple(each.scores.values())))
 
 
-def _front(ranked: Sequence[Scored], goals: Goals) -> list[Scored]:
+def _front(ranked: Sequence[Scored], goals: Directions) -> list[Scored]:
     """Those that no other is at least as good as in every respect."""
     front: list[Scored] = []
     losses = [goals.losses(tuple(each.scores.values())) for each in ranked]

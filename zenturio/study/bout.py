@@ -12,10 +12,20 @@ from typing import Any
 
 from zenturio.execute.machine_codec import own_machine_parts
 from zenturio.experiment import Evidence, Experiment, Log, Measure, Meter, Missing, Outcome
-from zenturio.search import Budget, Goals, Pilot, Scores, Search, Stops, Task, drive, make
+from zenturio.search import (
+    Budget,
+    Directions,
+    Scores,
+    Search,
+    SearchLoop,
+    SearchProblem,
+    StopRules,
+    drive,
+    make,
+)
+from zenturio.search.api import scores_for
 from zenturio.search.compiled import is_kernel, search_compiled
-from zenturio.search.result import Rows
-from zenturio.search.searching import scores_for
+from zenturio.search.result import LazyTrials
 from zenturio.space import Point, Space
 from zenturio.study.target import Called
 
@@ -34,12 +44,12 @@ class Contest:
 
     engine: str
     space: Space
-    goals: Goals
+    goals: Directions
     budget: Budget
 
     def search(self, settings: Mapping[str, Any], seed: int) -> tuple[Search, int]:
         """An engine at its start, and how many trials its first generation has."""
-        task = Task(self.space, self.goals, seed, self.budget.trials)
+        task = SearchProblem(self.space, self.goals, seed, self.budget.trials)
         found = make(self.engine, task, settings)
         opening = getattr(found, "population", None) or getattr(found, "round", None)
         return found, opening or OPENING
@@ -68,12 +78,12 @@ class Bout:
     """A search of points whose scores are known, or come later."""
 
     contest: Contest
-    pilot: Pilot
+    loop: SearchLoop
     opening: int
 
     def facts(self) -> Facts:
         """What it came to, when it is over."""
-        trials = self.pilot.trials
+        trials = self.loop.trials
         scores = [trial.scores for trial in trials]
         return self.contest.facts(scores, range(1, len(trials) + 1), len(trials), self.opening)
 
@@ -97,13 +107,13 @@ class Ring:
         search, opening = contest.search(settings, seed)
         if self.compiled:
             function, goals = self.target.function, contest.goals
-            found = search_compiled(search, function, goals, contest.budget, Stops())
-            assert isinstance(found.trials, Rows), "what is compiled answers rows"
+            found = search_compiled(search, function, goals, contest.budget, StopRules())
+            assert isinstance(found.trials, LazyTrials), "a compiled search returns rows of genes"
             return contest.facts(found.trials.scores, found.numbers, found.count, opening)
-        pilot = Pilot(search, contest.goals, contest.budget)
-        for _ in drive(pilot, self._score):
+        loop = SearchLoop(search, contest.goals, contest.budget)
+        for _ in drive(loop, self._score):
             pass
-        return Bout(contest, pilot, opening).facts()
+        return Bout(contest, loop, opening).facts()
 
     def _score(self, point: Point) -> Scores:
         known = self._known.get(point)

@@ -9,7 +9,7 @@ from typing import Any
 
 from zenturio.annotate.sets import read_set
 from zenturio.errors import Diagnostic, InputError, Passage, did_you_mean
-from zenturio.search import Description, Setting
+from zenturio.search import EngineDescription, Setting
 from zenturio.search.settings import AUTO, read_value
 from zenturio.space import Domain
 
@@ -28,7 +28,7 @@ class Ranges:
     """Whether somebody named them; if not, they are a first look at all settings."""
 
 
-def read_ranges(engine: Description, written: Iterable[str] | Mapping[str, Any]) -> Ranges:
+def read_ranges(engine: EngineDescription, written: Iterable[str] | Mapping[str, Any]) -> Ranges:
     """The sets that ``population=50:200:50,selection={rank,roulette}`` writes.
 
     A name alone stands for a few values of it, and nothing for a few values of every setting.
@@ -57,7 +57,7 @@ def read_ranges(engine: Description, written: Iterable[str] | Mapping[str, Any])
     return Ranges(sets, bool(pairs))
 
 
-def _swept(engine: Description) -> list[str]:
+def _swept(engine: EngineDescription) -> list[str]:
     return [each.name for each in engine.settings if each.type not in FIXED or each.choices]
 
 

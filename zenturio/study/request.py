@@ -11,7 +11,7 @@ from zenturio.annotate import scan
 from zenturio.annotate.goals import read_goals
 from zenturio.errors import InputError
 from zenturio.record import Repository
-from zenturio.search import read_budget, read_stops
+from zenturio.search import parse_budget, parse_stop_rules
 from zenturio.study.choose import Chosen, choose
 from zenturio.study.here import choose_any_machine, choose_only
 from zenturio.study.run import Settings
@@ -100,4 +100,4 @@ def read_hunt(
         if not sign:
             raise InputError(f"--set {setting}", hint="write NAME=VALUE, such as population=150")
         pairs[name.strip()] = value.strip()
-    return Hunt(engine, pairs, read_budget(budget or None), read_stops(list(stop)), seed)
+    return Hunt(engine, pairs, parse_budget(budget or None), parse_stop_rules(list(stop)), seed)

@@ -96,7 +96,7 @@ class Session:
             return
         if self.join:
             raise InputError("a search has one driver", hint="--join without --search")
-        self.hunt.pilot(self.application.space, self.goals)
+        self.hunt.loop(self.application.space, self.goals)
 
     def foresee(self, machine: Machine | None = None) -> Plan:
         """What a run would do, on *machine*; nothing is written, and nothing is run."""
@@ -227,8 +227,8 @@ class Session:
             return walk
         assert self.hunt is not None, "what is not walked is searched"
         space, goals = self.application.space, self.goals
-        pilot = self.hunt.pilot(space, goals)
-        return Searching(pilot, goals, generator.experiments, self.experiments)
+        loop = self.hunt.loop(space, goals)
+        return Searching(loop, goals, generator.experiments, self.experiments)
 
     @contextmanager
     def _lease(self) -> Iterator[Lease]:

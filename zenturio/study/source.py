@@ -12,7 +12,7 @@ from zenturio.annotate import Goal
 from zenturio.errors import InputError
 from zenturio.experiment import Experiment, Outcome
 from zenturio.experiment.aggregates import mean
-from zenturio.search import Budget, Goals, Pilot, Stops, Task, make
+from zenturio.search import Budget, Directions, SearchLoop, SearchProblem, StopRules, make
 from zenturio.space import Point, Space
 from zenturio.study.goal import score
 from zenturio.study.progress import Found
@@ -88,19 +88,19 @@ class Hunt:
     engine: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     budget: Budget = field(default_factory=Budget)
-    stops: Stops = field(default_factory=Stops)
+    stops: StopRules = field(default_factory=StopRules)
     seed: int = 0
 
-    def pilot(self, space: Space, goals: Sequence[Goal]) -> Pilot:
+    def loop(self, space: Space, goals: Sequence[Goal]) -> SearchLoop:
         """The search on its way; InputError if it is not one for this engine or space."""
         if not goals:
             raise InputError(
                 "a search needs an objective",
                 hint="write ZEN$ OBJECTIVE MAXIMIZE metric, or --objective 'MINIMIZE wtime'",
             )
-        wanted = Goals(tuple(goal.direction for goal in goals))
-        task = Task(space, wanted, self.seed, self.budget.trials)
-        return Pilot(make(self.engine, task, self.settings), wanted, self.budget, self.stops)
+        wanted = Directions(tuple(goal.direction for goal in goals))
+        task = SearchProblem(space, wanted, self.seed, self.budget.trials)
+        return SearchLoop(make(self.engine, task, self.settings), wanted, self.budget, self.stops)
 
     def planned(self, space: Space) -> int:
         """How many points it may come to; 0 where nobody knows."""
@@ -124,8 +124,8 @@ class Searching:
     expecting = False
     ahead = 0  # what was asked for too early does not know what was learnt meanwhile
 
-    def __init__(self, pilot: Pilot, goals: Sequence[Goal], make: Make, planned: int) -> None:
-        self.pilot = pilot
+    def __init__(self, loop: SearchLoop, goals: Sequence[Goal], make: Make, planned: int) -> None:
+        self.loop = loop
         self._goals = tuple(goals)
         self._make = make
         self._planned = planned
@@ -140,24 +140,24 @@ class Searching:
 
     @property
     def over(self) -> bool:
-        return self.pilot.over and not self._ready
+        return self.loop.is_over and not self._ready
 
     @property
     def ended(self) -> str:
         """What ended the search; empty while it goes on, or if it was left."""
-        return self.pilot.ended if self.over else ""
+        return self.loop.stop_reason if self.over else ""
 
     @property
     def best(self) -> Found | None:
         """The best point by the first goal, at the mean of its repeats."""
-        trial = self.pilot.best
+        trial = self.loop.best
         if trial is None:
             return None
         return Found(self._goals[0].expression.text, trial.scores[0], dict(trial.point))
 
     @property
     def total(self) -> int:
-        return self._made if self.pilot.ended else max(self._planned, self._made)
+        return self._made if self.loop.stop_reason else max(self._planned, self._made)
 
     def land(self, experiment: Experiment, outcome: Outcome) -> None:
         point = self._points.pop(experiment.digest, None)
@@ -174,11 +174,11 @@ class Searching:
             del self._away[point]
             scores = mean_of(away.scores)
             for number in away.numbers:
-                self.pilot.land(number, scores)
+                self.loop.tell(number, scores)
 
     def _ask(self) -> bool:
         """Whether the search had something new."""
-        for number, point in self.pilot.take(1):
+        for number, point in self.loop.ask(1):
             if point in self._away:
                 self._away[point].numbers.append(number)
                 continue

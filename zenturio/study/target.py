@@ -18,7 +18,7 @@ from zenturio.annotate.goals import read_goals
 from zenturio.errors import AnnotationError, InputError, NotFoundError, did_you_mean
 from zenturio.experiment import Generator
 from zenturio.record import Repository
-from zenturio.search import Direction, Goals
+from zenturio.search import Direction, Directions
 from zenturio.space import Space
 from zenturio.space.continuous import Continuous
 from zenturio.space.dependent import Dependent
@@ -118,7 +118,7 @@ def _called(home: str, name: str, objective: str) -> Called:
     if not callable(function):
         known = [n for n, each in vars(module).items() if callable(each) and not n.startswith("_")]
         raise NotFoundError(f"{home} has no function {name!r}", hint=did_you_mean(name, known))
-    (direction,) = Goals(objective or "minimize").directions
+    (direction,) = Directions(objective or "minimize").names
     file = Path(home).absolute() if home.endswith(".py") else None
     return Called(function, _declared(module, home), direction, name, f"{file or home}:{name}")
 

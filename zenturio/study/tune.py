@@ -29,7 +29,7 @@ from zenturio.experiment.provenance import cores
 from zenturio.record import Record, Repository
 from zenturio.record.open import FOLDER, project_folder
 from zenturio.record.rules import counts
-from zenturio.search import Goals, read_budget
+from zenturio.search import Directions, parse_budget
 from zenturio.study.arena import Arena
 from zenturio.study.best import best
 from zenturio.study.bout import Bout, Clerk, Contest, Ring
@@ -144,8 +144,8 @@ def _chosen(tuning: Tuning, application: Application, sample: int | None) -> Cho
 
 
 def _contest(tuning: Tuning) -> Contest:
-    goals = Goals(tuning.direction)
-    return Contest(tuning.engine, tuning.target.space, goals, read_budget(tuning.budget or None))
+    goals = Directions(tuning.direction)
+    return Contest(tuning.engine, tuning.target.space, goals, parse_budget(tuning.budget or None))
 
 
 def _run(

@@ -6,8 +6,8 @@ What every search engine promises, as tests: a plug-in's tests inherit them.
     class TestGolden(EngineContract):
         spaces = (zen.Space(n=zen.span(1, 50)),)
 
-        def search(self, task: Task) -> Search:
-            return Golden(task, GoldenSettings())
+        def search(self, problem: SearchProblem) -> Search:
+            return Golden(problem, GoldenSettings())
 """
 
 from __future__ import annotations
@@ -16,7 +16,17 @@ import math
 import random
 from typing import ClassVar
 
-from zenturio.search import Asked, Budget, Goals, Pilot, Scores, Search, Task, Trial, drive
+from zenturio.search import (
+    Budget,
+    Directions,
+    PendingTrial,
+    Scores,
+    Search,
+    SearchLoop,
+    SearchProblem,
+    Trial,
+    drive,
+)
 from zenturio.space import Point, Space, geometric, span, uniform
 
 _TRIALS = 25
@@ -43,63 +53,63 @@ class EngineContract:
     small: ClassVar[Space] = Space(n=span(1, 6))
     """A space that is seen whole within 1000 trials, if the engine sees all of any."""
 
-    def search(self, task: Task) -> Search:
-        """A search for *task*."""
+    def search(self, problem: SearchProblem) -> Search:
+        """A search for *problem*."""
         raise NotImplementedError
 
-    def pilot(self, space: Space, *, seed: int = 3, budget: int = _TRIALS) -> Pilot:
+    def loop(self, space: Space, *, seed: int = 3, budget: int = _TRIALS) -> SearchLoop:
         """A search that is under way."""
-        search = self.search(Task(space, Goals(), seed, budget))
-        return Pilot(search, Goals(), Budget(budget))
+        search = self.search(SearchProblem(space, Directions(), seed, budget))
+        return SearchLoop(search, Directions(), Budget(budget))
 
     def test_every_point_is_valid_and_none_is_tried_twice(self) -> None:
         for space in self.spaces:
-            points = [trial.point for trial in drive(self.pilot(space), cost)]
+            points = [trial.point for trial in drive(self.loop(space), cost)]
             assert points
             assert len(points) == len(set(points)) <= _TRIALS
             assert all(space.contains(point) for point in points)
 
     def test_the_same_seed_makes_the_same_trials(self) -> None:
         for space in self.spaces:
-            first, second = (list(drive(self.pilot(space, seed=7), cost)) for _ in range(2))
+            first, second = (list(drive(self.loop(space, seed=7), cost)) for _ in range(2))
             assert first == second
 
     def test_the_trials_are_the_same_whatever_is_ready_first(self) -> None:
         for slots, space in enumerate(self.spaces, 3):
-            expected = list(drive(self.pilot(space), cost))
-            chance, pilot = random.Random(slots), self.pilot(space)  # noqa: S311 - no secret
-            away: list[Asked] = []
-            while not pilot.over:
-                away += pilot.take(slots - len(away))
+            expected = list(drive(self.loop(space), cost))
+            chance, loop = random.Random(slots), self.loop(space)  # noqa: S311 - no secret
+            away: list[PendingTrial] = []
+            while not loop.is_over:
+                away += loop.ask(slots - len(away))
                 for _ in range(chance.randrange(1, len(away) + 1) if away else 0):
                     number, point = away.pop(chance.randrange(len(away)))
-                    pilot.land(number, cost(point))
-            assert pilot.trials == expected
+                    loop.tell(number, cost(point))
+            assert loop.trials == expected
 
     def test_it_asks_for_no_more_points_than_it_may(self) -> None:
         for space in self.spaces:
-            search = self.search(Task(space, Goals(), 1, _TRIALS))
+            search = self.search(SearchProblem(space, Directions(), 1, _TRIALS))
             for limit in (1, 3, 8):
                 points = search.ask(limit)
                 assert len(points) <= limit
                 search.tell([Trial(point, cost(point)) for point in points])
 
     def test_a_search_ends(self) -> None:
-        pilot = self.pilot(self.small, budget=1000)
-        trials = list(drive(pilot, cost))
-        assert pilot.ended == "exhausted"
+        loop = self.loop(self.small, budget=1000)
+        trials = list(drive(loop, cost))
+        assert loop.stop_reason == "exhausted"
         assert len(trials) <= self.small.size
 
     def test_it_survives_that_everything_fails(self) -> None:
         for scores in ((), (None,), (math.nan,), (math.inf,)):
-            pilot = self.pilot(self.spaces[0])
-            trials = list(drive(pilot, lambda _point, scores=scores: scores))  # type: ignore[misc]
+            loop = self.loop(self.spaces[0])
+            trials = list(drive(loop, lambda _point, scores=scores: scores))  # type: ignore[misc]
             assert trials
-            assert pilot.best is None
+            assert loop.best is None
 
     def test_it_may_hear_of_trials_that_it_did_not_ask_for(self) -> None:
         for space in self.spaces:
-            search = self.search(Task(space, Goals(), 1, _TRIALS))
+            search = self.search(SearchProblem(space, Directions(), 1, _TRIALS))
             asked = search.ask(8)
             others = [point for point in space.sample(5, 9) if point not in asked]
             search.tell([Trial(point, cost(point)) for point in (*asked, *others)])

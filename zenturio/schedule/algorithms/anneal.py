@@ -46,7 +46,7 @@ class Anneal:
 
     def plan(self, problem: Problem) -> Plan:
         from zenturio.schedule.kernels.annealing import anneal  # noqa: PLC0415 - loads Numba
-        from zenturio.search.kernels.chance import stream  # noqa: PLC0415
+        from zenturio.search.kernels.rng import stream  # noqa: PLC0415
 
         chosen, bound = self._settings, lower_bound(problem)
         limit, case = chosen.evaluations or affordable(problem), case_of(problem)

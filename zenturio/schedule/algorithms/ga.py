@@ -60,7 +60,7 @@ class Ga:
 
     def plan(self, problem: Problem) -> Plan:
         from zenturio.schedule.kernels.memetic import evolve, ripen  # noqa: PLC0415 - loads Numba
-        from zenturio.search.kernels.chance import stream  # noqa: PLC0415
+        from zenturio.search.kernels.rng import stream  # noqa: PLC0415
 
         chosen, began = self._settings, monotonic()
         limit = chosen.evaluations or (_ENDLESS if chosen.seconds else affordable(problem))

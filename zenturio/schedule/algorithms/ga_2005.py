@@ -20,7 +20,7 @@ from zenturio.search.settings import setting
 
 if TYPE_CHECKING:
     from zenturio.schedule.kernels.generations import Coding
-    from zenturio.search.kernels.breeding import Rules
+    from zenturio.search.kernels.generation import Rules
 
 Ints = NDArray[np.int64]
 Losses = Callable[[Ints], Floats]
@@ -115,9 +115,9 @@ class Ga2005:
         return max(1, round(chosen.generations * chosen.steady / 100))
 
     def _rules(self) -> Rules:
-        from zenturio.search.kernels.breeding import Rules  # noqa: PLC0415 - loads Numba
-        from zenturio.search.kernels.selecting import REMAINDER  # noqa: PLC0415
-        from zenturio.search.kernels.varying import RANDOM, SINGLE  # noqa: PLC0415
+        from zenturio.search.kernels.generation import Rules  # noqa: PLC0415 - loads Numba
+        from zenturio.search.kernels.selection import REMAINDER  # noqa: PLC0415
+        from zenturio.search.kernels.variation import RANDOM, SINGLE  # noqa: PLC0415
 
         chosen = self._settings
         return Rules(
@@ -136,7 +136,7 @@ class Ga2005:
     def _shortest(self, coding: Coding, genes: Ints) -> _Found:
         """The search for the shortest plan, compiled as a whole."""
         from zenturio.schedule.kernels.generations import Course, evolve  # noqa: PLC0415
-        from zenturio.search.kernels.chance import stream  # noqa: PLC0415
+        from zenturio.search.kernels.rng import stream  # noqa: PLC0415
 
         chosen = self._settings
         course = Course(chosen.generations, self._patience, chosen.const)
@@ -145,8 +145,8 @@ class Ga2005:
     def _search(self, coding: Coding, genes: Ints, losses: Losses) -> _Found:
         """The same for any other objective."""
         from zenturio.schedule.kernels.generations import far  # noqa: PLC0415
-        from zenturio.search.kernels.breeding import breed  # noqa: PLC0415
-        from zenturio.search.kernels.chance import stream  # noqa: PLC0415
+        from zenturio.search.kernels.generation import breed  # noqa: PLC0415
+        from zenturio.search.kernels.rng import stream  # noqa: PLC0415
 
         chosen, rules, state = self._settings, self._rules(), stream(self._seed)
         unordered = np.zeros(genes.shape[1], np.bool_)

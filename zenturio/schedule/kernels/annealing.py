@@ -11,7 +11,7 @@ from numba import njit
 from zenturio.schedule.kernels.memetic import settled
 from zenturio.schedule.kernels.placing import board_of
 from zenturio.schedule.kernels.varying import critical, move
-from zenturio.search.kernels.chance import below, unit
+from zenturio.search.kernels.rng import below, unit
 
 CRITICAL = 0.8
 """How likely a move is of a critical task; else it is of any."""

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from zenturio.search.kernels.breeding import breed
-from zenturio.search.kernels.evolving import inherited
+from zenturio.search.kernels.generation import breed
+from zenturio.search.kernels.genetic_search import inherited
 
 
 class Coding(NamedTuple):

@@ -9,7 +9,7 @@ from numba import njit
 
 from zenturio.schedule.kernels.placing import backwards, board_of, decode
 from zenturio.schedule.kernels.varying import critical, cross, move
-from zenturio.search.kernels.chance import below, unit
+from zenturio.search.kernels.rng import below, unit
 
 
 @njit(cache=True)

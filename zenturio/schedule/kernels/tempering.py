@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from zenturio.schedule.kernels.cluster import Graph, desk, play
-from zenturio.search.kernels.chance import below, unit
+from zenturio.search.kernels.rng import below, unit
 
 HOT, WARM, COLD = 0.1, 0.003, 1e-5
 """By which share of its fitness a plan may become worse as likely as not: at first, at last."""

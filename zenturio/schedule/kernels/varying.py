@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from zenturio.schedule.kernels.placing import FREE, NONE, arrival
-from zenturio.search.kernels.chance import below, unit
+from zenturio.search.kernels.rng import below, unit
 
 LOOSE_EARLIER = 0.7
 FREED, DRAWN, FREED_EARLIER, EARLIER, LATER, SWAPPED = np.cumsum(

@@ -3,12 +3,12 @@
 from zenturio_golden import Golden, GoldenSettings
 
 import zenturio as zen
-from zenturio.search import Search, Task
+from zenturio.search import Search, SearchProblem
 from zenturio.testing.engines import EngineContract
 
 
 class TestGolden(EngineContract):
     spaces = (zen.Space(n=zen.span(1, 50)), zen.Space(x=[1, 2, 4, 8, 16]))
 
-    def search(self, task: Task) -> Search:
-        return Golden(task, GoldenSettings())
+    def search(self, problem: SearchProblem) -> Search:
+        return Golden(problem, GoldenSettings())

@@ -1,4 +1,4 @@
-"""Golden section search: the best of one ordered parameter, where there is one hill or valley."""
+"""Golden section search, for one ordered parameter with a single valley."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from zenturio.errors import InputError
-from zenturio.search import Search, Task, Trial, setting
+from zenturio.search import Search, SearchProblem, Trial, setting
 from zenturio.space import Point
 
 GOLDEN = (5**0.5 - 1) / 2
@@ -14,30 +14,30 @@ GOLDEN = (5**0.5 - 1) / 2
 
 @dataclass(frozen=True)
 class GoldenSettings:
-    share: float = setting(GOLDEN, "how much of the interval is kept each time", low=0.5, high=0.9)
+    share: float = setting(GOLDEN, "share of the interval that each step keeps", low=0.5, high=0.9)
 
 
 class Golden:
-    """The best of one ordered parameter, by golden sections: where there is one valley."""
+    """Golden section search: for one ordered parameter with a single valley."""
 
     Settings = GoldenSettings
-    round = 2
+    batch_size = 2
 
-    def __init__(self, task: Task, settings: GoldenSettings) -> None:
-        if len(task.space.dimensions) != 1:
-            raise InputError("golden is for one parameter", hint="fix the others, or take ga")
-        self._task = task
+    def __init__(self, problem: SearchProblem, settings: GoldenSettings) -> None:
+        if len(problem.space.dimensions) != 1:
+            raise InputError("golden is for one parameter", hint="fix the others, or use engine ga")
+        self._problem = problem
         self._share = settings.share
-        self._low, self._high = 0, task.space.size - 1
-        self._worth: dict[Point, tuple[float, ...]] = {}
+        self._low, self._high = 0, problem.space.size - 1
+        self._losses: dict[Point, tuple[float, ...]] = {}
 
     def ask(self, limit: int) -> Sequence[Point]:
         while self._low <= self._high:
             left, right = self._cuts()
-            points = [self._task.space.point(at) for at in (left, right)]
-            if new := [each for each in dict.fromkeys(points) if each not in self._worth]:
+            points = [self._problem.space.point(number) for number in (left, right)]
+            if new := [point for point in dict.fromkeys(points) if point not in self._losses]:
                 return new[:limit]
-            if self._worth[points[0]] <= self._worth[points[1]]:
+            if self._losses[points[0]] <= self._losses[points[1]]:
                 self._high = right - 1
             else:
                 self._low = left + 1
@@ -45,12 +45,12 @@ class Golden:
 
     def tell(self, trials: Iterable[Trial]) -> None:
         for trial in trials:
-            self._worth[trial.point] = self._task.goals.losses(trial.scores)
+            self._losses[trial.point] = self._problem.directions.losses(trial.scores)
 
     def _cuts(self) -> tuple[int, int]:
-        """Where the interval is cut; what is beyond the worse cut is dropped, and the cut too."""
+        """Return the two inner points of the interval; the part beyond the worse one is dropped."""
         shorter = int((self._high - self._low) * (1 - self._share))
         return self._low + shorter, self._high - shorter
 
 
-_: type[Search] = Golden  # what a type checker sees: it is a search
+_: type[Search] = Golden  # lets a type checker verify the protocol

@@ -11,8 +11,8 @@ from numba import njit
 
 import zenturio as zen
 from zenturio.errors import InputError, PlaceError
-from zenturio.search import Goals, Trial, names
-from zenturio.search.searching import scores_of
+from zenturio.search import Directions, Trial, names
+from zenturio.search.api import scores_of
 
 SPACE = zen.Space(n=[8, 1, 4, 2, 16], m=zen.span(1, 30), k=["a", "b", "c"])
 BOUND = SPACE.where("n * m <= 64")
@@ -45,7 +45,7 @@ def test_the_example_finds_the_best():
 def test_threads_change_nothing(jobs):
     found = zen.search(SPACE, cost, budget=80, seed=5, jobs=jobs)
     assert list(found.trials) == list(zen.search(SPACE, cost, budget=80, seed=5).trials)
-    assert (found.count, found.ended) == (80, "budget")
+    assert (found.count, found.stop_reason) == (80, "budget")
 
 
 def test_columns_are_evaluated_many_at_a_time():
@@ -60,8 +60,8 @@ def test_several_goals_come_back_as_a_front():
     def both(columns):
         return np.stack([columns["n"] + columns["m"], columns["n"] * columns["m"]], axis=1)
 
-    goals = ("minimize", "maximize")
-    found = zen.search(SPACE, both, goals, "nsga2", budget=150, takes="columns")
+    directions = ("minimize", "maximize")
+    found = zen.search(SPACE, both, directions, "nsga2", budget=150, takes="columns")
     assert [trial.scores for trial in found.front] == sorted(t.scores for t in found.front)
     assert len(found.front) > 2
 
@@ -76,7 +76,7 @@ def test_what_is_known_is_not_tried_again():
     known = {trial.point: trial.scores for trial in before.trials}
     tried = []
     again = zen.search(
-        SPACE, lambda p: tried.append(p) or cost(p), budget=60, seed=2, known=known, population=20
+        SPACE, lambda p: tried.append(p) or cost(p), budget=60, seed=2, cached=known, population=20
     )
     assert not known.keys() & set(tried)
     assert again.count == 60
@@ -84,7 +84,7 @@ def test_what_is_known_is_not_tried_again():
 
 def test_rules_and_settings_reach_the_search():
     found = zen.search(SPACE, cost, engine="random", budget=400, stops="target=2")
-    assert (found.ended, found.best.scores[0] <= 2) == ("target", True)
+    assert (found.stop_reason, found.best.scores[0] <= 2) == ("target", True)
     with pytest.raises(InputError, match="did you mean 'population'"):
         zen.search(SPACE, cost, populatoin=3)
 
@@ -93,18 +93,18 @@ def test_rules_and_settings_reach_the_search():
 @pytest.mark.parametrize("space", [WIDE, WIDE.where("x0 <= x1", "x2 != 11")])
 @pytest.mark.parametrize("engine", ["ga", "hill", "anneal", "simplex"])
 def test_a_kernel_finds_what_a_function_of_points_finds(sign, space, engine):
-    kernel, goal = (bowl, "minimize") if sign == 1 else (hill, "maximize")
+    kernel, objective = (bowl, "minimize") if sign == 1 else (hill, "maximize")
 
     def function(point):
         return sign * sum((value - 11.0) ** 2 for value in point.values())
 
     if engine == "ga":
         settings = {"population": 30, "generations": 40, "steady": 100}
-        slow = zen.search(space, function, goal, engine, seed=4, **settings)
-        fast = zen.search(space, kernel, goal, engine, seed=4, **settings)
+        slow = zen.search(space, function, objective, engine, seed=4, **settings)
+        fast = zen.search(space, kernel, objective, engine, seed=4, **settings)
         assert fast.best == slow.best
     else:
-        fast = zen.search(space, kernel, goal, engine, seed=4, budget=600)
+        fast = zen.search(space, kernel, objective, engine, seed=4, budget=600)
         assert fast.count == 600
     assert fast.best.scores == (float(function(fast.best.point)),)
     assert all(space.contains(trial.point) for trial in fast.trials)
@@ -128,7 +128,7 @@ def test_a_kernel_keeps_the_trials_that_were_improvements():
 @pytest.mark.parametrize("engine", ["ga", "hill"])
 def test_a_kernel_stops_at_its_target(engine):
     found = zen.search(WIDE, bowl, engine=engine, budget=10**6, stops="target=5000")
-    assert (found.ended, found.best.scores[0] <= 5000) == ("target", True)
+    assert (found.stop_reason, found.best.scores[0] <= 5000) == ("target", True)
     assert found.count == found.numbers[-1]
 
 
@@ -208,18 +208,18 @@ def test_an_answer_that_is_no_number_is_refused(answer):
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_one_score_for_each_goal_is_expected(jobs):
-    with pytest.raises(InputError, match="returned 2 scores, and there are 1 goals"):
+    with pytest.raises(InputError, match="returned 2 scores for 1 directions"):
         zen.search(SPACE, lambda point: (1, 2), budget=5, jobs=jobs)
     two = ("minimize", "maximize")
-    with pytest.raises(InputError, match="returned 1 scores, and there are 2 goals"):
+    with pytest.raises(InputError, match="returned 1 scores for 2 directions"):
         zen.search(SPACE, lambda point: 1, two, engine="random", budget=5, jobs=jobs)
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"seed": -1}, "no seed"),
-        ({"seed": "first"}, "no seed"),
+        ({"seed": -1}, "is not a seed"),
+        ({"seed": "first"}, "is not a seed"),
         ({"jobs": 0}, "jobs=0"),
         ({"takes": "column"}, "did you mean 'columns'"),
         ({"elite": 4, "population": 4}, "no room for children"),
@@ -240,11 +240,11 @@ def test_no_point_is_tried_behind_the_end_of_a_search():
         return cost(point)
 
     found = zen.search(SPACE, slow, engine="random", budget="0.1s")
-    assert found.ended == "time"
+    assert found.stop_reason == "time"
     assert len(tried) == found.count < 30
     tried.clear()
     found = zen.search(SPACE, slow, engine="random", budget=300, stops="target=20")
-    assert found.ended == "target"
+    assert found.stop_reason == "target"
     assert len(tried) == found.count
 
 
@@ -267,9 +267,9 @@ def test_a_sampler_that_lacks_a_package_says_which(monkeypatch):
 def test_samplers_that_choose_nothing_themselves_are_refused_with_what_to_take(
     variant, engine, spelled
 ):
-    with pytest.raises(InputError, match=f"optuna:{variant} is not for this") as caught:
+    with pytest.raises(InputError, match=f"optuna:{variant} cannot be used here") as caught:
         zen.search(SPACE, cost, engine=f"optuna:{spelled(variant)}", budget=5)
-    assert caught.value.diagnostics[0].hint == f"take engine {engine}"
+    assert caught.value.diagnostics[0].hint == f"use engine {engine}"
 
 
 @pytest.mark.parametrize("variant", ["TPQ", "Base", "BaseGrid"])
@@ -298,9 +298,9 @@ def test_a_search_of_a_continuous_space_comes_near_its_best():
 
 
 def test_goals_keep_their_directions():
-    assert Goals(["Minimize", "maximize"]).directions == ("minimize", "maximize")
-    assert Goals("maximize").scores((-3.0,)) == (3.0,)
-    assert Goals("maximize").scores((math.inf,)) == ()
+    assert Directions(["Minimize", "maximize"]).names == ("minimize", "maximize")
+    assert Directions("maximize").scores((-3.0,)) == (3.0,)
+    assert Directions("maximize").scores((math.inf,)) == ()
 
 
 def test_all_engines_are_listed():

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from zenturio.search.kernels.chance import below, draw, unit
+from zenturio.search.kernels.rng import below, draw, unit
 
 SINGLE, TWO, UNIFORM = range(3)
 RANDOM, STEP = range(2)

@@ -1,7 +1,7 @@
-"""Genes of each independent part of a space: whatever they are changed to, they can be repaired.
+"""Genes of each independent component of a space, and how any values are repaired to valid ones.
 
-A gene is a whole number from 0 to below its size. Genes of ordered sets count by value, whatever
-the order in which the set was written; so a step up is a larger value.
+A gene is an integer from 0 to below its size. Genes of ordered sets are numbered by value, whatever
+the order in which the set was written, so that a step up is a larger value.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from zenturio.errors import SpaceError
-from zenturio.search.region import Region, is_box
+from zenturio.search.region_genes import RegionGenes, is_box
 from zenturio.search.trie import Trie
 from zenturio.space import Continuous, Parameter
 from zenturio.space.component import Component, Line
@@ -25,90 +25,96 @@ Ints = np.ndarray[Any, np.dtype[np.int64]]
 Column = np.ndarray[Any, np.dtype[Any]]
 
 FINE = 1 << 52
-"""A continuous set is so many steps; its genes are one more."""
+"""Steps into which a continuous set is divided; its gene has one more value."""
 
-HELD = 1 << 26
-"""A table of at most so many genes is held; of a larger part, combinations are drawn."""
+MAX_TABLE_GENES = 1 << 26
+"""Components up to this size are listed in a table (512 MB); larger ones are sampled."""
 
-DRAWN = 1 << 16
-"""How many combinations are drawn of a part that cannot be held."""
+SAMPLE_SIZE = 1 << 16
+"""Combinations that are sampled of a component that cannot be listed."""
 
 _INT64 = (1 << 63) - 1
 
 
-class Factor(Protocol):
-    """The genes of one part."""
+class GeneBlock(Protocol):
+    """The genes of one component."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Its dimensions."""
+        """The names of its dimensions."""
         ...
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many values each gene has."""
+        """The number of values of each gene."""
         ...
 
     @property
     def ordered(self) -> tuple[bool, ...]:
-        """Which genes are near in meaning where they are near in number."""
+        """Whether each gene is ordered: near numbers mean near values."""
         ...
 
     @property
     def of(self) -> tuple[str, ...]:
-        """The dimension that each gene is of; empty if it stands for all of them."""
+        """The dimension of each gene; empty if it stands for all of them."""
         ...
 
     @property
     def count(self) -> int | None:
-        """How many combinations there are; None: more than can be told apart."""
+        """The number of combinations; None if it is not known or infinite."""
         ...
 
-    def drawn(self, rng: np.random.Generator, length: int) -> Ints:
-        """The genes of valid combinations, each as likely as any other."""
+    def draw(self, rng: np.random.Generator, length: int) -> Ints:
+        """Return *length* valid rows, drawn uniformly."""
         ...
 
-    def numbered(self, numbers: Ints) -> Ints:
-        """The genes of combinations by number."""
+    def by_number(self, numbers: Ints) -> Ints:
+        """Return the rows of combinations by number."""
         ...
 
-    def repaired(self, genes: Ints) -> Ints:
-        """The valid combinations nearest to *genes*."""
+    def repair(self, genes: Ints) -> Ints:
+        """Return the valid rows nearest to *genes*."""
         ...
 
     def codes(self, genes: Ints) -> tuple[Column, ...]:
-        """The codes of the dimensions in valid combinations."""
+        """Return the codes of each dimension for valid rows."""
         ...
 
     def find(self, codes: dict[str, Any]) -> list[int]:
-        """The genes of the valid combination with *codes*."""
+        """Return the row of the valid combination with *codes*."""
         ...
 
 
-def factor_of(part: Component | Lot, seed: int) -> Factor:
-    """The genes of *part*."""
+def gene_block_of(part: Component | Lot, seed: int) -> GeneBlock:
+    """Return the genes of *part*."""
     if isinstance(part, Line):
-        return Free(part)
+        return DiscreteGene(part)
     if isinstance(part, Lot):
-        return Real(*part.part.dimensions) if part.part.plain else _unlisted(part, seed)
-    if part.size * max(len(part.part.names), 1) > HELD:
-        return _unlisted(Lot(part.part), seed)
-    return Table(part)
+        return (
+            ContinuousGene(*part.part.dimensions)
+            if part.part.plain
+            else _unlisted_block(part, seed)
+        )
+    if part.size * max(len(part.part.names), 1) > MAX_TABLE_GENES:
+        return _unlisted_block(Lot(part.part), seed)
+    return TabulatedGenes(part)
 
 
-def _unlisted(lot: Lot, seed: int) -> Factor:
-    """The genes of dimensions that meet, where there are too many combinations for a table."""
+def _unlisted_block(lot: Lot, seed: int) -> GeneBlock:
+    """Return the genes of dependent dimensions with too many combinations for a table."""
     if not is_box(lot.part):
-        return Draws(lot, seed)
+        return SampledGenes(lot, seed)
     axes = (
-        Real(each) if isinstance(each.domain, Continuous) else Free(Line(Part((each,))))
+        ContinuousGene(each)
+        if isinstance(each.domain, Continuous)
+        else DiscreteGene(Line(Part((each,))))
         for each in lot.part.dimensions
     )
-    return Region(lot, tuple(axes), seed)
+    return RegionGenes(lot, tuple(axes), seed)
 
 
-class Free:
-    """One dimension that takes every value of its set."""
+class DiscreteGene:
+    """The gene of one dimension that no constraint binds."""
 
     def __init__(self, line: Line) -> None:
         (parameter,) = line.part.dimensions
@@ -116,7 +122,7 @@ class Free:
             raise SpaceError(
                 f"{parameter.name} has {line.size} values, too many for a search",
                 place=parameter.place,
-                hint="make it of several parameters, one for each part of the text",
+                hint="split it into several parameters, one for each part of the text",
             )
         self.names = self.of = line.part.names
         self.sizes = (line.size,)
@@ -125,13 +131,13 @@ class Free:
         self._line = line
         self._order = _order(parameter)
 
-    def drawn(self, rng: np.random.Generator, length: int) -> Ints:
+    def draw(self, rng: np.random.Generator, length: int) -> Ints:
         return rng.integers(self.count, size=(length, 1))
 
-    def numbered(self, numbers: Ints) -> Ints:
+    def by_number(self, numbers: Ints) -> Ints:
         return numbers[:, None]
 
-    def repaired(self, genes: Ints) -> Ints:
+    def repair(self, genes: Ints) -> Ints:
         return genes
 
     def codes(self, genes: Ints) -> tuple[Column, ...]:
@@ -143,24 +149,24 @@ class Free:
         return [code if self._order is None else int(self._order[1][code])]
 
 
-class Real:
-    """One continuous dimension, in steps that nobody notices."""
+class ContinuousGene:
+    """The gene of one continuous dimension, divided into 2**52 steps."""
 
     def __init__(self, parameter: Parameter) -> None:
-        assert isinstance(parameter.domain, Continuous), "what else has no size"
+        assert isinstance(parameter.domain, Continuous), "only continuous sets have no size"
         self.names = self.of = (parameter.name,)
         self.sizes = (FINE + 1,)
         self.count = None
         self.ordered = (True,)
         self._domain = parameter.domain
 
-    def drawn(self, rng: np.random.Generator, length: int) -> Ints:
+    def draw(self, rng: np.random.Generator, length: int) -> Ints:
         return rng.integers(FINE + 1, size=(length, 1))
 
-    def numbered(self, numbers: Ints) -> Ints:
+    def by_number(self, numbers: Ints) -> Ints:
         return numbers[:, None]
 
-    def repaired(self, genes: Ints) -> Ints:
+    def repair(self, genes: Ints) -> Ints:
         return genes
 
     def codes(self, genes: Ints) -> tuple[Column, ...]:
@@ -184,11 +190,11 @@ class Real:
         return (float(np.log(low)), float(np.log(high))) if self._domain.log else (low, high)
 
 
-class Table:
-    """Dimensions that meet, all of whose valid combinations are held.
+class TabulatedGenes:
+    """The genes of dependent dimensions whose valid combinations are listed in a table.
 
-    There is a gene for each dimension that is not settled by those before it. Repairing goes
-    from the first to the last and keeps each as near to what is wished as those before it allow.
+    There is a gene for each dimension that those before it do not determine. Repairing goes from
+    the first gene to the last, and takes the nearest value that the genes before it allow.
     """
 
     def __init__(self, part: Component) -> None:
@@ -200,7 +206,7 @@ class Table:
             column.astype(np.int64) if order is None else order[1][column].astype(np.int64)
             for column, order in zip(columns, map(_order, dimensions), strict=True)
         ]
-        if any(_order(each) is not None for each in dimensions):
+        if any(_order(dimension) is not None for dimension in dimensions):
             sorting = np.lexsort(ranked[::-1])
             columns = tuple(column[sorting] for column in columns)
             ranked = [column[sorting] for column in ranked]
@@ -214,20 +220,20 @@ class Table:
         self._part = part
         self._row = (
             None
-            if all(_order(each) is None for each in dimensions)
+            if all(_order(dimension) is None for dimension in dimensions)
             else {number: row for row, number in enumerate(sorting.tolist())}
         )
 
-    def drawn(self, rng: np.random.Generator, length: int) -> Ints:
-        return self.numbered(rng.integers(self.count, size=length))
+    def draw(self, rng: np.random.Generator, length: int) -> Ints:
+        return self.by_number(rng.integers(self.count, size=length))
 
-    def numbered(self, numbers: Ints) -> Ints:
+    def by_number(self, numbers: Ints) -> Ints:
         if self._genes is None:
             return np.zeros((len(numbers), 0), dtype=np.int64)
         return self._genes[numbers]
 
-    def repaired(self, genes: Ints) -> Ints:
-        return self.numbered(self._trie.rows(genes))
+    def repair(self, genes: Ints) -> Ints:
+        return self.by_number(self._trie.rows(genes))
 
     def codes(self, genes: Ints) -> tuple[Column, ...]:
         rows = self._trie.rows(genes)
@@ -240,55 +246,57 @@ class Table:
         return [] if self._genes is None else self._genes[row].tolist()
 
 
-class Draws:
-    """Dimensions that need each other and cannot be listed: valid combinations, drawn by chance.
+class SampledGenes:
+    """One gene for dependent dimensions that cannot be listed: the index of a sampled combination.
 
-    One gene says which of them; nothing is near to anything.
+    The gene is not ordered: near indices say nothing about values.
     """
 
     def __init__(self, lot: Lot, seed: int) -> None:
         self.names = lot.part.names
         self.of = ("",)
-        self.sizes = (DRAWN,)
+        self.sizes = (SAMPLE_SIZE,)
         self.ordered = (False,)
         self.count = None
         self._seen: dict[tuple[Any, ...], int] = {}
-        self._batches = lot.batches(random.Random(seed))  # noqa: S311 - chance, not secrecy
+        self._batches = lot.batches(random.Random(seed))  # noqa: S311 - not for secrets
         self._columns: list[Column] = []
-        self._held = 0
+        self._sample_count = 0
 
-    def drawn(self, rng: np.random.Generator, length: int) -> Ints:
-        return rng.integers(DRAWN, size=(length, 1))
+    def draw(self, rng: np.random.Generator, length: int) -> Ints:
+        return rng.integers(SAMPLE_SIZE, size=(length, 1))
 
-    def numbered(self, numbers: Ints) -> Ints:
-        return numbers[:, None] % DRAWN
+    def by_number(self, numbers: Ints) -> Ints:
+        return numbers[:, None] % SAMPLE_SIZE
 
-    def repaired(self, genes: Ints) -> Ints:
+    def repair(self, genes: Ints) -> Ints:
         return genes
 
     def codes(self, genes: Ints) -> tuple[Column, ...]:
         if len(genes):
-            self._hold(int(genes.max()) + 1)
+            self._extend_sample(int(genes.max()) + 1)
         return tuple(column[genes[:, 0]] for column in self._columns)
 
     def find(self, codes: dict[str, Any]) -> list[int]:
-        wanted = tuple(codes[name] for name in self.names)
-        for at, row in enumerate(zip(*(column.tolist() for column in self._columns), strict=True)):
-            if row == wanted:
-                return [at]
-        raise SpaceError(f"this combination of {', '.join(self.names)} was not drawn")
+        target = tuple(codes[name] for name in self.names)
+        for index, row in enumerate(
+            zip(*(column.tolist() for column in self._columns), strict=True)
+        ):
+            if row == target:
+                return [index]
+        raise SpaceError(f"this combination of {', '.join(self.names)} was not sampled")
 
-    def _hold(self, length: int) -> None:
-        """Draw until there are *length* combinations."""
-        drawn: list[list[Column]] = [[column] for column in self._columns] or [
+    def _extend_sample(self, length: int) -> None:
+        """Sample until there are *length* combinations."""
+        columns_by_name: list[list[Column]] = [[column] for column in self._columns] or [
             [] for _ in self.names
         ]
-        while self._held < length:
+        while self._sample_count < length:
             rows: Rows = next(self._batches)
-            for name, columns in zip(self.names, drawn, strict=True):
+            for name, columns in zip(self.names, columns_by_name, strict=True):
                 columns.append(rows.codes[name])
-            self._held += rows.length
-        self._columns = [np.concatenate(columns) for columns in drawn]
+            self._sample_count += rows.length
+        self._columns = [np.concatenate(columns) for columns in columns_by_name]
 
 
 def _is_ordered(parameter: Parameter) -> bool:
@@ -296,9 +304,9 @@ def _is_ordered(parameter: Parameter) -> bool:
 
 
 def _order(parameter: Parameter) -> tuple[Ints, Ints] | None:
-    """The codes of a dimension by rank, and its ranks by code; None where they are the same.
+    """Return the codes of a dimension by rank, and its ranks by code; None where they are equal.
 
-    A range is written upwards or downwards: a step leads the same way everywhere, which will do.
+    A range may be written downwards: its steps lead the same way everywhere, so it needs no ranks.
     """
     domain = parameter.domain
     if not isinstance(domain, Elements) or not domain.ordered:

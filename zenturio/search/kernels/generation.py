@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from zenturio.search.kernels.chance import unit
-from zenturio.search.kernels.selecting import fitness_of, parents_of
-from zenturio.search.kernels.varying import cross, mutate
+from zenturio.search.kernels.rng import unit
+from zenturio.search.kernels.selection import fitness_of, parents_of
+from zenturio.search.kernels.variation import cross, mutate
 
 
 class Rules(NamedTuple):

@@ -15,38 +15,38 @@ _RULES = ("target", "stall")
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How much may be spent: so many trials, and so many seconds."""
+    """What a search may spend: trials and seconds; None for no limit."""
 
     trials: int | None = None
     seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Stops:
+class StopRules:
     """Rules that end a search before its budget does."""
 
     target: float | None = None
-    """The first goal is at least as good as this."""
+    """Stop when the first objective is at least as good as this."""
     stall: int | None = None
-    """So many trials, one after the other, were no improvement."""
+    """Stop after this many trials without improvement."""
     share: float | None = None
-    """As ``stall``, in hundredths of the budget's trials."""
+    """The same as a percentage of the budget's trials."""
 
     def patience(self, budget: Budget) -> int | None:
-        """How many trials without improvement are borne."""
+        """Return after how many trials without improvement the search stops; None for never."""
         if self.share is None:
             return self.stall
         if budget.trials is None:
             raise InputError(
-                "a share of the budget ends the search, but it has no budget of trials",
+                "stall in % needs a budget of trials",
                 hint="--budget 500, or a number: stall=100",
             )
         share = max(1, round(budget.trials * self.share / 100))
         return share if self.stall is None else min(share, self.stall)
 
 
-def read_budget(text: str | int | Budget | None) -> Budget:
-    """The budget that ``500``, ``10min`` or ``500,10min`` says."""
+def parse_budget(text: str | int | Budget | None) -> Budget:
+    """Parse ``500``, ``10min`` or ``500,10min``."""
     if isinstance(text, Budget):
         return text
     budget = Budget()
@@ -54,21 +54,21 @@ def read_budget(text: str | int | Budget | None) -> Budget:
         word = part.strip().lower()
         if word.isdecimal() and int(word) > 0:
             budget = replace(budget, trials=int(word))
-        elif (found := _TIME.fullmatch(word)) and found[2] in _UNITS and float(found[1]) > 0:
-            budget = replace(budget, seconds=float(found[1]) * _UNITS[found[2]])
+        elif (match := _TIME.fullmatch(word)) and match[2] in _UNITS and float(match[1]) > 0:
+            budget = replace(budget, seconds=float(match[1]) * _UNITS[match[2]])
         else:
             raise InputError(
-                f"{part.strip()!r} is no budget",
+                f"{part.strip()!r} is not a budget",
                 hint="write a number of trials, a time, or both: 500, 10min, or 500,10min",
             )
     return budget
 
 
-def read_stops(texts: Iterable[str] | str | Stops) -> Stops:
-    """The rules that ``target=12.5``, ``stall=100`` or ``stall=20%`` say, all together."""
-    if isinstance(texts, Stops):
+def parse_stop_rules(texts: Iterable[str] | str | StopRules) -> StopRules:
+    """Parse rules such as ``target=12.5``, ``stall=100`` and ``stall=20%``."""
+    if isinstance(texts, StopRules):
         return texts
-    stops = Stops()
+    stops = StopRules()
     parts = [part for text in ([texts] if isinstance(texts, str) else texts) for part in _cut(text)]
     for name, value in parts:
         if name not in _RULES:
@@ -84,7 +84,7 @@ def read_stops(texts: Iterable[str] | str | Stops) -> Stops:
             stops = replace(stops, stall=int(number))
         else:
             hint = "stall=100, or stall=20%" if name == "stall" else "target=12.5"
-            raise InputError(f"--stop {name}={value} is no rule", hint=f"write {hint}")
+            raise InputError(f"--stop {name}={value} is not a rule", hint=f"write {hint}")
     return stops
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import boolean, float64, int64, njit, typeof, types, uint64
 
-from zenturio.search.kernels.breeding import Rules, breed
+from zenturio.search.kernels.generation import Rules, breed
 
 
 class Limits(NamedTuple):

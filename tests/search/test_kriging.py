@@ -8,9 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import zenturio as zen
-from zenturio.search import Task
-from zenturio.search.kriging import KINDS, NOISES, Features, Kriging
-from zenturio.search.model import Model, ModelSettings, held_of, levelled
+from zenturio.search import SearchProblem
+from zenturio.search.gaussian_process import KINDS, NOISES, Features, GaussianProcess
+from zenturio.search.kriging_search import (
+    KrigingSearch,
+    KrigingSettings,
+    log_levels,
+    select_training,
+)
 
 SIZES, ORDERED = np.array([5, 9, 101, 3]), np.array([False, True, True, False])
 
@@ -36,14 +41,14 @@ def test_what_is_foreseen_is_the_textbooks_formula(seed):
     rows, new = (rng.integers(SIZES, size=(count, 4)) for count in (12, 5))
     costs = rng.normal(size=12)
     features = Features(SIZES, ORDERED)
-    model = Kriging(features)
+    model = GaussianProcess(features)
     model.fit(rows, costs)
     weights = np.exp(features.usual)
     inverse = np.linalg.inv(
         naive_kernel(rows, rows, weights) + (math.exp(NOISES[0]) + 1e-9) * np.eye(12)
     )
     near = naive_kernel(new, rows, weights)
-    likely, doubt = model.foresee(new)
+    likely, doubt = model.predict(new)
     spread = costs @ inverse @ costs / 12
     assert likely == pytest.approx(near @ inverse @ costs)
     variances = [spread * max(1 - k @ inverse @ k, 0) for k in near]
@@ -53,9 +58,9 @@ def test_what_is_foreseen_is_the_textbooks_formula(seed):
 @given(st.integers(0, 999))
 def test_learning_follows_the_slope_of_the_likelihood(seed):
     rng = np.random.default_rng(seed)
-    model = Kriging(Features(SIZES, ORDERED))
+    model = GaussianProcess(Features(SIZES, ORDERED))
     plain = model._features(rng.integers(SIZES, size=(20, 4)))
-    costs, learnt = rng.normal(size=20), model._learnt + rng.normal(size=5)
+    costs, learnt = rng.normal(size=20), model._parameters + rng.normal(size=5)
     _, slope = model._likelihood(plain, costs, learnt)
     for at in range(5):
         step = np.zeros(5)
@@ -67,10 +72,10 @@ def test_learning_follows_the_slope_of_the_likelihood(seed):
 def test_it_learns_which_genes_matter():
     rng = np.random.default_rng(1)
     rows = rng.integers(SIZES, size=(60, 4))
-    model = Kriging(Features(SIZES, ORDERED))
+    model = GaussianProcess(Features(SIZES, ORDERED))
     costs = np.sin(rows[:, 2] / 12.0) + (rows[:, 0] == 3)
     model.learn(rows, costs - costs.mean())
-    one, nothing, other, none = model._learnt[:4]
+    one, nothing, other, none = model._parameters[:4]
     assert min(one, other) > max(nothing, none)
 
 
@@ -82,7 +87,7 @@ def test_a_set_of_very_many_kinds_takes_no_more_room_than_one_of_many():
 @given(st.lists(st.floats(-100, 100) | st.just(math.inf), min_size=1, max_size=30))
 def test_levels_keep_the_order_and_failures_are_as_bad_as_the_worst(losses):
     losses = np.array(losses)
-    levels = levelled(losses)
+    levels = log_levels(losses)
     assert np.isfinite(levels).all()
     usable = np.isfinite(losses)
     order = np.argsort(losses[usable], kind="stable")
@@ -94,7 +99,7 @@ def test_levels_keep_the_order_and_failures_are_as_bad_as_the_worst(losses):
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=60), st.integers(4, 40))
 def test_what_is_held_are_the_last_trials_and_the_best(losses, most):
     losses = np.array(losses, dtype=np.float64)
-    held = held_of(losses, most)
+    held = select_training(losses, most)
     assert len(held) == len(set(held.tolist())) == min(most, len(losses))
     assert int(np.argmin(losses)) in held
     assert set(range(max(len(losses) - most // 2, 0), len(losses))) <= set(held.tolist())
@@ -102,9 +107,12 @@ def test_what_is_held_are_the_last_trials_and_the_best(losses, most):
 
 def test_few_points_by_chance_come_before_a_model_of_a_small_budget():
     space = zen.Space(x=range(100))
-    starts = [Model(Task(space, budget=b), ModelSettings()).starts for b in (10, 60, 900, None)]
+    starts = [
+        KrigingSearch(SearchProblem(space, budget=b), KrigingSettings()).starts
+        for b in (10, 60, 900, None)
+    ]
     assert starts == [4, 10, 20, 20]
-    assert Model(Task(space), ModelSettings(starts=7)).starts == 7
+    assert KrigingSearch(SearchProblem(space), KrigingSettings(starts=7)).starts == 7
 
 
 def test_a_memory_that_is_full_does_not_end_the_search():

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from zenturio.search.kernels.chance import below, unit
+from zenturio.search.kernels.rng import below, unit
 
 REMAINDER, ROULETTE, TOURNAMENT, RANK, STEADY = range(5)
 

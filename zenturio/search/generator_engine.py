@@ -1,0 +1,160 @@
+"""Engines written as generators, which yield rows of genes and are sent their losses."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from zenturio.errors import SpaceError
+from zenturio.search.engine import SearchProblem
+from zenturio.search.gene_blocks import Ints
+from zenturio.search.genome import Genome
+from zenturio.search.objective import Losses, Trial
+from zenturio.search.settings import NoSettings
+from zenturio.space import Point
+
+Reals = np.ndarray[Any, np.dtype[np.float64]]
+
+SearchGenerator = Generator[Ints, Reals, None]
+"""Yields a batch of valid rows of genes, and is sent the losses of each row."""
+
+MAX_STALE_BATCHES = 1000
+"""A search is over after this many batches without a new row."""
+
+
+class GeneratorEngine(ABC):
+    """Turns the generator ``walk`` into an ask-and-tell search.
+
+    Each row that the generator yields is evaluated once; for a row that it yields again, it is sent
+    the same losses. The generator continues when its whole batch was evaluated, so it proposes the
+    same points whatever the order of the answers.
+    """
+
+    Settings: ClassVar[type[Any]] = NoSettings
+    order_independent = True
+    ignores_results: ClassVar[bool] = False
+    """Whether the generator ignores losses: then it never waits for them."""
+
+    def __init__(self, problem: SearchProblem, settings: Any) -> None:
+        self.problem = problem
+        self.settings = settings
+        self.genome = Genome(problem.space, problem.seed)
+        self.rng = np.random.default_rng(problem.seed)
+        self.evaluated: dict[bytes, Losses] = {}
+        """The losses of each evaluated row of genes."""
+        self._walk: SearchGenerator | None = None
+        self._rows: list[bytes] = []
+        """The last batch, each row as bytes."""
+        self._queue: deque[tuple[Point, bytes]] = deque()
+        self._pending: dict[int, tuple[Point, bytes]] = {}
+        self._over = False
+        self._repeat_count = 0
+
+    @abstractmethod
+    def walk(self) -> SearchGenerator:
+        """Yield batches of rows of genes; each ``yield`` returns their losses."""
+        ...
+
+    def ask(self, limit: int) -> Sequence[Point]:
+        points: list[Point] = []
+        while len(points) < limit:
+            if not self._queue and (self.ignores_results or not self._pending):
+                self._advance()
+            if not self._queue:
+                break
+            point, row = self._queue.popleft()
+            self._pending[id(point)] = point, row
+            points.append(point)
+        return points
+
+    def tell(self, trials: Iterable[Trial]) -> None:
+        losses = self.problem.directions.losses
+        for trial in trials:
+            point, row = self._pending.pop(id(trial.point), (None, b""))
+            if point is None:
+                row = self._row(trial.point)
+            self.evaluated[row] = losses(trial.scores)
+
+    def _row(self, point: Point) -> bytes:
+        """Return the row of a point that was not told under the object that was proposed."""
+        for key, (pending, row) in self._pending.items():
+            if pending == point:
+                del self._pending[key]
+                return row
+        try:
+            return self.genome.row(point).tobytes()
+        except SpaceError:
+            return b""  # not a point of this space
+
+    def unseen(self, genes: Ints) -> Ints:
+        """Return the rows that were not evaluated."""
+        new = [row.tobytes() not in self.evaluated for row in genes]
+        return genes[np.array(new, dtype=np.bool_)]
+
+    def _advance(self) -> None:
+        """Continue the generator until there is a new row to evaluate, or it is over."""
+        for _ in range(MAX_STALE_BATCHES):
+            if self._over or self._exhausted:
+                return
+            genes = self._next()
+            if genes is None:
+                self._over = True
+                return
+            self._offer(np.ascontiguousarray(genes, dtype=np.int64))
+            if self._queue:
+                return
+        self._over = True
+
+    @property
+    def _exhausted(self) -> bool:
+        count = self.genome.count
+        return not self.problem.allow_repeats and count is not None and len(self.evaluated) >= count
+
+    def _next(self) -> Ints | None:
+        """Send the losses of the last batch, and return the next one; None at the end."""
+        try:
+            if self._walk is None:
+                self._walk = self.walk() if self.genome.length else _single_point()
+                return next(self._walk)
+            if self.ignores_results:
+                return next(self._walk)
+            losses = [self.evaluated[row] for row in self._rows]
+            return self._walk.send(np.array(losses, dtype=np.float64).reshape(len(losses), -1))
+        except StopIteration:
+            return None
+
+    def _offer(self, genes: Ints) -> None:
+        rows = _bytes(genes)
+        if self.problem.allow_repeats:
+            rows = [
+                row + (self._repeat_count + at).to_bytes(8, "big") for at, row in enumerate(rows)
+            ]
+            self._repeat_count += len(rows)
+        new: dict[bytes, int] = {}
+        for at, row in enumerate(rows):
+            if row not in self.evaluated and row not in new:
+                new[row] = at
+        self._rows = rows
+        if self.ignores_results:
+            self.evaluated |= dict.fromkeys(new, self.problem.directions.worst)
+        if new:
+            new_genes = genes if len(new) == len(rows) else genes[list(new.values())]
+            self._queue.extend(zip(self.genome.points(new_genes), new, strict=True))
+
+
+def _single_point() -> SearchGenerator:
+    """Yield the single point of a space without parameters to choose."""
+    yield np.zeros((1, 0), dtype=np.int64)
+
+
+def _bytes(genes: Ints) -> list[bytes]:
+    """Each row as bytes."""
+    length, width = genes.shape
+    if not width:
+        return [b""] * length
+    as_bytes: list[bytes] = genes.view(f"V{8 * width}").ravel().tolist()
+    return as_bytes

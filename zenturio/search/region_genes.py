@@ -1,0 +1,150 @@
+"""Genes of dependent dimensions that cannot be listed: the valid region of a box."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, Protocol
+
+import numpy as np
+
+from zenturio.space.components import Part
+from zenturio.space.rows import Rows
+from zenturio.space.sampling import Lot
+
+Ints = np.ndarray[Any, np.dtype[np.int64]]
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
+Column = np.ndarray[Any, np.dtype[Any]]
+
+ANCHORS = 256
+"""Valid combinations that are kept; an invalid row moves towards the nearest of them."""
+
+HALVINGS = 24
+"""Bisection steps that locate the border of the region."""
+
+
+class GeneAxis(Protocol):
+    """The gene of one dimension, and the codes of its values."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]: ...
+
+    @property
+    def ordered(self) -> tuple[bool, ...]: ...
+
+    def codes(self, genes: Ints) -> tuple[Column, ...]: ...
+
+    def find(self, codes: dict[str, Any]) -> list[int]: ...
+
+
+class RegionGenes:
+    """One gene for each of some dependent dimensions that cannot be listed.
+
+    An invalid row is repaired by bisection on the straight line to the nearest anchor, a valid row
+    that was sampled. So rows that are near in genes stay near in values.
+    """
+
+    count = None
+
+    def __init__(self, lot: Lot, axes: tuple[GeneAxis, ...], seed: int) -> None:
+        self.names = self.of = lot.part.names
+        self.sizes = tuple(size for axis in axes for size in axis.sizes)
+        self.ordered = tuple(ordered for axis in axes for ordered in axis.ordered)
+        self._axes = axes
+        self._part = lot.part
+        self._lot = lot
+        self._seed = seed
+        self._batches = lot.batches(random.Random(seed))  # noqa: S311 - not for secrets
+        self._unused: Ints = np.empty((0, len(axes)), dtype=np.int64)
+        self._anchor_rows: Ints | None = None
+
+    def draw(self, rng: np.random.Generator, length: int) -> Ints:
+        """Return new valid rows, in an order that the seed determines."""
+        del rng
+        while len(self._unused) < length:
+            self._unused = np.concatenate([self._unused, self._genes(next(self._batches))])
+        rows, self._unused = self._unused[:length], self._unused[length:]
+        return rows
+
+    def by_number(self, numbers: Ints) -> Ints:
+        return self._anchors[numbers % len(self._anchors)]
+
+    def codes(self, genes: Ints) -> tuple[Column, ...]:
+        columns = zip(self._axes, genes.T, strict=True)
+        return tuple(code for axis, gene in columns for code in axis.codes(gene[:, None]))
+
+    def find(self, codes: dict[str, Any]) -> list[int]:
+        pairs = zip(self._axes, self.names, strict=True)
+        return [gene for axis, name in pairs for gene in axis.find({name: codes[name]})]
+
+    def repair(self, genes: Ints) -> Ints:
+        wrong = np.flatnonzero(~self._valid(genes))
+        if not len(wrong):
+            return genes
+        whole = genes.copy()
+        whole[wrong] = self._moved(genes[wrong])
+        return whole
+
+    def _moved(self, targets: Ints) -> Ints:
+        """Return the last valid rows on the lines from anchors to *targets*, which are invalid."""
+        starts = self._starts(targets)
+        ordered = np.array(self.ordered, dtype=np.bool_)
+        line = np.where(ordered, targets - starts, 0)
+        low, high = np.zeros(len(targets)), np.ones(len(targets))
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            middles = starts + np.rint(line * middle[:, None]).astype(np.int64)
+            valid = self._valid(middles)
+            low, high = np.where(valid, middle, low), np.where(valid, high, middle)
+        return starts + np.rint(line * low[:, None]).astype(np.int64)
+
+    def _starts(self, targets: Ints) -> Ints:
+        """Return the nearest anchors, with the unordered genes of the targets if valid."""
+        anchors, ordered = self._anchors, np.array(self.ordered, dtype=np.bool_)
+        scale = np.maximum(np.array(self.sizes, dtype=np.float64) - 1, 1)
+        nearest = np.empty(len(targets), dtype=np.int64)
+        for at, target in enumerate(targets):
+            off = np.where(ordered, (anchors - target) / scale, anchors != target)
+            nearest[at] = np.argmin((off**2).sum(axis=1))
+        starts = anchors[nearest]
+        changed = np.where(ordered, starts, targets)
+        valid = self._valid(changed)
+        return np.where(valid[:, None], changed, starts)
+
+    @property
+    def _anchors(self) -> Ints:
+        """Random valid rows, from another stream than ``draw``."""
+        if self._anchor_rows is None:
+            batch_genes: list[Ints] = []
+            batches = self._lot.batches(random.Random(self._seed + 1))  # noqa: S311 - not for secrets
+            while sum(map(len, batch_genes)) < ANCHORS:
+                batch_genes.append(self._genes(next(batches)))
+            self._anchor_rows = np.concatenate(batch_genes)[:ANCHORS]
+        return self._anchor_rows
+
+    def _genes(self, rows: Rows) -> Ints:
+        """Return sampled combinations as genes, without those that rounding made invalid."""
+        columns = [rows.codes[name].tolist() for name in self.names]
+        values = zip(*columns, strict=True)
+        rows_of_genes = [self.find(dict(zip(self.names, row, strict=True))) for row in values]
+        genes = np.array(rows_of_genes, dtype=np.int64).reshape(len(rows_of_genes), len(self.names))
+        return genes[self._valid(genes)]
+
+    def _valid(self, genes: Ints) -> Mask:
+        """Return which rows meet all conditions; each is evaluated where those before it hold."""
+        codes = dict(zip(self.names, self.codes(genes), strict=True))
+        rows = Rows(self._part.parameters, codes, len(genes))
+        remaining = np.arange(len(genes))
+        for condition in self._part.conditions:
+            kept = rows.kept(condition.expression)
+            rows, remaining = rows.where(kept), remaining[kept]
+        valid = np.zeros(len(genes), dtype=np.bool_)
+        valid[remaining] = True
+        return valid
+
+
+def is_box(part: Part) -> bool:
+    """Return whether the set of each dimension is independent of the others."""
+    return not part.zips and all(
+        dimension.when is None and not part.needs[dimension.name] - {dimension.name}
+        for dimension in part.dimensions
+    )
