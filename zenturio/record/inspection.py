@@ -53,7 +53,7 @@ _LAWS = {
     "versions of studies that are not there": _lost("versions", "study", ("studies", "id")),
     "fields of studies that are not there": _lost("fields", "study", ("studies", "id")),
     "studies whose present version is not there": (
-        "SELECT count(*) FROM studies t WHERE current IS NOT NULL AND NOT EXISTS"
+        "SELECT count(*) FROM studies t WHERE current > 0 AND NOT EXISTS"
         " (SELECT 1 FROM versions o WHERE o.id = t.current AND o.study = t.id)"
     ),
     "chunks of results that are not there": _lost("chunks", "result", ("results", "id")),

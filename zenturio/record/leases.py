@@ -56,8 +56,7 @@ def held(
     """
     flavour = transaction.flavour
     rows = transaction.sql(
-        f"SELECT {_FACTS}, v.id, s.id, s.name, s.sql_name, v.number, v.created, s.current,"
-        f" s.revision, {flavour.now}"
+        f"SELECT {_FACTS}, {studies.VERSION_COLUMNS}, {flavour.now}"
         " FROM leases l JOIN versions v ON v.id = l.version JOIN studies s ON s.id = v.study"
         f" WHERE l.id = {flavour.mark}{flavour.lease_lock}",
         (number,),

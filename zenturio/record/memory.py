@@ -48,6 +48,9 @@ class Memory(Line):
         self._artifacts: dict[int, tuple[Artifact, ...]] = {}
         self._leases: dict[int, tuple[Lease, Driver, Shelf]] = {}
         self._ended: dict[int, Shelf] = {}
+        self._sql_names: dict[str, str] = {}
+        self._last_versions: dict[str, int] = {}
+        """By the study's name; both outlive the last version of it."""
         self._lease_numbers = itertools.count(1)
         self._numbers = itertools.count(1)
 
@@ -72,11 +75,10 @@ class Memory(Line):
             return shelf.study
 
     def _create(self, name: str, definition: Definition) -> Shelf:
-        own = [shelf for shelf in self._shelves if shelf.base == name]
-        number = max((shelf.number for shelf in own), default=0) + 1
-        taken = [shelf.sql_name for shelf in self._shelves]
-        sql_name = own[0].sql_name if own else naming.study(name, taken)
-        shelf = Shelf(name, number, sql_name, self._clock(), definition)
+        if name not in self._sql_names:
+            self._sql_names[name] = naming.study(name, self._sql_names.values())
+        number = self._last_versions[name] = self._last_versions.get(name, 0) + 1
+        shelf = Shelf(name, number, self._sql_names[name], self._clock(), definition)
         self._shelves.append(shelf)
         return shelf
 

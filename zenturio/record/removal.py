@@ -108,14 +108,7 @@ def delete_study(transaction: Transaction, name: str, locate: Locate) -> Removal
         raise messages.still_driven(lease)
     removal = _burden(transaction, version, name, locate)
     _run(transaction, version.id, _DELETE)
-    _run(transaction, version.id, ("DELETE FROM versions WHERE id = {v}",))
-    mark = transaction.flavour.mark
-    if version.current == version.id:
-        transaction.sql(f"UPDATE studies SET current = NULL WHERE id = {mark}", (version.study,))
-    left = transaction.sql(f"SELECT id FROM versions WHERE study = {mark}", (version.study,))
-    if not left:
-        transaction.sql(f"DELETE FROM fields WHERE study = {mark}", (version.study,))
-        transaction.sql(f"DELETE FROM studies WHERE id = {mark}", (version.study,))
+    studies.forget_version(transaction, version)
     return removal
 
 

@@ -39,8 +39,9 @@ def _restore_versions(transaction: Transaction) -> None:
             study = _study_of(transaction, number)
             transaction.sql(
                 "INSERT INTO versions (id, study, number, created, edits, members) SELECT ?, ?,"
-                " 1 + coalesce(max(number), 0), ?, 0, '{}' FROM versions WHERE study = ?",
-                (number, study, transaction.now, study),
+                " 1 + max(coalesce(max(number), 0), coalesce(-(SELECT current FROM studies"
+                " WHERE id = ?), 0)), ?, 0, '{}' FROM versions WHERE study = ?",
+                (number, study, study, transaction.now, study),
             )
     for (number,) in transaction.sql(
         "SELECT DISTINCT study FROM versions WHERE study NOT IN (SELECT id FROM studies)"
@@ -49,7 +50,8 @@ def _restore_versions(transaction: Transaction) -> None:
         _add_study(transaction, number)
     transaction.sql(
         "UPDATE studies SET current = (SELECT max(id) FROM versions WHERE study = studies.id)"
-        " WHERE current NOT IN (SELECT id FROM versions WHERE study = studies.id)"
+        " WHERE current > 0"
+        " AND current NOT IN (SELECT id FROM versions WHERE study = studies.id)"
     )
 
 

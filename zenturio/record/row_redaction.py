@@ -383,8 +383,9 @@ def _experiments(transaction: Transaction, attempts: Iterable[int]) -> set[tuple
         asked = f"SELECT id, version, digest FROM {table} WHERE {{among}}"
         found += transaction.among_sql(asked, "id", wanted)
     found += transaction.among_sql(
-        "SELECT c.source, r.version, r.digest FROM copies c JOIN results r ON r.id = c.result"
-        " WHERE {among}",
+        "SELECT c.source, r.version, r.digest FROM copies c JOIN"
+        " (SELECT id, version, digest FROM results UNION ALL"
+        " SELECT id, version, digest FROM attempts) r ON r.id = c.result WHERE {among}",
         "c.source",
         wanted,
     )

@@ -91,7 +91,8 @@ studies = Table(
     _needed("name", Text()),
     # What its view is called; stored, so that it is never computed twice.
     Column("sql_name", Text, nullable=False, unique=True),
-    # The version that NAME means; none while every version is archived.
+    # The version that NAME means; none while every version is archived. Below 0: none, either, and
+    # the version of this number was pruned. No number comes twice, so the row outlives the last.
     Column("current", _number()),
     # Grows with every change of the fields, so that others see theirs are out of date.
     _needed("revision", Integer()),

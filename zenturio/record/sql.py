@@ -195,7 +195,8 @@ class Sql:
         naming.check(name, definition)
         stored = self._portable(definition)
         version = self._database.write(lambda t: studies.open_study(t, name, stored))
-        self.refresh_views(name)
+        if version.has_stale_view:
+            self.refresh_views(name)
         return version.study_facts
 
     def archive(self, study: Study) -> Study | None:

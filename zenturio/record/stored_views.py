@@ -42,7 +42,10 @@ def refresh(database: Database, memory: Memory, name: str) -> bool:
 def forget(database: Database, sql_name: str) -> None:
     """Takes the views of a study away that has gone, where nobody reads them or stands on them."""
     mark = database.flavour.mark
-    asked = f"SELECT 1 FROM studies WHERE sql_name = {mark}"
+    asked = (
+        "SELECT 1 FROM studies s JOIN versions v ON v.study = s.id"
+        f" WHERE s.sql_name = {mark} LIMIT 1"
+    )
     if not database.read(lambda transaction: transaction.sql(asked, (sql_name,))):
         with suppress(RecordError):
             database.write(lambda transaction: drop(transaction, sql_name))
@@ -50,13 +53,7 @@ def forget(database: Database, sql_name: str) -> None:
 
 def _is_stale(transaction: Transaction, name: str) -> bool:
     version = studies.find(transaction, name)
-    if version is None or version.current != version.id:
-        return False
-    mark = transaction.flavour.mark
-    ((shown,),) = transaction.sql(
-        f"SELECT view_revision FROM studies WHERE id = {mark}", (version.study,)
-    )
-    return bool(shown != version.revision)
+    return version is not None and version.has_stale_view
 
 
 def _refresh(transaction: Transaction, memory: Memory, name: str) -> bool:

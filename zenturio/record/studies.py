@@ -26,10 +26,10 @@ PROJECT = 1
 OPENED_SECONDS = 60.0
 """When a study was opened last is written down as often, at the most."""
 
-_ENTRY = (
-    "SELECT v.id, s.id, s.name, s.sql_name, v.number, v.created, s.current, s.revision"
-    " FROM studies s JOIN versions v ON v.study = s.id"
+VERSION_COLUMNS = (
+    "v.id, s.id, s.name, s.sql_name, v.number, v.created, s.current, s.revision, s.view_revision"
 )
+_ENTRY = f"SELECT {VERSION_COLUMNS} FROM studies s JOIN versions v ON v.study = s.id"
 _CONTENT = select(contents.c.digest)
 _BODIES = select(contents.c.digest, contents.c.body)
 FIELD_COLUMNS = (
@@ -50,9 +50,16 @@ class Version:
     number: int
     created: float
     current: int | None
-    """The version that the study's name means."""
+    """The version that the study's name means; below 0 the number of one that was pruned."""
     revision: int
     """Of the study's fields."""
+    view_revision: int | None
+    """The revision that the view in the database shows; none if there is no view."""
+
+    @property
+    def has_stale_view(self) -> bool:
+        """Whether the view in the database lacks fields, or is not there."""
+        return self.current == self.id and self.view_revision != self.revision
 
     @property
     def name(self) -> str:
@@ -124,23 +131,14 @@ def open_study(transaction: Transaction, name: str, definition: Definition) -> V
     version = find(transaction, name, locked=True)
     if version is None:
         version = _create(transaction, name)
-    elif _is_stale(transaction, version):
-        mark = transaction.flavour.mark
+    else:
+        now, mark = transaction.flavour.now, transaction.flavour.mark
         transaction.sql(
-            f"UPDATE studies SET opened = {mark} WHERE id = {mark}",
-            (transaction.now, version.study),
+            f"UPDATE studies SET opened = {now}"
+            f" WHERE id = {mark} AND opened < {now} - {OPENED_SECONDS}",
+            (version.study,),
         )
-    _define(transaction, version, definition)
-    return one(transaction, version.name)
-
-
-def _is_stale(transaction: Transaction, version: Version) -> bool:
-    """Whether it was written down long ago that the study is being opened."""
-    mark = transaction.flavour.mark
-    ((opened,),) = transaction.sql(
-        f"SELECT opened FROM studies WHERE id = {mark}", (version.study,)
-    )
-    return bool(transaction.now - opened > OPENED_SECONDS)
+    return _define(transaction, version, definition)
 
 
 def _create(transaction: Transaction, name: str) -> Version:
@@ -157,7 +155,8 @@ def _create(transaction: Transaction, name: str) -> Version:
     if known is not None:  # another one was faster
         return known
     row = transaction.sql(
-        f"SELECT id FROM studies WHERE name = {mark}{transaction.flavour.row_lock}", (name,)
+        f"SELECT id, current FROM studies WHERE name = {mark}{transaction.flavour.row_lock}",
+        (name,),
     )
     if not row:
         taken = [view for (view,) in transaction.sql("SELECT sql_name FROM studies")]
@@ -166,11 +165,12 @@ def _create(transaction: Transaction, name: str) -> Version:
             ("project", "name", "sql_name", "revision", "opened", "pinned"),
             [(PROJECT, name, naming.study(name, taken), 0, now, 0)],
         )
-        row = transaction.sql(f"SELECT id FROM studies WHERE name = {mark}", (name,))
-    ((study,),) = row
+        row = transaction.sql(f"SELECT id, current FROM studies WHERE name = {mark}", (name,))
+    ((study, current),) = row
     ((last,),) = transaction.sql(
         f"SELECT coalesce(max(number), 0) FROM versions WHERE study = {mark}", (study,)
     )
+    last = max(last, -(current or 0))
     transaction.insert(
         "versions",
         ("study", "number", "created", "edits", "members"),
@@ -192,6 +192,21 @@ def archive(transaction: Transaction, version: Version) -> Version:
         (version.study, version.id),
     )
     return replace(version, current=None)
+
+
+def forget_version(transaction: Transaction, version: Version) -> None:
+    """Remove the row of *version*; what it held is gone. Its number is not given again."""
+    mark = transaction.flavour.mark
+    transaction.sql(f"DELETE FROM versions WHERE id = {mark}", (version.id,))
+    current = version.current or 0
+    if current <= 0 or current == version.id:
+        pruned = min(current, -version.number)
+        changes = f"UPDATE studies SET current = {mark} WHERE id = {mark}"
+        transaction.sql(changes, (pruned, version.study))
+    if not transaction.sql(f"SELECT id FROM versions WHERE study = {mark}", (version.study,)):
+        transaction.sql(f"DELETE FROM fields WHERE study = {mark}", (version.study,))
+        changes = f"UPDATE studies SET view_revision = NULL WHERE id = {mark}"
+        transaction.sql(changes, (version.study,))
 
 
 def next_archived(transaction: Transaction, name: str) -> str:
@@ -302,8 +317,11 @@ def renamed(old: Layout, new: Layout) -> list[tuple[str, str]]:
 # Definitions
 
 
-def _define(transaction: Transaction, version: Version, definition: Definition) -> None:
-    """Keeps *definition*, if it is not the one that holds, and each content of a file once."""
+def _define(transaction: Transaction, version: Version, definition: Definition) -> Version:
+    """Keep *definition*, unless it is the newest one already; return the version as it is then.
+
+    The content of a file is kept once.
+    """
     layout = read_layout(transaction, version)
     wanted = layout.declared("parameter", definition.parameters)
     wanted = wanted.declared("metric", definition.metrics)
@@ -311,6 +329,7 @@ def _define(transaction: Transaction, version: Version, definition: Definition) 
         widened = widen(transaction, layout, wanted)
         assert widened is not None, "the study is locked"
         note_renamed(transaction, version.id, layout, wanted)
+        version = replace(version, revision=widened.revision)
     hashes = {path: sha256(content).digest() for path, content in definition.sources.items()}
     document = json.dumps(
         {
@@ -324,6 +343,7 @@ def _define(transaction: Transaction, version: Version, definition: Definition) 
     )
     if document != (_newest(transaction, version.id) or (0, ""))[1]:
         _keep(transaction, version.id, document, definition.sources, hashes)
+    return version
 
 
 def note_renamed(transaction: Transaction, version: int, old: Layout, new: Layout) -> None:

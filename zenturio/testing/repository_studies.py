@@ -53,6 +53,36 @@ class Studies:
             repository.study("s")
         assert {study.name for study in repository.studies()} == {"s@1", "s@2"}
 
+    def test_the_number_of_a_version_that_was_pruned_does_not_come_back(
+        self, repository: Repository
+    ) -> None:
+        for number in (1, 2, 3):
+            study = repository.open("s", DEFINITION)
+            assert study.version == number
+            repository.archive(study)
+        repository.delete("s@3")
+        assert repository.open("s", DEFINITION).version == 4
+        repository.delete("s")
+        repository.delete("s@1")
+        with pytest.raises(NotFoundError):
+            repository.study("s@4")
+        assert repository.open("s", DEFINITION).version == 5
+
+    def test_a_study_whose_versions_are_all_pruned_goes_on_counting(
+        self, repository: Repository
+    ) -> None:
+        view = repository.open("s", DEFINITION).view
+        repository.delete("s")
+        assert repository.studies() == ()
+        with pytest.raises(NotFoundError):
+            repository.study("s")
+        again = repository.open("s", Definition((Field("other"),)))
+        assert (again.version, again.view) == (2, view)
+        one = repository.lease("s", Driver.here()).number
+        given = experiment(1, {"other": 1})
+        repository.enter("s", one, [(given, outcome(given))])
+        assert [record.values for record in repository.records("s")] == [{"other": 1}]
+
     def test_a_study_with_a_driver_is_not_archived(self, repository: Repository) -> None:
         study = repository.open("s", DEFINITION)
         lease = repository.lease("s", Driver.here())
