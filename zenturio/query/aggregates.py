@@ -56,6 +56,8 @@ def aggregate(kind: Aggregate, column: Column, dialect: Dialect) -> Head:
         unit="" if kind == "count" else column.unit,
         convert=_whole if keeps else _known,
         check=_check(kind, column, dialect),
+        values=Head.of(column),
+        compute=_COMPUTED[kind],
     )
 
 
@@ -78,7 +80,7 @@ def _check(kind: Aggregate, column: Column, dialect: Dialect) -> Check | None:
 def rows_counted(title: str) -> Head:
     """The column that counts the experiments of a group."""
     count = Fragment(("count(*)",), "int")
-    return Head(title, count, parts=(count,), merge=sum)
+    return Head(title, count, parts=(count,), merge=sum, compute=len)
 
 
 def _there(values: Iterable[Any]) -> list[Any]:
@@ -128,6 +130,18 @@ _PARTS: dict[str, tuple[tuple[Aggregate | Literal["size"], ...], Callable[..., A
     "size": (("size", "count"), _total),
 }
 """What is asked of each part of the rows, and how one answer is made of theirs."""
+
+
+_COMPUTED: dict[Aggregate, Callable[[Sequence[Any]], Any]] = {
+    "mean": aggregates.mean,
+    "min": _least,
+    "max": _greatest,
+    "std": aggregates.deviation,
+    "count": len,
+    "median": aggregates.median,
+    "sum": aggregates.total,
+}
+"""Each aggregate of the values themselves."""
 
 
 def _whole(value: object) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -52,6 +53,8 @@ _FACTS: dict[str, Type] = {
     "host_load": "real",
 }
 
+_NAMED = re.compile(rf'(?={ROW}\.("(?:[^"]|"")*"))')
+"""Columns that a statement names: looked for at each place, for a text may have half of one."""
 _NUMBERS = Form.REAL | Form.INTEGER | Form.BIG
 _TYPES: dict[Form, Type] = {Form.TEXT: "str", Form.TRUTH: "bool"}
 
@@ -208,7 +211,8 @@ def used(known: Catalog, statement: str) -> set[str] | None:
     own = [column for column in known.columns.values() if column.role != "fact"]
     if len(own) <= MANY_COLUMNS:
         return None
-    return {column.view for column in own if column.sql() in statement}
+    named = set(_NAMED.findall(statement))
+    return {column.view for column in own if name(column.view) in named}
 
 
 def keys_of(known: Catalog) -> tuple[str, str, str]:

@@ -16,6 +16,7 @@ from zenturio.experiment import aggregates
 from zenturio.query.fragments import Dialect
 from zenturio.query.reading import Reader
 from zenturio.query.statement import Head, Statement
+from zenturio.query.wide import group_key
 from zenturio.record.sqlite import driver
 
 HUGE = 1e290
@@ -137,7 +138,7 @@ def checked(
     for at, numbers in doubts.items():
         check = heads[at].check
         assert check is not None, "only what has a check is doubtful"
-        wanted = {_key(rows[number][:keys]): number for number in numbers}
+        wanted = {group_key(rows[number][:keys]): number for number in numbers}
         values = _values(reader, statement, [*heads[:keys], check.values], wanted)
         for number in numbers:
             found[number][at] = check.exact(values[number])
@@ -150,7 +151,7 @@ def _values(
     """The values behind the rows of these keys."""
     found: dict[int, list[float]] = {number: [] for number in wanted.values()}
     for *key, cell in reader.each(statement.select(heads)):
-        number = wanted.get(_key(key))
+        number = wanted.get(group_key(key))
         value = heads[-1].convert(cell)
         if number is not None and value is not None and not math.isnan(value):
             found[number].append(value)
@@ -165,8 +166,3 @@ def _plain(value: Any) -> float | None:
         return float(value)
     except OverflowError:
         return math.copysign(math.inf, value)
-
-
-def _key(cells: Iterable[Any]) -> tuple[Any, ...]:
-    """A group's key that is found again: NaN is not equal to itself."""
-    return tuple("NaN" if cell != cell else cell for cell in cells)  # noqa: PLR0124 - NaN

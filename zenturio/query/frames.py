@@ -16,6 +16,7 @@ from zenturio.query.origins import origins_of
 from zenturio.query.present import digests_outside
 from zenturio.query.reading import Reader, reading
 from zenturio.query.statement import Head, Statement, restored
+from zenturio.query.wide import rows_of
 from zenturio.record import Repository
 from zenturio.record.row_filter import NEWEST, RowChoice
 
@@ -79,8 +80,7 @@ def frame(
         shown = _columns(known, everything, columns)
         heads = [Head.of(column) for column in (*shown, known.facts["remarks"])]
         order = statement.space_order()
-        asked = statement.select(heads, order=order)
-        cells = restored(shown, reader.rows(asked))
+        cells = restored(shown, rows_of(reader, statement, heads, order=order))
         text = statement.select(heads[:-1], order=order).plain(reader.dialect)
         origins = origins_of(reader, known, statement)
     values = list(zip(*cells, strict=True)) if cells else [() for _ in shown]

@@ -20,6 +20,7 @@ from zenturio.query.fragments import Bind, Fragment, joined, name, sql, verbatim
 from zenturio.query.reading import Reader, reading
 from zenturio.query.statement import NOTHING, Head, Remarks, Statement
 from zenturio.query.wanted import Cause, Numbers, Row, Taken, Wanted
+from zenturio.query.wide import in_widths
 from zenturio.record import Repository, State
 from zenturio.record.codec import unescape
 
@@ -32,11 +33,14 @@ def listed(repository: Repository, wanted: Wanted, question: Callable[[Listing],
     with reading(repository) as reader:
         known = catalog(reader, wanted.study, wanted.rows, wanted.names)
         keys = keys_of(known)
-        names = _named(known, wanted)
 
-        def source(*, facts: bool) -> str:
+        def source(*, facts: bool, columns: Sequence[Column] = ()) -> str:
             found: str = reader.repository.keyed(
-                wanted.study, keys, facts=facts, names=names, rows=known.rows
+                wanted.study,
+                keys,
+                facts=facts,
+                names=_named(known, wanted, columns),
+                rows=known.rows,
             )
             return found
 
@@ -203,7 +207,7 @@ class Listing:
 
     def taken(self, column: Column, most: int) -> Taken:
         """What a column took; its values themselves where there are up to *most* of them."""
-        values, source = verbatim(column.sql()), self._from()
+        values, source = verbatim(column.sql()), self._from(columns=[column])
         some = self._reader.rows(_distinct(column, most + 1, source))
         found = [column.value(value) for (value,) in some]
         if len(found) <= most:
@@ -251,25 +255,39 @@ class Listing:
         )
         return sql(f"({{}}) {sign} ({{}})", joined(", ", self._keys), anchor)
 
-    def _from(self, *, facts: bool = False) -> Fragment:
-        return verbatim(f"FROM ({self._source(facts=facts)}) AS {ROW}")
+    def _from(self, *, facts: bool = False, columns: Sequence[Column] = ()) -> Fragment:
+        return verbatim(f"FROM ({self._source(facts=facts, columns=columns)}) AS {ROW}")
 
     def _view(self) -> Fragment:
         """The same rows as they have a name in the database."""
         return verbatim(f"FROM {name(self.known.view_all)} AS {ROW}")
 
     def _rows(self, condition: Fragment, order: Iterable[Fragment], count: int) -> list[Row]:
-        facts = (self.known.facts[fact] for fact in ("digest", "status", "remarks"))
-        heads = [self._keys[2], *(verbatim(each.sql()) for each in (*facts, *self.columns))]
+        facts = [self.known.facts[fact] for fact in ("digest", "status", "remarks")]
+        first, *others = list(in_widths(self.columns)) or [[]]
+        rows = self._cells([*facts, *first], condition, order, count)
+        found = {row[0]: list(row) for row in rows}
+        marks = verbatim(", ".join(map(str, found)))
+        among = sql("{} IN ({})", self._keys[2], marks)
+        for columns in others if found else ():
+            for number, *cells in self._cells(columns, among, [], len(found)):
+                found[number] += cells
+        return [self._row(*row) for row in found.values()]
+
+    def _cells(
+        self, columns: Sequence[Column], condition: Fragment, order: Iterable[Fragment], count: int
+    ) -> list[tuple[Any, ...]]:
+        """The number of each row, and what stands in *columns*."""
+        heads = [self._keys[2], *(verbatim(column.sql()) for column in columns)]
         by = joined(", ", order)
         statement = sql(
             f"SELECT {{}} {{}}{{}}{{}} LIMIT {count}",
             joined(", ", heads),
-            self._from(facts=True),
+            self._from(facts=True, columns=columns),
             _where(condition),
             sql(" ORDER BY {}", by) if by.parts else by,
         )
-        return [self._row(*row) for row in self._reader.rows(statement)]
+        return self._reader.rows(statement)
 
     def _row(
         self, number: int, digest: str, status: State, remarks: str | None, *cells: object
@@ -291,11 +309,14 @@ def _columns(known: Catalog, wanted: Wanted) -> Sequence[Column]:
     return [*known.parameters, *known.seeds, *repeat, *metrics]
 
 
-def _named(known: Catalog, wanted: Wanted) -> set[str] | None:
-    """The fields that are needed; None where a study has few, so that all will do."""
+def _named(known: Catalog, wanted: Wanted, columns: Sequence[Column]) -> set[str] | None:
+    """The fields that are needed for *columns*, and to choose and order what is wanted.
+
+    None where a study has few, so that all will do.
+    """
     if len(known.columns) <= MANY_COLUMNS:
         return None
-    names = {column.name for column in _columns(known, wanted)[:MANY_COLUMNS]}
+    names = {column.name for column in columns}
     names |= {each.removeprefix("-") for each in wanted.sort}
     names |= set(wanted.where.names) if wanted.where else set()
     return {known.columns[each].view for each in names if each in known.columns}

@@ -16,6 +16,7 @@ from zenturio.query.doubts import checked, guards_of
 from zenturio.query.fragments import Bind, Fragment, joined, name, sql, verbatim
 from zenturio.query.reading import Reader
 from zenturio.query.statement import Head, Statement
+from zenturio.query.wide import WIDTH, group_key, grouped_here, in_widths
 
 MANY = 20_000
 """Experiments of a study that are grouped in parts."""
@@ -23,6 +24,8 @@ PART = 1000
 """Experiments of a part, where these make few groups."""
 SHARE = 8
 """Experiments of a part at least, for each group in it: else parts save nothing."""
+GUARDED = 5
+"""Columns of an answer that an aggregate may need, with its guards."""
 LARGEST = 40
 """Times a usual part: no part is larger, or where all groups are wanted, the rest is one part."""
 
@@ -42,6 +45,9 @@ def grouped(
     combinations, some of them, but more than so many.
     """
     asked = [*heads, *guards_of(heads)]
+    if len(asked) > WIDTH:
+        rows = _in_columns(reader, statement, heads, keys)
+        return _ordered(rows, heads, total_order(order, heads[:keys]))
     parts = all(head.parts for head in asked[keys:])
     plain = all(head.fragment.type and not head.wide for head, _ in order)
     total = total_order(order, heads[:keys])
@@ -62,6 +68,20 @@ def total_order(
     """*order*, and behind it each of the *keys* that is not in it."""
     named = {head.name for head, _ in order}
     return [*order, *((key, False) for key in keys if key.name not in named)]
+
+
+def _in_columns(
+    reader: Reader, statement: Statement, heads: Sequence[Head], keys: int
+) -> list[tuple[Any, ...]]:
+    """The *heads*, of which there are too many for one answer."""
+    if keys > WIDTH // 2:
+        return grouped_here(reader, statement, heads, keys)
+    width = (WIDTH - keys) // GUARDED
+    found: dict[tuple[Any, ...], list[Any]] = {}
+    for some in in_widths(heads[keys:], width):
+        for row in grouped(reader, statement, [*heads[:keys], *some], keys):
+            found.setdefault(group_key(row[:keys]), [*row[:keys]]).extend(row[keys:])
+    return [tuple(row) for row in found.values()]
 
 
 def _in_parts(

@@ -18,6 +18,7 @@ from zenturio.expression import Value
 from zenturio.query.catalog import catalog
 from zenturio.query.reading import reading
 from zenturio.query.statement import Head, Statement, restored
+from zenturio.query.wide import WIDTH, rows_of
 from zenturio.record import SEED, Definition, Repository
 from zenturio.record.open import project_folder
 from zenturio.space import Space
@@ -105,7 +106,9 @@ def _outside(repository: Repository, study: str, spaces: Sequence[Space]) -> Ite
         digest_fact, remarks = known.facts["digest"], known.facts["remarks"]
         heads = [Head.of(column) for column in (digest_fact, *columns, remarks)]
         held: dict[tuple[object, ...], bool] = {}
-        for row in reader.each(statement.select(heads, facts=True)):
+        wide = len(heads) > WIDTH
+        rows = rows_of(reader, statement, heads) if wide else reader.each(statement.select(heads))
+        for row in rows:
             ((digest, *cells),) = restored((digest_fact, *columns), [row])
             point = tuple(cells)
             key = (*point, *map(type, point))  # 1 and true are equal, and no one value

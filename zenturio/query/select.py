@@ -10,13 +10,14 @@ from zenturio.errors import InputError, Passage, did_you_mean
 from zenturio.expression import Expression, parse
 from zenturio.query.aggregates import AGGREGATES, Aggregate, aggregate, rows_counted
 from zenturio.query.catalog import Catalog, Column, catalog
-from zenturio.query.fragments import Fragment, sql
+from zenturio.query.fragments import sql
 from zenturio.query.origins import origins_of
 from zenturio.query.parted import grouped
 from zenturio.query.present import digests_outside, left_out
 from zenturio.query.reading import Reader, engine_of, reading
 from zenturio.query.result import Result
 from zenturio.query.statement import Head, Statement, restored
+from zenturio.query.wide import limited, rows_of
 from zenturio.record import Repository
 from zenturio.record.row_filter import RowChoice, read_round
 
@@ -101,10 +102,10 @@ def _listed(reader: Reader, known: Catalog, query: Query) -> Result:
     columns = [*known.parameters, *known.seeds, *repeats, *apart, *metrics]
     order = _order(known, query, statement)
     heads = [Head.of(column) for column in columns]
-    shown = _limited(statement.select(heads, order=order), query.limit)
-    remarks = known.facts["remarks"]
-    asked = _limited(statement.select([*heads, Head.of(remarks)], order=order), query.limit)
-    rows = restored(columns, reader.rows(asked))
+    shown = limited(statement.select(heads, order=order), query.limit)
+    asked = [*heads, Head.of(known.facts["remarks"])]
+    found_rows = rows_of(reader, statement, asked, order=order, limit=query.limit)
+    rows = restored(columns, found_rows)
     ((found,),) = reader.rows(statement.count()) if query.limit is not None else [(len(rows),)]
     return Result(
         columns=tuple(column.name for column in columns),
@@ -134,7 +135,7 @@ def _grouped(reader: Reader, known: Catalog, query: Query) -> Result:
     counts = [aggregate("count", column, reader.dialect) for column in metrics]
     statement = Statement(reader.dialect, known, query.where, without=query.without)
     order = _group_order(query, keys, heads, metrics)
-    shown = _limited(statement.select(heads, group=len(keys), order=order), query.limit)
+    shown = limited(statement.select(heads, group=len(keys), order=order), query.limit)
     everything = grouped(reader, statement, [*heads, *counts], len(keys), order=order)
     rows = [
         tuple(head.convert(value) for head, value in zip(heads, row, strict=False))
@@ -204,10 +205,6 @@ def _group_order(
             raise InputError(f"the answer has no column {wanted!r}", hint=hint)
         order.append((named[wanted], each.startswith("-")))
     return order or [(head, False) for head in heads[: len(keys)]]
-
-
-def _limited(statement: Fragment, limit: int | None) -> Fragment:
-    return statement if limit is None else sql(f"{{}} LIMIT {limit}", statement)
 
 
 def _gaps(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]]) -> tuple[str, ...]:

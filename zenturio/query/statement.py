@@ -34,6 +34,10 @@ class Head:
     """Makes the aggregate of all rows of what the parts answered, column by column."""
     check: Check | None = None
     """Of an aggregate, when the database's answer is computed anew."""
+    values: Head | None = None
+    """The column that is aggregated; none where rows are counted."""
+    compute: Callable[[Sequence[Any]], Any] | None = None
+    """Makes the aggregate of these values, where the database cannot group them."""
 
     @staticmethod
     def of(column: Column) -> Head:

@@ -18,12 +18,13 @@ from zenturio.record.desk import Desk, Memory
 from zenturio.record.flavour import Flavour
 from zenturio.record.layout import CHUNK, Layout, StoredField
 from zenturio.record.row_filter import RowFilter
+from zenturio.record.schema import DialectName
 from zenturio.record.sql_text import TOKEN, literal, plain_name, quoted, with_names, with_parts
 from zenturio.record.studies import Version
 
 MOST_COLUMNS = 1500
 """No view has more (PostgreSQL answers with at most 1664, SQLite with 2000)."""
-MOST_NAMED = 1900
+MOST_NAMED: dict[DialectName, int] = {"sqlite": 1900, "postgresql": 1600}
 """Fields of one study that a statement of somebody's own may use."""
 
 _LEADING = ("machine", "round", "repeat")
@@ -69,7 +70,9 @@ def rows_sql(
     *schema*, with a dot behind it, stands before each table: beside somebody's own SQL, whose WITH
     may have a table of that name.
     """
-    chosen = [f for f in layout.own if names is None or f.sql_name in names][:MOST_NAMED]
+    chosen = [f for f in layout.own if names is None or f.sql_name in names][
+        : MOST_NAMED[flavour.name]
+    ]
     if names is None:
         chosen = chosen[:MOST_COLUMNS]
     columns = []
@@ -183,7 +186,8 @@ def _used(layout: Layout, names: Mapping[str, str], *, star: bool) -> set[str] |
         if f.field.name in names or naming.folded(f.sql_name) in folded
     }
     if star:
-        used |= {f.sql_name for f in layout.own[: max(0, MOST_NAMED - len(used))]}
+        most = MOST_NAMED[layout.dialect]
+        used |= {f.sql_name for f in layout.own[: max(0, most - len(used))]}
     return used
 
 
