@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 help:
 	@echo "make demo      install into .venv and run a real study from annotations/"
 	@echo "make test      the gate: ruff, mypy, import-linter, pytest"
-	@echo "make test-all  the gate with the slow tests"
+	@echo "make test-all  the gate with the slow tests, and which lines no test reaches"
 	@echo "make system    install the system packages that the tests use (Debian, Fedora)"
 	@echo "make audit     look for known faults of the dependencies"
 	@echo "make bench     every benchmark, with its peers"
@@ -45,7 +45,7 @@ lint: .venv/dev
 	$(BIN)/lint-imports --no-cache
 
 test: lint
-	$(BIN)/pytest -n 2 --dist worksteal -m "not slow" --cov --cov-report=term:skip-covered
+	$(BIN)/pytest -n 2 --dist worksteal -m "not slow"
 
 test-all: lint
 	$(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered

@@ -39,6 +39,8 @@ ROOMS = (
     "zenturio.study.stages",
 )
 """What verbs load where they are called, and what that loads."""
+PACKAGES = ("numba", "pandas", "plotly.graph_objects", "plotly.io", "pyarrow", "scipy.linalg")
+"""What charts, schedules and engines load then: most of the time that such a command takes."""
 LARGEST = 2**20
 """Bytes of a request."""
 
@@ -107,7 +109,7 @@ def _become(asked: dict, streams: list[int]) -> None:
 if __name__ == "__main__":
     # As of the script `zen`: neither what lies beside this file nor a study's folder is a module.
     sys.path[0] = str(Path(sys.executable).parent)
-    for room in ROOMS:
-        importlib.import_module(room)
+    for name in (*ROOMS, *PACKAGES):
+        importlib.import_module(name)
     _serve(socket.socket(fileno=int(sys.argv[1])))
     importlib.import_module("zenturio.cli").main()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import loaded
 from zenturio import errors
 
 ROOT = Path(__file__).parents[1]
@@ -48,7 +49,8 @@ def test_its_first_steps_can_be_followed(tmp_path):
     first = next(i for i, words in enumerate(ours) if words[0] == "init")
     assert len(ours[first:]) > 3
     for words in ours[first:]:
-        zen(*words, cwd=tmp_path)
+        done = loaded.zen(*words, cwd=tmp_path)
+        assert done.returncode == 0, (words, done.stderr)
 
 
 def test_every_verb_that_it_names_is_there():

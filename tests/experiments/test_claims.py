@@ -11,7 +11,13 @@ EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 STUDIES = sorted(path.parent.name for path in EXPERIMENTS.glob("*/run.sh"))
 
 
-@pytest.mark.parametrize("study", STUDIES)
+BRIEF = ("online-workflows", "shoot-out")
+"""The others take from 10 to 30 seconds of a processor each."""
+
+
+@pytest.mark.parametrize(
+    "study", [pytest.param(s, marks=[] if s in BRIEF else [pytest.mark.slow]) for s in STUDIES]
+)
 def test_a_study_finds_what_it_expects(study, tmp_path):
     command = [sys.executable, EXPERIMENTS / "claims.py", study, "--small", "--keep", tmp_path]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

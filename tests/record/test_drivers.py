@@ -13,7 +13,9 @@ from zenturio.record.driver import born
 from zenturio.record.open import open_repository
 
 
-@pytest.mark.parametrize(("drivers", "count"), [(2, 60), (8, 80)])
+@pytest.mark.parametrize(
+    ("drivers", "count"), [(4, 40), pytest.param(8, 80, marks=pytest.mark.slow)]
+)
 def test_drivers_that_joined_never_get_the_same_claim(url, drivers, count):
     running = [oracle.start(url, count, 3) for _ in range(drivers)]
     lines = []

@@ -20,15 +20,27 @@ def test_the_room_has_the_failpoints_that_are_tried_here():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "failpoint",
-    [
-        "record.created:1", "record.widened:1", "record.widened:2", "record.begun:4",
-        # The schema, the study, its view, the lease, what is cached, the first claim, its outcomes.
-        *(f"record.written:{write}" for write in (1, 2, 4, 5, 6, 7)),
-        *(f"record.committed:{write}" for write in (2, 4, 6, 7)),
-    ],
+FAILPOINTS = (
+    "record.created:1", "record.widened:1", "record.widened:2", "record.begun:4",
+    # The schema, the study, its view, the lease, what is cached, the first claim, its outcomes.
+    *(f"record.written:{write}" for write in (1, 2, 4, 5, 6, 7)),
+    *(f"record.committed:{write}" for write in (2, 4, 6, 7)),
 )  # fmt: skip
+ON_BOTH = {"record.created:1", "record.written:2", "record.written:7", "record.committed:6"}
+"""The others are tried on a server in make test-all alone."""
+
+
+@pytest.mark.parametrize(
+    ("url", "failpoint"),
+    [
+        *(("sqlite", failpoint) for failpoint in FAILPOINTS),
+        *(
+            pytest.param("postgresql", each, marks=[] if each in ON_BOTH else [pytest.mark.slow])
+            for each in FAILPOINTS
+        ),
+    ],
+    indirect=["url"],
+)
 def test_a_driver_that_is_killed_at_a_failpoint_is_resumed(url, failpoint):
     killed = oracle.start(url, 12, 5, ZENTURIO_FAILPOINT=failpoint)
     out, err = killed.communicate()
@@ -41,7 +53,7 @@ def test_a_driver_that_is_killed_at_a_failpoint_is_resumed(url, failpoint):
     oracle.holds(url, 12)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_driver_that_is_killed_at_any_moment_is_resumed(url, seed):
     moment = random.Random(seed)
     told = []

@@ -138,7 +138,22 @@ def test_there_are_the_failpoints_that_are_tried_here():
     assert names == {f"upgrade.{point}" for point in POINTS}
 
 
-@pytest.mark.parametrize("point", [*(f"{p}:1" for p in POINTS), "batch:3", "batch:6"])
+PASSINGS = (*(f"{point}:1" for point in POINTS), "batch:3", "batch:6")
+ON_BOTH = {"batch:3", "marked:1", "replaced:1"}
+"""The others are tried on a server in make test-all alone."""
+
+
+@pytest.mark.parametrize(
+    ("url", "point"),
+    [
+        *(("sqlite", point) for point in PASSINGS),
+        *(
+            pytest.param("postgresql", each, marks=[] if each in ON_BOTH else [pytest.mark.slow])
+            for each in PASSINGS
+        ),
+    ],
+    indirect=["url"],
+)
 def test_an_upgrade_that_is_killed_is_gone_on_with(url, point):
     if "://" in url:  # a server keeps no copy of a file
         point = point.replace("copied", "marked")

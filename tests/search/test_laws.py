@@ -144,9 +144,21 @@ def test_an_engine_asks_again_if_it_is_asked_to(engine):
     assert len(points) == 100 > len(set(points))
 
 
-@pytest.mark.parametrize("direction", ["minimize", "maximize"])
-@pytest.mark.parametrize("engine", [e for e in ENGINES if e not in ("exhaustive", "one-at-a-time")])
+THOROUGH = ("model", "portfolio", "optuna", "optuna:CmaEs")
+"""Engines that think longer about each trial than all others about a search."""
+
+
+@pytest.mark.parametrize(
+    ("engine", "direction"),
+    [
+        pytest.param(e, d, marks=[pytest.mark.slow] if (e in THOROUGH and d == "maximize") else [])
+        for e in ENGINES
+        if e not in ("exhaustive", "one-at-a-time")
+        for d in ("minimize", "maximize")
+    ],
+)
 def test_engines_that_learn_find_better_points_than_the_median_of_chance(engine, direction):
+    budget = 100 if engine in THOROUGH else 300
     space = zen.Space(**{f"x{i}": zen.span(0, 40) for i in range(4)})
     sign = 1 if direction == "minimize" else -1
 
@@ -156,7 +168,7 @@ def test_engines_that_learn_find_better_points_than_the_median_of_chance(engine,
     directions = Directions(direction)
 
     def best(name, seed):
-        loop = pilot_of(name, space, 300, seed, directions=directions)
+        loop = pilot_of(name, space, budget, seed, directions=directions)
         list(drive(loop, bowl))
         return directions.losses(loop.best.scores)[0]
 
