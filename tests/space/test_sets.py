@@ -21,7 +21,7 @@ from zenturio.space import (
     logarithmic,
     typed,
 )
-from zenturio.space.ranges import LISTED, Arithmetic
+from zenturio.space.ranges import MAX_LISTED, Arithmetic
 
 RANGES = [
     (("1", "10"), ["1", "2", "3", "4", "5", "6", "7", "8", "9", "10"], "int"),
@@ -76,7 +76,7 @@ def test_every_element_of_a_range_is_the_decimal_that_it_should_be(first, last, 
 
 @given(st.integers(-(10**30), 10**30), st.integers(0, 10**9), st.integers(1, 10**6))
 def test_a_long_range_is_never_written_out(first, beyond, step):
-    size = LISTED + 1 + beyond
+    size = MAX_LISTED + 1 + beyond
     last = first + (size - 1) * step
     domain = arithmetic(str(first), str(last), str(step))
     assert isinstance(domain, Arithmetic)
@@ -106,18 +106,18 @@ WRONG = [
     (lambda: arithmetic("5", "1"), "write 5:1:-1"),
     (lambda: arithmetic("a", "5"), "'a' is not a number"),
     (lambda: arithmetic("1", "1e999"), "beyond what a real can be"),
-    (lambda: geometric_texts("0", "8", "2"), "would pass zero"),
-    (lambda: geometric_texts("-1", "8", "2"), "would pass zero"),
-    (lambda: geometric_texts("1", "8", "1"), "leads nowhere"),
-    (lambda: geometric_texts("1", "8", "-2"), "leads nowhere"),
+    (lambda: geometric_texts("0", "8", "2"), "would cross zero"),
+    (lambda: geometric_texts("-1", "8", "2"), "would cross zero"),
+    (lambda: geometric_texts("1", "8", "1"), "cannot reach the last element"),
+    (lambda: geometric_texts("1", "8", "-2"), "cannot reach the last element"),
     (lambda: geometric_texts("8", "1", "2"), "leads away"),
     (lambda: geometric_texts("1", "2", "1.0000001"), "more than 1,000,000 elements"),
     (lambda: linear(0, 1, 0), "not 0"),
     (lambda: linear(0, 1, 1), "two bounds into 1 element"),
-    (lambda: linear(1, 1, 3), "there twice|same value"),
-    (lambda: logarithmic(-1, 1, 3), "would pass zero"),
+    (lambda: linear(1, 1, 3), "occurs twice|same value"),
+    (lambda: logarithmic(-1, 1, 3), "would cross zero"),
     (lambda: elements([]), "the set is empty"),
-    (lambda: elements(["a", "b", "a"]), "'a' is there twice"),
+    (lambda: elements(["a", "b", "a"]), "'a' occurs twice"),
     (lambda: elements(["1", "2", "01"]), "'1' and '01' have the same value"),
     (lambda: elements(["1", "1.0"]), "same value"),
     (lambda: elements(["1", "x"], "int"), "'x' is not a whole number"),
@@ -128,7 +128,7 @@ WRONG = [
     (lambda: Continuous(1, 1), "not below"),
     (lambda: Continuous(0, 1, log=True), "cannot begin at 0"),
     (lambda: Continuous(0, float("inf")), "finite"),
-    (lambda: concatenation([arithmetic("1", "300"), arithmetic("1", "300")]), "there twice"),
+    (lambda: concatenation([arithmetic("1", "300"), arithmetic("1", "300")]), "occurs twice"),
     (lambda: concatenation([arithmetic("1", "30000")] * 2), "too large to compare"),
     (lambda: typed(elements(["512MB"]), "int"), "not a whole number"),
     (lambda: zen.Space(n={1, 2}), "n: a Python set has no order"),
@@ -206,7 +206,7 @@ def test_a_concatenation_is_the_product_of_its_parts_the_rightmost_fastest(given
     lists = [[part] if isinstance(part, str) else list(part.texts()) for part in given_parts]
     texts = ["".join(each) for each in itertools.product(*lists)]
     if len(set(texts)) < len(texts):
-        with pytest.raises(SpaceError, match="there twice"):
+        with pytest.raises(SpaceError, match="occurs twice"):
             concatenation(given_parts)
         return
     try:
@@ -324,7 +324,7 @@ def test_equal_sets_are_equal():
 )
 def test_large_numbers_that_may_be_spelled_twice_are_not_put_together(head):
     tail = [arithmetic("000", "999")] * (1 if not isinstance(head, str) else 3)
-    with pytest.raises(SpaceError, match="numbers are too many to put together from texts"):
+    with pytest.raises(SpaceError, match="numbers are too many to concatenate from texts"):
         concatenation([head, *tail])
 
 

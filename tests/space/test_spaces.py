@@ -20,7 +20,7 @@ from zenturio.space import (
     Zip,
     component,
     concatenation,
-    diagram,
+    decision_diagram,
     elements,
     join,
 )
@@ -108,7 +108,7 @@ def test_whole_bounds_count_as_integers_and_an_empty_range_has_no_points():
 
 
 def test_a_fractional_start_is_an_error_with_its_hint():
-    with pytest.raises(SpaceError, match=r"begins at n/2, which is 1.5[\s\S]*write //"):
+    with pytest.raises(SpaceError, match=r"begins at n/2, which is 1.5[\s\S]*divide with //"):
         _ = zen.Space(n=[3], m=zen.span("n/2", 5)).size
 
 
@@ -215,11 +215,11 @@ SPACES_THAT_CANNOT_BE = [
     (lambda: zen.Space(n=["a"]).where("n > 1"), "str"),
     (lambda: zen.Space(n=[1], d=zen.derived("n")).where("index(d) > 1"), "'d' is derived"),
     (lambda: zen.Space(x=zen.uniform(0, 1)).where("index(x) > 1"), "'x' is continuous"),
-    (lambda: zen.Space(a=["x"], b=zen.span(1, "a")), "the bound a is no number"),
+    (lambda: zen.Space(a=["x"], b=zen.span(1, "a")), "the bound a is not a number"),
     (lambda: zen.Space(a=[1, 2], b=[1]).together("a", "b"), "a has 2 and b has 1"),
     (lambda: zen.Space(a=[1, 2]).together("a", "bb"), "no parameter is named 'bb'"),
-    (lambda: zen.Space(a=[1], b=zen.span(1, "a")).together("a", "b"), "no fixed length"),
-    (lambda: zen.Space(a=[1]).together("a"), "are several"),
+    (lambda: zen.Space(a=[1], b=zen.span(1, "a")).together("a", "b"), "no fixed size"),
+    (lambda: zen.Space(a=[1]).together("a"), "of the same size"),
     (lambda: zen.Space(a=zen.derived("b"), b=zen.derived("a")), "a -> b -> a"),
     (
         lambda: zen.Space(a=zen.span(1, "b"), b=zen.span(1, "c"), c=zen.span(1, "a")),
@@ -227,7 +227,7 @@ SPACES_THAT_CANNOT_BE = [
     ),
     (lambda: zen.Space(a=zen.parameter([1], when="a > 0")), "a -> a"),
     (lambda: zen.Space(a=zen.parameter([1], when="1 + 1")), "1 \\+ 1 is int"),
-    (lambda: zen.Space([Parameter("a", elements(["1"]))], a=[1]), "'a' is there twice"),
+    (lambda: zen.Space([Parameter("a", elements(["1"]))], a=[1]), "'a' is declared twice"),
     (lambda: zen.Space([zen.parameter([1])]), "has no name"),
     (lambda: Parameter("a"), "needs a set"),
     (lambda: Parameter("a", elements(["1"]), derived=parse("1")), "one of the two"),
@@ -326,7 +326,7 @@ def test_columns_and_frames_hold_values_of_their_types():
     frame = space.frame(1)
     assert list(frame) == ["i", "r", "s", "b", "w", "d"]
     assert frame.to_dict("records") == [{"i": 2, "r": 0.5, "s": "a", "b": True, "w": 3, "d": 1.0}]
-    with pytest.raises(SpaceError, match="ask for a slice"):
+    with pytest.raises(SpaceError, match="request a slice"):
         zen.Space(n=range(10**12)).columns()
 
 
@@ -384,8 +384,11 @@ def test_the_published_spaces_have_their_sizes():
 def test_a_plan_that_grows_too_wide_is_followed_in_order():
     sets = {name: range(12) for name in "abcde"}
     space = zen.Space(**sets).where("c * d * e < 30", "a + b + e == 7", "b != d")
-    sizes = {"PIECE": 64, "LARGEST": 100, "WIDEST": 1 << 18}
-    with mock.patch.multiple(join, **sizes), mock.patch.object(component, "HELD", 1 << 29):
+    sizes = {"MAX_PIECE_ROWS": 64, "MAX_UNSPLIT_ROWS": 100, "MAX_BOUND_CODES": 1 << 18}
+    with (
+        mock.patch.multiple(join, **sizes),
+        mock.patch.object(component, "MAX_TABLE_BYTES", 1 << 29),
+    ):
         careful = [tuple(point.values()) for point in space.where("true")]
     expected = [
         (a, b, c, d, e)
@@ -405,7 +408,10 @@ def test_points_are_made_in_blocks_that_agree_with_single_ones():
 def test_several_parts_that_are_not_joined_at_once_are_walked_together():
     sets = {name: range(4) for name in "abcdef"}
     space = zen.Space(**sets).where("a < b", "d != e", "a != 2")
-    with mock.patch.object(component, "AT_ONCE", 10), mock.patch.object(join, "PIECE", 5):
+    with (
+        mock.patch.object(component, "MAX_EAGER_CODES", 10),
+        mock.patch.object(join, "MAX_PIECE_ROWS", 5),
+    ):
         walked = [tuple(point.values()) for point in space.where("true")]
     product = itertools.product(range(4), repeat=6)
     kept = [p for p in product if p[0] < p[1] and p[3] != p[4] and p[0] != 2]
@@ -416,10 +422,10 @@ def test_a_vast_concatenation_is_a_dimension_like_any_other():
     hosts = concatenation(["node", zen.span(1, 10**12), "-", elements(["a", "b"])])
     space = zen.Space(host=hosts, n=[1, 2]).where("n == 1 or len(host) > 7")
     with (
-        mock.patch.object(join, "TRIALS", ((1 << 10, 1 << 30),)),
-        mock.patch.object(diagram, "EDGES", 1 << 14),
-        mock.patch.object(join, "WIDEST", 1 << 14),
-        pytest.raises(SpaceError, match="too many to be counted"),
+        mock.patch.object(join, "WORK_LIMITS", ((1 << 10, 1 << 30),)),
+        mock.patch.object(decision_diagram, "EDGES", 1 << 14),
+        mock.patch.object(join, "MAX_BOUND_CODES", 1 << 14),
+        pytest.raises(SpaceError, match="too many to count"),
     ):
         _ = space.size
     plain = zen.Space(host=hosts, n=[1, 2])

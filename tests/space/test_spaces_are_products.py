@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from space.naive import Naive
 from space.random_spaces import spaces
-from zenturio.space import Space, component, diagram, join
+from zenturio.space import Space, component, decision_diagram, join
 
 SMALL = {
-    join: {"PIECE": 5, "WIDEST": 2, "LARGEST": 12},
-    diagram: {"EDGES": 9},
-    component: {"AT_ONCE": 60, "FEW": 4},
+    join: {"MAX_PIECE_ROWS": 5, "MAX_BOUND_CODES": 2, "MAX_UNSPLIT_ROWS": 12},
+    decision_diagram: {"EDGES": 9},
+    component: {"MAX_EAGER_CODES": 60, "MAX_LOOKUPS": 4},
 }
 
 
@@ -25,9 +25,9 @@ def joined_in(way):
     """As one table; in pieces of a few rows; again and again, in blocks; or as a diagram."""
     limits = {} if way == "whole" else dict(SMALL)
     if way in ("again", "diagram"):
-        limits[component] = {**SMALL[component], "HELD": 0}
+        limits[component] = {**SMALL[component], "MAX_TABLE_BYTES": 0}
     if way == "diagram":
-        del limits[diagram]
+        del limits[decision_diagram]
     with ExitStack() as stack:
         for module, values in limits.items():
             stack.enter_context(mock.patch.multiple(module, **values))

@@ -12,7 +12,7 @@ import pytest
 
 import zenturio as zen
 from zenturio.errors import SpaceError
-from zenturio.space import component, diagram, join, sampling
+from zenturio.space import component, decision_diagram, join, rejection_sampling
 
 
 def test_300_to_the_100_points_cost_nothing():
@@ -77,7 +77,10 @@ def test_a_wide_set_is_filtered_in_windows():
 def test_blocks_are_counted_where_a_diagram_is_too_large():
     sets = {name: range(60) for name in "abc"}
     whole = zen.Space(**sets).where("(a * 7 + b * 11 + c * 13) % 17 == 3")
-    limits = {component: {"HELD": 0, "AT_ONCE": 1000}, diagram: {"EDGES": 5000}}
+    limits = {
+        component: {"MAX_TABLE_BYTES": 0, "MAX_EAGER_CODES": 1000},
+        decision_diagram: {"EDGES": 5000},
+    }
     with ExitStack() as stack:
         for module, values in limits.items():
             stack.enter_context(mock.patch.multiple(module, **values))
@@ -100,8 +103,8 @@ def too_many():
 
 def test_what_cannot_be_counted_says_so_and_is_walked_and_sampled():
     space = too_many()
-    with mock.patch.object(join, "TRIALS", ((1 << 20, 1 << 30),)):
-        with pytest.raises(SpaceError, match=r"too many to be counted[\s\S]*sample them"):
+    with mock.patch.object(join, "WORK_LIMITS", ((1 << 20, 1 << 30),)):
+        with pytest.raises(SpaceError, match=r"too many to count[\s\S]*sample them"):
             _ = space.size
         drawn = space.sample(200, seed=5)
         assert drawn == space.sample(200, seed=5) != space.sample(200, seed=6)
@@ -129,8 +132,8 @@ def chi_square(counts, size, drawn):
 def test_samples_are_uniform_over_the_valid_points(way):
     space = zen.Space(a=range(8), b=range(8), c=["x", "y"]).where("a + b < 9", "a * b != 12")
     if way == "rejected":
-        lot = sampling.Lot(space.components[0].part)
-        with mock.patch.object(sampling.Lot, "_inner", ()):
+        lot = rejection_sampling.RejectionSampler(space.components[0].part)
+        with mock.patch.object(rejection_sampling.RejectionSampler, "_inner", ()):
             draws = [tuple(each.values()) for each in islice(lot.draw(random.Random(1)), 20_000)]
         size = space.components[0].size
     else:
@@ -148,7 +151,9 @@ def test_a_sample_has_no_point_twice_and_depends_on_its_seed_alone():
     assert len(set(drawn)) == 9_000
     assert drawn == zen.Space(a=range(100), b=range(100)).where("a != b").sample(9_000, seed=1)
     assert space.sample(3, seed="study") != space.sample(3, seed="other")
-    with pytest.raises(SpaceError, match="9901 different points are asked for, and there are 9900"):
+    with pytest.raises(
+        SpaceError, match="9901 different points are requested, but there are only 9900"
+    ):
         space.sample(9_901)
 
 
@@ -215,7 +220,7 @@ def test_a_continuous_set_contains_its_bounds_and_has_no_list():
 def test_a_constraint_that_nothing_keeps_ends_sampling():
     space = zen.Space(x=zen.uniform(0, 1)).where("x > 2")
     with (
-        mock.patch.object(sampling, "TRIES", 10_000),
+        mock.patch.object(rejection_sampling, "TRIES", 10_000),
         pytest.raises(SpaceError, match="none is valid"),
     ):
         space.sample(1, seed=0)
@@ -236,7 +241,7 @@ def test_states_are_told_apart_by_more_than_64_bits():
     same = [f"{name} == p1" for name in names[2:]]
     sets = {**dict.fromkeys(names[:8], range(256)), "y": range(3), "p8": range(256), "z": [0, 1]}
     space = zen.Space(**sets).where(*same, "y <= p8", f"{' + '.join(names)} + z <= 1000")
-    with mock.patch.multiple(component, HELD=0, AT_ONCE=0):
+    with mock.patch.multiple(component, MAX_TABLE_BYTES=0, MAX_EAGER_CODES=0):
         assert space.where("true").size == sum(
             sum(y <= p for y in range(3)) * (a + 8 * p + z <= 1000)
             for a in range(256)

@@ -291,7 +291,7 @@ class Assembly:
     def check_together(
         self, together: Together, dimensions: Mapping[str, Parameter], names: Names
     ) -> None:
-        """Names that run together: declared, listed, each once, and equally many."""
+        """Names that vary together: declared, listed, each once, and equally many."""
         sizes: dict[str, int] = {}
         before = len(self.diagnostics.errors)
         for name in together.names:
@@ -302,7 +302,7 @@ class Assembly:
                 message = f"{text} is the seed: it is no dimension"
                 self.diagnostics.error(message, place, "leave it away")
             elif text in names.unplaced:
-                message = f"{text} has no listed set, so it cannot run together with others"
+                message = f"{text} has no listed set, so it cannot vary together with others"
                 self.diagnostics.error(message, place, "say what must hold: CONSTRAINT VALUE …")
             elif text in dimensions:
                 domain = dimensions[text].domain

@@ -15,11 +15,11 @@ from zenturio.errors import SpaceError
 from zenturio.search.region_genes import RegionGenes, is_box
 from zenturio.search.trie import Trie
 from zenturio.space import Continuous, Parameter
-from zenturio.space.component import Component, Line
-from zenturio.space.components import Part
+from zenturio.space.component import Component, FreeComponent
 from zenturio.space.domain import Elements
-from zenturio.space.rows import Rows
-from zenturio.space.sampling import Lot
+from zenturio.space.independent_parts import Part
+from zenturio.space.point_columns import PointColumns
+from zenturio.space.rejection_sampling import RejectionSampler
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Column = np.ndarray[Any, np.dtype[Any]]
@@ -85,29 +85,29 @@ class GeneBlock(Protocol):
         ...
 
 
-def gene_block_of(part: Component | Lot, seed: int) -> GeneBlock:
+def gene_block_of(part: Component | RejectionSampler, seed: int) -> GeneBlock:
     """Return the genes of *part*."""
-    if isinstance(part, Line):
+    if isinstance(part, FreeComponent):
         return DiscreteGene(part)
-    if isinstance(part, Lot):
+    if isinstance(part, RejectionSampler):
         return (
             ContinuousGene(*part.part.dimensions)
             if part.part.plain
             else _unlisted_block(part, seed)
         )
     if part.size * max(len(part.part.names), 1) > MAX_TABLE_GENES:
-        return _unlisted_block(Lot(part.part), seed)
+        return _unlisted_block(RejectionSampler(part.part), seed)
     return TabulatedGenes(part)
 
 
-def _unlisted_block(lot: Lot, seed: int) -> GeneBlock:
+def _unlisted_block(lot: RejectionSampler, seed: int) -> GeneBlock:
     """Return the genes of dependent dimensions with too many combinations for a table."""
     if not is_box(lot.part):
         return SampledGenes(lot, seed)
     axes = (
         ContinuousGene(each)
         if isinstance(each.domain, Continuous)
-        else DiscreteGene(Line(Part((each,))))
+        else DiscreteGene(FreeComponent(Part((each,))))
         for each in lot.part.dimensions
     )
     return RegionGenes(lot, tuple(axes), seed)
@@ -116,7 +116,7 @@ def _unlisted_block(lot: Lot, seed: int) -> GeneBlock:
 class DiscreteGene:
     """The gene of one dimension that no constraint binds."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: FreeComponent) -> None:
         (parameter,) = line.part.dimensions
         if line.size > _INT64:
             raise SpaceError(
@@ -252,7 +252,7 @@ class SampledGenes:
     The gene is not ordered: near indices say nothing about values.
     """
 
-    def __init__(self, lot: Lot, seed: int) -> None:
+    def __init__(self, lot: RejectionSampler, seed: int) -> None:
         self.names = lot.part.names
         self.of = ("",)
         self.sizes = (SAMPLE_SIZE,)
@@ -292,7 +292,7 @@ class SampledGenes:
             [] for _ in self.names
         ]
         while self._sample_count < length:
-            rows: Rows = next(self._batches)
+            rows: PointColumns = next(self._batches)
             for name, columns in zip(self.names, columns_by_name, strict=True):
                 columns.append(rows.codes[name])
             self._sample_count += rows.length

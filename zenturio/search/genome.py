@@ -13,7 +13,7 @@ from zenturio.errors import SpaceError
 from zenturio.search.gene_blocks import Column, GeneBlock, Ints, TabulatedGenes, gene_block_of
 from zenturio.search.region_genes import RegionGenes
 from zenturio.space import Point, Space
-from zenturio.space.sampling import Lot
+from zenturio.space.rejection_sampling import RejectionSampler
 
 
 class Genome:
@@ -23,7 +23,7 @@ class Genome:
         self.space = space
         self._blocks: list[GeneBlock] = []
         for part in space.factors:
-            if not isinstance(part, Lot) and not part.size:
+            if not isinstance(part, RejectionSampler) and not part.size:
                 raise SpaceError(
                     "no point meets all constraints",
                     hint="add values to the sets, or relax a constraint",

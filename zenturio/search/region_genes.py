@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from zenturio.space.components import Part
-from zenturio.space.rows import Rows
-from zenturio.space.sampling import Lot
+from zenturio.space.independent_parts import Part
+from zenturio.space.point_columns import PointColumns
+from zenturio.space.rejection_sampling import RejectionSampler
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
@@ -45,7 +45,7 @@ class RegionGenes:
 
     count = None
 
-    def __init__(self, lot: Lot, axes: tuple[GeneAxis, ...], seed: int) -> None:
+    def __init__(self, lot: RejectionSampler, axes: tuple[GeneAxis, ...], seed: int) -> None:
         self.names = self.of = lot.part.names
         self.sizes = tuple(size for axis in axes for size in axis.sizes)
         self.ordered = tuple(ordered for axis in axes for ordered in axis.ordered)
@@ -121,7 +121,7 @@ class RegionGenes:
             self._anchor_rows = np.concatenate(batch_genes)[:ANCHORS]
         return self._anchor_rows
 
-    def _genes(self, rows: Rows) -> Ints:
+    def _genes(self, rows: PointColumns) -> Ints:
         """Return sampled combinations as genes, without those that rounding made invalid."""
         columns = [rows.codes[name].tolist() for name in self.names]
         values = zip(*columns, strict=True)
@@ -132,7 +132,7 @@ class RegionGenes:
     def _valid(self, genes: Ints) -> Mask:
         """Return which rows meet all conditions; each is evaluated where those before it hold."""
         codes = dict(zip(self.names, self.codes(genes), strict=True))
-        rows = Rows(self._part.parameters, codes, len(genes))
+        rows = PointColumns(self._part.parameters, codes, len(genes))
         remaining = np.arange(len(genes))
         for condition in self._part.conditions:
             kept = rows.kept(condition.expression)

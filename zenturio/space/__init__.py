@@ -1,4 +1,4 @@
-"""Values, parameters and constraints: a lazy space with an exact size and random access.
+"""Spaces of parameters under constraints: lazy, with an exact size and random access.
 
 >>> from zenturio.space import Space, geometric
 >>> space = Space(n=geometric(128, 1024), threads=[1, 2, 4]).where("n * threads <= 2048")
@@ -13,7 +13,7 @@ from zenturio.space.domain import Domain, elements
 from zenturio.space.parameter import Parameter, Zip
 from zenturio.space.point import Point
 from zenturio.space.ranges import arithmetic, geometric_texts, linear, logarithmic
-from zenturio.space.sets import derived, geometric, loguniform, parameter, span, uniform
+from zenturio.space.set_builders import derived, geometric, loguniform, parameter, span, uniform
 from zenturio.space.space import Space
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The factors of a space: each knows its size, its points by number, and their numbers."""
+"""The factors of a space: each knows its size and maps numbers to combinations and back."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Protocol
 
 import numpy as np
 
-from zenturio.space.blocks import Blocks
-from zenturio.space.components import Part
+from zenturio.space.block_tree import BlockTree
+from zenturio.space.code_table import CodeTable, stacked
 from zenturio.space.domain import Column
+from zenturio.space.independent_parts import Part
 from zenturio.space.join import Progress
-from zenturio.space.table import Table, stacked
 
-HELD = 1 << 29
-"""A table of at most so many bytes is kept in memory; more is joined again block by block."""
+MAX_TABLE_BYTES = 1 << 29
+"""Tables up to this many bytes are kept in memory; larger parts are joined block by block."""
 
-AT_ONCE = 1 << 23
-"""A table is made at once if that takes no more codes than these, those dropped on the way too."""
+MAX_EAGER_CODES = 1 << 23
+"""A table is built at once if that takes at most this many codes, dropped ones included."""
 
-FEW = 4096
-"""Up to so many combinations are looked up one by one, not made a table of all for."""
+MAX_LOOKUPS = 4096
+"""Up to this many combinations are looked up one by one instead of building the table."""
 
 _INT64 = 1 << 63
 _LENGTH = attrgetter("length")
@@ -31,36 +31,36 @@ _STEP = 1 << 16
 
 
 class Component(Protocol):
-    """Dimensions that share constraints, and the combinations of them that are valid."""
+    """The valid combinations of dimensions that share constraints."""
 
     @property
     def part(self) -> Part: ...
 
     @property
     def size(self) -> int:
-        """How many valid combinations there are."""
+        """The number of valid combinations."""
         ...
 
     @property
     def known(self) -> bool:
-        """Whether the size is known without much work."""
+        """Whether the size is known already, or cheap to compute."""
         ...
 
     def codes(self, rows: Sequence[int] | Column) -> tuple[Column, ...]:
-        """The columns of codes of the combinations with these numbers."""
+        """Return the columns of codes of the combinations with numbers *rows*."""
         ...
 
     def find(self, codes: dict[str, int]) -> int | None:
-        """The number of the combination with *codes*; ``None`` if it is not valid."""
+        """Return the number of the combination with *codes*; ``None`` if it is not valid."""
         ...
 
-    def tables(self) -> Iterator[Table]:
-        """All combinations, in order, in tables."""
+    def tables(self) -> Iterator[CodeTable]:
+        """Yield all combinations in order, as tables."""
         ...
 
 
-class Line:
-    """One dimension that takes every value of its set: nothing is ever written out."""
+class FreeComponent:
+    """One dimension without constraints: nothing is listed."""
 
     known = True
 
@@ -80,19 +80,19 @@ class Line:
         (code,) = codes.values()
         return code
 
-    def tables(self) -> Iterator[Table]:
+    def tables(self) -> Iterator[CodeTable]:
         for start in range(0, self.size, _STEP):
             stop = min(start + _STEP, self.size)
-            yield Table(self.part.names, self.codes(range(start, stop)), stop - start)
+            yield CodeTable(self.part.names, self.codes(range(start, stop)), stop - start)
 
 
-class Joined:
-    """Dimensions that meet: a table if it can be held, else a diagram, or blocks of those."""
+class JoinedComponent:
+    """Dependent dimensions: a table if it fits into memory, else a decision diagram or blocks."""
 
     def __init__(self, part: Part) -> None:
         self.part = part
-        self._blocks = Blocks(part)
-        self._begin()
+        self._blocks = BlockTree(part)
+        self._start()
 
     @cached_property
     def size(self) -> int:
@@ -108,7 +108,7 @@ class Joined:
         return "size" in self.__dict__ or self._whole is not None
 
     def codes(self, rows: Sequence[int] | Column) -> tuple[Column, ...]:
-        if len(rows) <= FEW and self._whole is None and self._blocks.diagram is not None:
+        if len(rows) <= MAX_LOOKUPS and self._whole is None and self._blocks.diagram is not None:
             return self._by_diagram(rows)
         if self._table is None:
             return self._by_diagram(rows)
@@ -134,7 +134,7 @@ class Joined:
         held = self.__dict__.get("_table", self._whole)
         return self._blocks.find(codes) if held is None else held.find(codes)
 
-    def tables(self) -> Iterator[Table]:
+    def tables(self) -> Iterator[CodeTable]:
         held = self.__dict__.get("_table", self._whole)
         if held is not None:
             yield held
@@ -142,33 +142,33 @@ class Joined:
             yield from filter(_LENGTH, self._blocks.join.walk({}, Progress()))
 
     @cached_property
-    def _whole(self) -> Table | None:
-        """All combinations, if they are had with little work."""
-        return self._joined(AT_ONCE)
+    def _whole(self) -> CodeTable | None:
+        """The table of all combinations if it is cheap, else None."""
+        return self._joined(MAX_EAGER_CODES)
 
     @cached_property
-    def _table(self) -> Table | None:
-        """All combinations, if they can be held: given up once it is seen that they cannot."""
+    def _table(self) -> CodeTable | None:
+        """The table of all combinations if it fits into memory, else None."""
         if self._whole is not None:
             return self._whole
         diagram = self._blocks.diagram
-        small = diagram is None or diagram.size * len(self.part.names) <= HELD
+        small = diagram is None or diagram.size * len(self.part.names) <= MAX_TABLE_BYTES
         table = self._joined(math.inf) if small else None
         self._walked.clear()
         return table
 
-    def _begin(self) -> None:
-        """Begins to join all combinations; what is joined is kept from one look to the next."""
+    def _start(self) -> None:
+        """Start the join; its progress is kept between calls of ``_joined``."""
         self._progress = Progress()
         self._walk = self._blocks.join.walk({}, self._progress)
-        self._walked: list[Table] = []
+        self._walked: list[CodeTable] = []
 
-    def _joined(self, most: float) -> Table | None:
-        """All combinations, unless that takes more codes than *most*, or they cannot be held."""
+    def _joined(self, most: float) -> CodeTable | None:
+        """Return all combinations; None if that takes more than *most* codes or too much memory."""
         try:
-            complete = self._go_on(most)
+            complete = self._continue(most)
         except BaseException:
-            self._begin()  # a walk that was broken off would seem to be at its end
+            self._start()  # an interrupted generator would look exhausted
             raise
         if not complete:
             return None
@@ -176,26 +176,26 @@ class Joined:
         self._walked = []
         return table
 
-    def _go_on(self, most: float) -> bool:
+    def _continue(self, most: float) -> bool:
         progress = self._progress
         held = sum(table.length * table.width for table in self._walked)
         for table in self._walk:
             if table.length:
                 self._walked.append(table)
             held += table.length * table.width
-            if progress.codes > most or held > HELD or progress.is_hopeless:
+            if progress.codes > most or held > MAX_TABLE_BYTES or progress.is_hopeless:
                 return False
-            if held > HELD // 16 and held > 4 * HELD * progress.share:
+            if held > MAX_TABLE_BYTES // 16 and held > 4 * MAX_TABLE_BYTES * progress.share:
                 return False
         return True
 
 
-class Piece:
-    """Some combinations of a part, as they come when it is walked."""
+class TableComponent:
+    """A table of some combinations of a part, as one step of a walk."""
 
     known = True
 
-    def __init__(self, part: Part, table: Table) -> None:
+    def __init__(self, part: Part, table: CodeTable) -> None:
         self.part = part
         self.table = table
         self.size = table.length
@@ -206,10 +206,10 @@ class Piece:
     def find(self, codes: dict[str, int]) -> int | None:
         return self.table.find(codes)
 
-    def tables(self) -> Iterator[Table]:
+    def tables(self) -> Iterator[CodeTable]:
         yield self.table
 
 
-def component(part: Part) -> Component:
-    """The component that *part* makes."""
-    return Line(part) if part.plain else Joined(part)
+def component_of(part: Part) -> Component:
+    """Return the component that *part* makes."""
+    return FreeComponent(part) if part.plain else JoinedComponent(part)

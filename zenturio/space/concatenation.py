@@ -1,4 +1,4 @@
-"""Texts put together from parts, such as ``node{1:2}-{a,b}``; never listed if they are many."""
+"""Sets of concatenated texts, such as ``node{1:2}-{a,b}``; large ones are not listed."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from zenturio.space.domain import (
 from zenturio.space.ranges import Arithmetic, Texts
 
 LISTED = 1024
-"""A concatenation of so many elements is kept element by element."""
+"""Concatenations up to this size are listed."""
 
 COMPARED = 1_000_000
-"""Elements of a concatenation that are compared one by one to see whether two are equal."""
+"""The most elements that are compared one by one to find duplicates."""
 
 _SHAPES = 4096
 
@@ -38,7 +38,7 @@ Part = str | Domain
 
 @dataclass(frozen=True)
 class Concatenation:
-    """The product of its parts, the rightmost fastest; an element is made from its position."""
+    """The product of its parts, the rightmost varying fastest; elements are made on demand."""
 
     type: Type
     parts: tuple[Part, ...]
@@ -93,7 +93,7 @@ class Concatenation:
 
 
 def concatenation(parts: Sequence[Part]) -> Elements | Concatenation:
-    """The set of all texts made from *parts*: texts as they are, one element of each set."""
+    """Return the set of all concatenations of *parts*: texts, and one element of each set."""
     groups = [part for part in parts if not isinstance(part, str)]
     size = math.prod(group.size for group in groups)
     whole = Concatenation("str", tuple(parts))
@@ -109,13 +109,13 @@ def concatenation(parts: Sequence[Part]) -> Elements | Concatenation:
     if kind == "int" and not _zeros(parts):
         return Concatenation(kind, whole.parts)
     raise SpaceError(
-        f"{size:,} numbers are too many to put together from texts",
+        f"{size:,} numbers are too many to concatenate from texts",
         hint="write a range, such as 0.1:0.9:0.1",
     )
 
 
 def typed(domain: Domain, kind: Type) -> Domain:
-    """The same texts as a set of type *kind*: what TYPE says."""
+    """Return the same texts as a set of type *kind*, for a TYPE clause."""
     if domain.type == kind:
         return domain
     if isinstance(domain, Concatenation) and kind == "str":
@@ -128,7 +128,7 @@ def typed(domain: Domain, kind: Type) -> Domain:
 
 
 def _spellings(value: Value, kind: Type) -> Iterator[str]:
-    """How a set of type *kind* may have written *value*."""
+    """Yield the texts that *value* may have in a set of type *kind*."""
     if kind == "str" and isinstance(value, str):
         yield value
     elif kind == "int" and isinstance(value, int | float) and value == value // 1:
@@ -138,7 +138,7 @@ def _spellings(value: Value, kind: Type) -> Iterator[str]:
 
 
 def _digits(parts: Sequence[Part], text: str) -> Iterator[tuple[int, ...]]:
-    """The positions in the groups of *parts* that spell *text*."""
+    """Yield the positions in the sets of *parts* whose concatenation is *text*."""
     if not parts:
         if not text:
             yield ()
@@ -155,7 +155,7 @@ def _digits(parts: Sequence[Part], text: str) -> Iterator[tuple[int, ...]]:
 
 
 def _spelled(domain: Domain, text: str) -> int | None:
-    """The position of the element that is written *text*, if there is one."""
+    """Return the position of the element with this *text*; None if there is none."""
     try:
         position: int = domain.position(read(text, domain.type))
     except SpaceError:
@@ -164,17 +164,17 @@ def _spelled(domain: Domain, text: str) -> int | None:
 
 
 def _decodable(parts: Sequence[Part]) -> bool:
-    """Whether each text is seen to come from one choice only: all but one group have an end.
+    """Return whether each text can be decoded uniquely: all sets but one have a recognisable end.
 
-    A group has an end if its texts are of one length, or if a text that they have no character
-    of stands behind it; from the right the same, with the text before it.
+    A set has one if its texts have equal lengths, or if it is followed by a character that none of
+    its texts contains; seen from the right, if it is preceded by one.
     """
-    left = list(parts)
-    while left and _ends(left[0], left[1] if len(left) > 1 else "", 0):
-        left.pop(0)
-    while left and _ends(left[-1], left[-2] if len(left) > 1 else "", -1):
-        left.pop()
-    return len(left) <= 1
+    undecided = list(parts)
+    while undecided and _ends(undecided[0], undecided[1] if len(undecided) > 1 else "", 0):
+        undecided.pop(0)
+    while undecided and _ends(undecided[-1], undecided[-2] if len(undecided) > 1 else "", -1):
+        undecided.pop()
+    return len(undecided) <= 1
 
 
 def _ends(part: Part, neighbour: Part, side: int) -> bool:
@@ -187,7 +187,7 @@ def _ends(part: Part, neighbour: Part, side: int) -> bool:
 
 
 def _letters(domain: Domain) -> tuple[set[str], set[int]]:
-    """The characters and the lengths of the texts of *domain*; of a long range, enough of them."""
+    """Return the characters and lengths of the texts of *domain*, estimated for a long range."""
     if isinstance(domain, Arithmetic):
         ends = {len(domain.text(0)), len(domain.text(domain.size - 1))}
         same_sign = domain.first * (domain.first + (domain.size - 1) * domain.stride) >= 0
@@ -198,7 +198,7 @@ def _letters(domain: Domain) -> tuple[set[str], set[int]]:
 
 
 def _compare(whole: Concatenation) -> None:
-    """Refuse *whole* if two of its elements are equal, or if they are too many to tell."""
+    """Refuse *whole* if two elements are equal, or if there are too many to compare."""
     if whole.size > COMPARED:
         raise SpaceError(
             "two elements of this set may be the same text, and it is too large to compare them",
@@ -208,14 +208,14 @@ def _compare(whole: Concatenation) -> None:
     for text in whole.texts():
         if text in seen:
             raise SpaceError(
-                f"the element {text!r} is there twice",
+                f"the element {text!r} occurs twice",
                 hint="put a character such as - between the groups, or pad numbers with zeros",
             )
         seen.add(text)
 
 
 def _type_of(parts: Sequence[Part]) -> Type:
-    """What all texts share; digits read the same whichever they are, so shapes are enough."""
+    """Return the type of all texts; shapes are enough, for all digits read alike."""
     shapes = [(part,) if isinstance(part, str) else _shapes(part) for part in parts]
     if math.prod(map(len, shapes)) > _SHAPES:
         return "str"
@@ -223,7 +223,7 @@ def _type_of(parts: Sequence[Part]) -> Type:
 
 
 def _zeros(parts: Sequence[Part]) -> bool:
-    """Whether an element may begin with a zero or a sign: numbers that may be spelled twice."""
+    """Return whether elements may begin with zeros or signs: two texts could be one number."""
     head = next(part for part in parts if part)
     if isinstance(head, Arithmetic):
         return (
@@ -235,7 +235,7 @@ def _zeros(parts: Sequence[Part]) -> bool:
 
 
 def _shapes(domain: Domain) -> tuple[str, ...]:
-    """The texts of *domain* with every run of digits as one digit, each once."""
+    """Return the distinct texts of *domain* with each run of digits replaced by one digit."""
     if isinstance(domain, Arithmetic):
         ends = {domain.text(0), domain.text(domain.size - 1)}
         return tuple({re.sub("[0-9]+", "1", text) for text in ends})

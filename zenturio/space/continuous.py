@@ -1,4 +1,4 @@
-"""Continuous sets: every number between two bounds; only search engines can use them."""
+"""Continuous sets: all reals between two bounds, for search engines only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zenturio.space.domain import Column, fit
 
 @dataclass(frozen=True)
 class Continuous:
-    """The reals from *low* to *high*, evenly likely, or their logarithms evenly likely.
+    """The reals from *low* to *high*, uniform or log-uniform.
 
     A position in it is the number itself.
     """
@@ -32,12 +32,10 @@ class Continuous:
                 hint="swap the bounds",
             )
         if self.log and self.low <= 0:
-            raise SpaceError(
-                f"LOGUNIFORM cannot begin at {self.low:g}", hint="let both bounds be positive"
-            )
+            raise SpaceError(f"LOGUNIFORM cannot begin at {self.low:g}", hint="use positive bounds")
 
     def __str__(self) -> str:
-        """The set as a directive writes it."""
+        """Return the set in the syntax of directives."""
         name = "LOGUNIFORM" if self.log else "UNIFORM"
         return f"{name}({text_of(self.low)}, {text_of(self.high)})"
 
@@ -81,7 +79,7 @@ class Continuous:
         return positions
 
     def draw(self, rng: random.Random) -> float:
-        """One of its numbers, by chance."""
+        """Draw a random number of the set."""
         if not self.log:
             return rng.uniform(self.low, self.high)
         drawn = math.exp(rng.uniform(math.log(self.low), math.log(self.high)))

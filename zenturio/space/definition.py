@@ -1,4 +1,4 @@
-"""What a space says, checked: names, types, circles, and everything derived written out."""
+"""The checked definition of a space: names, types, cycles, derived parameters expanded."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Constraint = Expression | Zip
 
 
 @dataclass(frozen=True)
-class Condition:
-    """A constraint's expression over dimensions alone."""
+class SpaceCondition:
+    """A constraint's expression over dimensions, with derived parameters expanded."""
 
     expression: Expression
     source: Expression
-    """As it was declared."""
+    """The expression as it was declared."""
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -31,31 +31,31 @@ class Condition:
 
 @dataclass(frozen=True)
 class Definition:
-    """The parameters and constraints of a space, known to fit together."""
+    """The parameters and constraints of a space, checked for consistency."""
 
     layout: Layout
     constraints: tuple[Constraint, ...]
     ordered: tuple[Parameter, ...]
-    """All parameters, each behind those that it needs."""
+    """All parameters in dependency order."""
 
     @cached_property
     def definitions(self) -> dict[str, Expression]:
-        """The derived parameters."""
+        """The expressions of derived parameters by name."""
         return {each.name: each.derived for each in self.ordered if each.derived is not None}
 
     @cached_property
     def dimensions(self) -> tuple[Parameter, ...]:
-        """The parameters that are chosen, each behind those that it needs, written out."""
+        """The parameters that are chosen, in dependency order, with derived ones expanded."""
         return tuple(self._written(each) for each in self.ordered if each.derived is None)
 
     @cached_property
-    def conditions(self) -> tuple[Condition, ...]:
+    def conditions(self) -> tuple[SpaceCondition, ...]:
         expressions = (each for each in self.constraints if isinstance(each, Expression))
-        return tuple(Condition(each.replace(self.definitions), each) for each in expressions)
+        return tuple(SpaceCondition(each.replace(self.definitions), each) for each in expressions)
 
     @cached_property
     def zips(self) -> tuple[tuple[str, ...], ...]:
-        """The dimensions that run together, in the order of dimensions."""
+        """The groups of dimensions that vary together, in the order of dimensions."""
         groups: list[set[str]] = []
         for each in self.constraints:
             if isinstance(each, Zip):
@@ -75,7 +75,7 @@ class Definition:
 
 def define(parameters: Sequence[Parameter], constraints: Sequence[Constraint]) -> Definition:
     """Define a space of *parameters* under *constraints*; SpaceError lists all diagnostics."""
-    _refuse_doubles(parameters)
+    _refuse_duplicates(parameters)
     ordered = _in_order(parameters)
     diagnostics: list[Diagnostic] = []
     types: dict[str, Type | None] = {}
@@ -104,16 +104,16 @@ def _placed(diagnostic: Diagnostic, place: Place | None) -> Diagnostic:
     return diagnostic if diagnostic.place else replace(diagnostic, place=place)
 
 
-def _refuse_doubles(parameters: Iterable[Parameter]) -> None:
+def _refuse_duplicates(parameters: Iterable[Parameter]) -> None:
     seen: dict[str, Parameter] = {}
     for each in parameters:
         if not each.name:
-            raise SpaceError("a parameter has no name", place=each.place, hint="give it one")
+            raise SpaceError("a parameter has no name", place=each.place, hint="give it a name")
         if each.name in seen:
             other = seen[each.name].place
             first = f", first at {other}" if other else ""
             raise SpaceError(
-                f"parameter {each.name!r} is there twice{first}",
+                f"parameter {each.name!r} is declared twice{first}",
                 place=each.place,
                 hint="give one of them another name",
             )
@@ -121,7 +121,7 @@ def _refuse_doubles(parameters: Iterable[Parameter]) -> None:
 
 
 def _in_order(parameters: Sequence[Parameter]) -> tuple[Parameter, ...]:
-    """The parameters as they were declared, but each behind those that it needs."""
+    """Return *parameters* in a stable dependency order; SpaceError for a cycle."""
     known = {each.name: each for each in parameters}
     rank = {name: number for number, name in enumerate(known)}
     done: dict[str, Parameter] = {}
@@ -135,21 +135,21 @@ def _in_order(parameters: Sequence[Parameter]) -> tuple[Parameter, ...]:
                 continue
             following = min(missing, key=rank.__getitem__)
             if following in path:
-                raise _circle(known, [*path[path.index(following) :], following])
+                raise _cycle(known, [*path[path.index(following) :], following])
             path.append(following)
     return tuple(done.values())
 
 
-def _circle(known: dict[str, Parameter], names: Sequence[str]) -> SpaceError:
+def _cycle(known: dict[str, Parameter], names: Sequence[str]) -> SpaceError:
     return SpaceError(
         f"parameter {names[0]!r} needs itself: {' -> '.join(names)}",
         place=known[names[0]].place,
-        hint="break the circle",
+        hint="remove one of these dependencies",
     )
 
 
 def _checked(parameter: Parameter, types: dict[str, Type | None]) -> Parameter:
-    """*parameter* with its type noted in *types*."""
+    """Check *parameter*, and add its type to *types*."""
     if parameter.derived is not None:
         types[parameter.name] = parameter.derived.check(types)
         return parameter
@@ -170,15 +170,15 @@ def _expressions(parameter: Parameter) -> tuple[Expression, ...]:
 
 
 def _check_positions(expression: Expression, parameters: dict[str, Parameter]) -> None:
-    """Whether ``index(name)`` asks for what has positions; other names are checked by type."""
+    """Refuse ``index(name)`` of parameters whose values have no positions."""
     for name in expression.indexed & parameters.keys():
         domain = parameters[name].domain
         if domain is None or isinstance(domain, Continuous):
             kind = "derived" if domain is None else "continuous"
             raise SpaceError(
-                f"{name!r} is {kind}, so its values have no positions",
+                f"{name!r} is {kind}, so its values have no index",
                 place=expression.passage.place(0, len(expression.passage.text)),
-                hint=f"use {name} itself, or the index of what it is computed from",
+                hint=f"use {name} itself, or the index of a parameter that it depends on",
             )
 
 
@@ -210,15 +210,15 @@ def _check_constraint(
         domain = parameters[name].domain
         if domain is None or isinstance(domain, Continuous | Dependent):
             raise SpaceError(
-                f"{name!r} cannot run together with others: its set has no fixed length",
+                f"{name!r} cannot vary together with others: its set has no fixed size",
                 place=constraint.place,
-                hint="CONSTRAINT VALUE can say what shall hold between them",
+                hint="relate them with CONSTRAINT VALUE",
             )
         sizes[name] = domain.size
     if len(sizes) < 2 or len(set(sizes.values())) > 1:
         lengths = " and ".join(f"{name} has {size}" for name, size in sizes.items())
         raise SpaceError(
-            f"parameters that run together are several, of one length: {lengths}",
+            f"parameters that vary together need sets of the same size: {lengths}",
             place=constraint.place,
-            hint="let their sets have as many elements as each other",
+            hint="give their sets the same number of elements",
         )

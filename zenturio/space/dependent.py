@@ -30,9 +30,9 @@ class Columns(Protocol):
 
 @dataclass(frozen=True)
 class Dependent:
-    """A range that each point bounds for itself; where it is empty, there is no point.
+    """A range whose bounds depend on other parameters; where it is empty, there is no point.
 
-    A position in it counts from the point's own first element.
+    A position counts from the first element at the point.
     """
 
     first: Bound
@@ -53,7 +53,7 @@ class Dependent:
             object.__setattr__(self, "type", "real")
 
     def __str__(self) -> str:
-        """The range as a directive writes it."""
+        """Return the range in the syntax of directives."""
         first, last, stride = (
             bound.text if isinstance(bound, Expression) else bound
             for bound in (self.first, self.last, self.stride)
@@ -65,8 +65,8 @@ class Dependent:
     @property
     def bounds(self) -> tuple[Expression, ...]:
         """The bounds that are expressions."""
-        found = (self.first, self.last, self.stride)
-        return tuple(bound for bound in found if isinstance(bound, Expression))
+        bounds = (self.first, self.last, self.stride)
+        return tuple(bound for bound in bounds if isinstance(bound, Expression))
 
     @property
     def names(self) -> frozenset[str]:
@@ -74,20 +74,20 @@ class Dependent:
         return frozenset().union(*(bound.names | bound.indexed for bound in self.bounds))
 
     def checked(self, types: Mapping[str, Type | None]) -> Dependent:
-        """The same range with the type that it has where parameters have *types*."""
+        """Return the range with its type, where parameters have *types*."""
         for bound in self.bounds:
             if bound.check(types) not in ("int", "real", None):
                 raise SpaceError(
-                    f"the bound {bound.text} is no number",
+                    f"the bound {bound.text} is not a number",
                     place=_place(bound),
-                    hint="let it be computed from numbers",
+                    hint="compute it from numbers",
                 )
         if isinstance(self.stride, Expression) and self.stride.check(types) != "int":
             return replace(self, type="real")
         return self
 
     def replaced(self, definitions: Mapping[str, Expression]) -> Dependent:
-        """The same range with derived names written out."""
+        """Return the range with derived parameters expanded."""
 
         def written(bound: Bound) -> Bound:
             return bound.replace(definitions) if isinstance(bound, Expression) else bound
@@ -99,7 +99,7 @@ class Dependent:
     def domain(
         self, values: Mapping[str, Value], positions: Mapping[str, int] | None = None
     ) -> Domain | None:
-        """The set as it is where parameters have *values*; ``None`` if it is empty there."""
+        """Return the set at a point with *values*; ``None`` if it is empty there."""
 
         def of(bound: Bound) -> Value | str:
             return bound.value(values, positions) if isinstance(bound, Expression) else bound
@@ -107,17 +107,17 @@ class Dependent:
         return self._range(of(self.first), of(self.last), of(self.stride))
 
     def counts(self, columns: Columns, positions: Columns, length: int) -> Column:
-        """How many elements there are in each row."""
+        """Return the number of elements in each row."""
         bounds = self._columns(columns, positions, length)
         whole = self._whole(bounds)
         if whole is not None:
             first, last, stride = whole
             return np.broadcast_to(np.maximum((last - first) // stride + 1, 0), (length,))
         sets = (self._range(*row) for row in _transposed(bounds, length))
-        return np.array([0 if each is None else each.size for each in sets], dtype=np.int64)
+        return np.array([0 if domain is None else domain.size for domain in sets], dtype=np.int64)
 
     def at_rows(self, places: Column, columns: Columns, positions: Columns) -> Column:
-        """The values at *places*, one in each row."""
+        """Return the values at *places*, one for each row."""
         bounds = self._columns(columns, positions, len(places))
         whole = self._whole(bounds)
         if whole is not None:
@@ -126,7 +126,7 @@ class Dependent:
         values: list[Value] = []
         for place, row in zip(places.tolist(), _transposed(bounds, len(places)), strict=True):
             domain = self._range(*row)
-            assert domain is not None, "a row without elements has no place"
+            assert domain is not None, "a row without elements has no position"
             values.append(domain.value(place))
         return column(values, self.type)
 
@@ -143,17 +143,17 @@ class Dependent:
         return of(self.first), of(self.last), of(self.stride)
 
     def _whole(self, bounds: Sequence[Column | str]) -> tuple[Column, Column, Column] | None:
-        """The bounds as small integers, if they can be so; else rows are taken one by one."""
+        """Return the bounds as integers below 2**53; None if rows must be evaluated one by one."""
         if self.type != "int" or self.geometric:
             return None
         numbers = []
         for bound in bounds:
-            found = np.asarray(float(bound) if isinstance(bound, str) else bound)
-            if found.dtype.kind not in "if":
+            values = np.asarray(float(bound) if isinstance(bound, str) else bound)
+            if values.dtype.kind not in "if":
                 return None
-            if found.size and not np.all(np.abs(found) < _SAFE):
+            if values.size and not np.all(np.abs(values) < _SAFE):
                 return None
-            numbers.append(found)
+            numbers.append(values)
         first, last, stride = numbers
         if not (np.all(first == np.floor(first)) and np.all(stride != 0)):
             return None
@@ -181,7 +181,7 @@ class Dependent:
             )
         if isinstance(value, bool | str) or not math.isfinite(value):
             raise SpaceError(
-                f"the bound {bound.text} is {text_of(value)!r}, which is no number",
+                f"the bound {bound.text} is {text_of(value)!r}, which is not a number",
                 place=_place(bound),
             )
         if isinstance(value, float) and value.is_integer() and self.type == "int":
@@ -191,9 +191,9 @@ class Dependent:
     def _refuse_fraction(self, text: str) -> NoReturn:
         assert isinstance(self.first, Expression)
         raise SpaceError(
-            f"the range begins at {self.first.text}, which is {text}, but goes by whole numbers",
+            f"the range begins at {self.first.text}, which is {text}, but its stride is an integer",
             place=_place(self.first),
-            hint="write // where you divide, or a stride with decimals such as 1.0",
+            hint="divide with //, or write a stride with decimals such as 1.0",
         )
 
     @property

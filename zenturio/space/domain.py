@@ -1,4 +1,4 @@
-"""Sets of elements: what a text stands for, and a set that is written out element by element."""
+"""Sets of values: the protocol of all sets, and sets that are listed element by element."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zenturio.expression import Type, Value, text_of
 Column = np.ndarray[Any, np.dtype[Any]]
 
 DIGITS = 1232
-"""An integer has at most so many digits: 4,096 bits, as in expressions."""
+"""The most digits of an integer: 4,096 bits, as in expressions."""
 
 _INT = re.compile(r"[+-]?[0-9]+")
 _REAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -27,63 +27,63 @@ _DTYPE = {"int": np.int64, "real": np.float64, "bool": np.bool_, "str": np.objec
 
 
 class Domain(Protocol):
-    """A set whose elements have a position, a text and a value; equal sets are equal."""
+    """A set whose elements have a position, a text and a value. Sets compare by content."""
 
     @property
     def type(self) -> Type: ...
 
     @property
     def size(self) -> int:
-        """How many elements there are; SpaceError where that is no number."""
+        """The number of elements; SpaceError for a continuous or unbound set."""
         ...
 
     @property
     def ordered(self) -> bool:
-        """Whether near positions are near in meaning: numbers are, names are not."""
+        """Whether near positions mean near values: true for numbers, false for names."""
         ...
 
     def text(self, position: Any) -> str:
-        """What goes into a file, to the letter."""
+        """Return the text that is filled into files."""
         ...
 
     def value(self, position: Any) -> Value:
-        """What expressions and the repository see."""
+        """Return the value that expressions and the repository see."""
         ...
 
     def position(self, value: Value) -> Any:
-        """Where *value* stands; SpaceError names what is near, if it is not there."""
+        """Return the position of *value*; SpaceError names similar elements if it is missing."""
         ...
 
     def values(self) -> Column:
-        """All values by position."""
+        """Return all values by position."""
         ...
 
     def texts(self) -> Sequence[str]:
-        """All texts by position."""
+        """Return all texts by position."""
         ...
 
     def at(self, positions: Column) -> Column:
-        """The values at many positions."""
+        """Return the values at *positions*."""
         ...
 
 
 def kind_of(text: str) -> Type:
-    """What *text* reads as: int, else real, else str."""
+    """Return the narrowest type that *text* can be read as: int, real or str."""
     if _INT.fullmatch(text):
         return "int"
     return "real" if _REAL.fullmatch(text) else "str"
 
 
 def shared_type(kinds: Iterable[Type]) -> Type:
-    """What elements of these *kinds* share: int, else real, else str."""
-    found = set(kinds)
-    if found <= {"int"}:
+    """Return the narrowest type that covers *kinds*: int, real or str."""
+    distinct = set(kinds)
+    if distinct <= {"int"}:
         return "int"
-    return "real" if found <= {"int", "real"} else "str"
+    return "real" if distinct <= {"int", "real"} else "str"
 
 
 def read(text: str, kind: Type) -> Value:
-    """The value that *text* stands for in a set of type *kind*."""
+    """Parse *text* as a value of type *kind*."""
     if kind == "str":
         return text
     if kind == "bool":
@@ -103,7 +103,7 @@ def read(text: str, kind: Type) -> Value:
 
 
 def fit(value: Any, kind: Type) -> Value:
-    """*value* as a value of type *kind*; ``None`` if it is none."""
+    """Convert *value* to type *kind*; ``None`` if that is not possible."""
     if hasattr(value, "dtype") and hasattr(value, "item"):
         value = value.item()
     if kind in ("bool", "str"):
@@ -116,7 +116,7 @@ def fit(value: Any, kind: Type) -> Value:
 
 
 def column(values: Sequence[Value], kind: Type) -> Column:
-    """*values* as one array of the dtype that expressions take for type *kind*."""
+    """Return *values* as an array of the dtype that expressions use for type *kind*."""
     try:
         return np.array(values, dtype=_DTYPE[kind])
     except OverflowError:
@@ -129,7 +129,7 @@ def _named(kind: Type) -> str:
 
 @dataclass(frozen=True)
 class Elements:
-    """A set that holds every one of its elements."""
+    """A set that is listed element by element."""
 
     type: Type
     listed: tuple[str, ...]
@@ -164,7 +164,7 @@ class Elements:
 
     @cached_property
     def ranked(self) -> tuple[int, ...]:
-        """The positions by ascending value, of a set of numbers."""
+        """The positions by ascending value, for a set of numbers."""
         return tuple(np.argsort(self._column, kind="stable").tolist())
 
     @cached_property
@@ -173,14 +173,14 @@ class Elements:
 
     @cached_property
     def narrow(self) -> np.dtype[Any]:
-        """The narrowest type that expressions compute with and that has room for all values."""
-        known = self._column
-        fits = known.dtype == np.int64 and np.abs(known).max() < 1 << 31
-        return np.dtype(np.int32) if fits else known.dtype
+        """The narrowest dtype of expressions that holds all values."""
+        values = self._column
+        fits = values.dtype == np.int64 and np.abs(values).max() < 1 << 31
+        return np.dtype(np.int32) if fits else values.dtype
 
     @cached_property
     def _steps(self) -> tuple[int, int] | None:
-        """The first value and the stride, if the values are a range of small integers."""
+        """The first value and the stride if the values are a range of small integers, else None."""
         if self.narrow != np.int32:
             return None
         first, *others = self._column.tolist()
@@ -198,7 +198,7 @@ class Elements:
         return self.fill(np.empty(len(positions), dtype=self._column.dtype), positions)
 
     def fill(self, out: Column, positions: Column) -> Column:
-        """The values at *positions*, written into *out*: of the values' type, or *narrow*."""
+        """Write the values at *positions* into *out*, of the values' dtype or *narrow*."""
         if self._steps is None:
             return np.take(
                 self._column.astype(out.dtype, copy=False), positions, out=out, mode="clip"
@@ -209,27 +209,27 @@ class Elements:
 
 
 def elements(texts: Iterable[str], type: Type | None = None) -> Elements:  # noqa: A002
-    """The set of *texts* in their order; its type is what they share, if none is given."""
+    """Make a set of *texts* in their order; *type* defaults to the narrowest common one."""
     listed = tuple(texts)
     if not listed:
         raise SpaceError("the set is empty", hint="write at least one element, such as { 1 }")
     kind = type or shared_type(map(kind_of, listed))
     parsed = tuple(read(text, kind) for text in listed)
     if len(set(parsed)) < len(parsed):
-        raise _double(listed, parsed)
+        raise _duplicate(listed, parsed)
     return Elements(kind, listed, parsed)
 
 
-def _double(listed: Sequence[str], parsed: Sequence[Value]) -> SpaceError:
+def _duplicate(listed: Sequence[str], parsed: Sequence[Value]) -> SpaceError:
     seen: dict[Value, str] = {}
     for text, value in zip(listed, parsed, strict=True):
         if value not in seen:
             seen[value] = text
         elif seen[value] == text:
-            return SpaceError(f"the element {text!r} is there twice", hint="remove one of the two")
+            return SpaceError(f"the element {text!r} occurs twice", hint="remove one of the two")
         else:
             return SpaceError(
                 f"the elements {seen[value]!r} and {text!r} have the same value",
                 hint="remove one of the two, or say TYPE str if the texts are meant",
             )
-    raise AssertionError("no element is there twice")
+    raise AssertionError("no element occurs twice")

@@ -1,4 +1,4 @@
-"""What a space is, in few digits: two spaces with the same digits hold the same points."""
+"""Fingerprints of spaces: two spaces with the same fingerprint hold the same points."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from zenturio.space.parameter import Parameter
 from zenturio.space.space import Space
 
 SPACES = "spaces"
-"""The note of a study that lists the fingerprints of the spaces that it was run with."""
+"""The study note with the fingerprints of all spaces that it was run with."""
 
 LISTED = 100_000
-"""Of a larger set the number of elements and both ends stand for the whole."""
+"""Larger sets enter by their size, first and last element."""
 
 
 def fingerprint(space: Space) -> str:
-    """The digits of *space*; sets and conditions count as they are written."""
+    """Return the fingerprint of *space*, of sets and conditions as they are written."""
     parts = [part for parameter in space.parameters for part in _parts(parameter)]
     parts += [each.text for each in space.constraints]
     return blake2b(repr(parts).encode("utf-8", "replace"), digest_size=8).hexdigest()

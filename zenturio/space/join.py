@@ -1,4 +1,4 @@
-"""Joins: the table of a part, made depth first in pieces that stay in the processor's cache."""
+"""Joins: the table of a part, built depth first in pieces that fit into the processor's cache."""
 
 from __future__ import annotations
 
@@ -6,32 +6,38 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from zenturio.errors import InputError
-from zenturio.space.components import Part
-from zenturio.space.diagram import Diagram
-from zenturio.space.facts import Facts
-from zenturio.space.growth import Growing, Growth, Windows
-from zenturio.space.plan import Bind, Plan, as_declared, sequential, thrifty
-from zenturio.space.table import UNIT, Table, stacked
+from zenturio.space.code_table import UNIT, CodeTable, stacked
+from zenturio.space.column_join import ColumnJoin, PlanExecutor, Windows
+from zenturio.space.decision_diagram import DecisionDiagram
+from zenturio.space.independent_parts import Part
+from zenturio.space.join_plan import (
+    BindStep,
+    JoinPlan,
+    declared_plan,
+    low_memory_plan,
+    sequential_plan,
+)
+from zenturio.space.join_statistics import JoinStatistics
 
-PIECE = 1 << 19
-"""A table that would grow beyond so many rows is worked on in parts, one after the other."""
+MAX_PIECE_ROWS = 1 << 19
+"""A table that would grow beyond this many rows is processed in pieces."""
 
-WIDEST = 1 << 18
-"""Beside one row, at most so many codes of a dimension are bound at once."""
+MAX_BOUND_CODES = 1 << 18
+"""The most codes of a dimension that are bound at once to a single row."""
 
-LARGEST = 1 << 23
-"""A table that cannot be made in parts, because columns are still to come between, has no more."""
+MAX_UNSPLIT_ROWS = 1 << 23
+"""The most rows of a table that cannot be split because columns are inserted later."""
 
-TRIALS = ((1 << 20, 1 << 40), (1 << 26, 1 << 37))
-"""After so many rows, a part that would take more than so many in all is given up: hours."""
+WORK_LIMITS = ((1 << 20, 1 << 40), (1 << 26, 1 << 37))
+"""Pairs (rows done, projected rows): a join that would take more is given up, for hours."""
 
 
-class Unwieldy(Exception):
-    """A plan needs a table that is too long, and that cannot be made in parts."""
+class TableTooLarge(Exception):
+    """A plan needs a table that is too long and cannot be split."""
 
 
 class Progress:
-    """How much work has been done, and which share of the whole product that was."""
+    """The work done so far, and the share of the plain product that it covered."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -40,122 +46,129 @@ class Progress:
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether, for all that was done, too little was achieved ever to come to an end."""
-        return any(self.rows > rows and self.rows > most * self.share for rows, most in TRIALS)
+        """Whether the projected work exceeds the limits of ``WORK_LIMITS``."""
+        return any(self.rows > rows and self.rows > most * self.share for rows, most in WORK_LIMITS)
 
 
 class Join:
-    """Makes tables of a part, of all of it or of the codes inside windows."""
+    """Builds the table of a part, or of the codes inside windows."""
 
     def __init__(self, part: Part) -> None:
         self.part = part
 
-    def walk(self, windows: Windows, progress: Progress) -> Iterator[Table]:
-        """The points inside *windows* as tables: sorted, and one behind the other.
+    def walk(self, windows: Windows, progress: Progress) -> Iterator[CodeTable]:
+        """Yield the points inside *windows* as sorted, consecutive tables.
 
-        Between them come empty ones, after each bit of work: so a walk can be given up in time.
+        Empty tables are yielded after each step, so that the caller can give up in time.
         """
-        given, complete = 0, False
+        yielded, complete = 0, False
         while not complete:
             plan, passed = self._plan, 0
             try:
-                for table in self._run(UNIT, 0, Growing(self.part, plan, windows), progress):
-                    start, passed = max(given - passed, 0), passed + table.length
-                    given = max(given, passed)
+                for table in self._run(UNIT, 0, PlanExecutor(self.part, plan, windows), progress):
+                    start, passed = max(yielded - passed, 0), passed + table.length
+                    yielded = max(yielded, passed)
                     yield table.cut(min(start, table.length), table.length)
                 complete = True
-            except (InputError, Unwieldy) as error:
+            except (InputError, TableTooLarge) as error:
                 self._demote(plan, error)
 
-    def diagram(self, windows: Windows) -> Diagram:
+    def diagram(self, windows: Windows) -> DecisionDiagram:
         """The points inside *windows*, counted; Overfull if that needs too many choices."""
         try:
-            return Diagram(Growing(self.part, self._sequential, windows))
+            return DecisionDiagram(PlanExecutor(self.part, self._sequential, windows))
         except InputError:
-            return Diagram(Growing(self.part, self._declared, windows))
+            return DecisionDiagram(PlanExecutor(self.part, self._declared, windows))
 
     @cached_property
-    def _nothing(self) -> Table:
+    def _empty(self) -> CodeTable:
         return stacked(self.part.names, [])
 
     @cached_property
-    def _plan(self) -> Plan:
-        """The plan to follow, until it fails."""
-        return self._declared if self._facts is None else thrifty(self._facts)
+    def _plan(self) -> JoinPlan:
+        """The current plan; a failure replaces it."""
+        return self._declared if self._facts is None else low_memory_plan(self._facts)
 
     @cached_property
-    def _sequential(self) -> Plan:
-        return self._declared if self._facts is None else sequential(self._facts)
+    def _sequential(self) -> JoinPlan:
+        return self._declared if self._facts is None else sequential_plan(self._facts)
 
     @cached_property
-    def _declared(self) -> Plan:
-        return as_declared(self.part)
+    def _declared(self) -> JoinPlan:
+        return declared_plan(self.part)
 
     @cached_property
-    def _facts(self) -> Facts | None:
-        """What is known beforehand: nothing, if conditions fail where others do not hold."""
+    def _facts(self) -> JoinStatistics | None:
+        """The statistics of the part; None if conditions depend on earlier ones to be evaluable."""
         try:
-            return Facts(self.part)
+            return JoinStatistics(self.part)
         except InputError:
             return None
 
-    def _demote(self, plan: Plan, error: Exception) -> None:
-        """Takes a more careful plan from now on; raises *error* if there is none.
+    def _demote(self, plan: JoinPlan, error: Exception) -> None:
+        """Switch to a more conservative plan; raise *error* if there is none.
 
-        A condition may fail on rows that another one, declared before it, takes away; and a plan
-        that puts dimensions between others may need a table too long to be made in parts.
+        A condition may fail on rows that an earlier condition excludes; and a plan that inserts
+        columns may need a table that is too long and cannot be split.
         """
         if plan is self._declared:
             raise error
         if plan is self._plan:
-            wide = isinstance(error, Unwieldy)
+            wide = isinstance(error, TableTooLarge)
             self._plan = self._sequential if wide else self._declared
 
     def _run(
-        self, table: Table, number: int, growing: Growing, progress: Progress, share: float = 1.0
-    ) -> Iterator[Table]:
-        """The steps from *number* on, for the rows of *table*, which are a *share* of the whole."""
-        steps = growing.plan.steps
+        self,
+        table: CodeTable,
+        number: int,
+        executor: PlanExecutor,
+        progress: Progress,
+        share: float = 1.0,
+    ) -> Iterator[CodeTable]:
+        """Run the steps from *number* on, for the rows of *table*, a *share* of the product."""
+        steps = executor.plan.steps
         while number < len(steps) and table.length:
             step = steps[number]
-            if isinstance(step, Bind):
-                growth = growing.growth(table, step)
-                divided = self._divided(growth, growing, number)
-                if divided:
-                    for part, inside, rows in divided:
+            if isinstance(step, BindStep):
+                growth = executor.growth(table, step)
+                pieces = self._split(growth, executor, number)
+                if pieces:
+                    for part, inside, rows in pieces:
                         own = share * rows / growth.total
                         yield from self._run(part, number, inside, progress, own)
                     return
                 table = growth.grown()
                 progress.rows += table.length
                 progress.codes += table.length * len(table.names)
-                yield self._nothing
+                yield self._empty
             else:
-                table = table.kept(growing.kept(table, step.rule))
+                table = table.kept(executor.kept(table, step.rule))
             number += 1
         progress.share += share
         if table.length:
             yield table
 
-    def _divided(
-        self, growth: Growth, growing: Growing, number: int
-    ) -> list[tuple[Table, Growing, float]]:
-        """What is bound one after the other, if *growth* makes too many rows to bind it at once.
+    def _split(
+        self, growth: ColumnJoin, executor: PlanExecutor, number: int
+    ) -> list[tuple[CodeTable, PlanExecutor, float]]:
+        """Return the pieces of a join step that makes too many rows at once; empty if it does not.
 
-        With each part comes how many of the rows it makes, about.
+        Each piece comes with an estimate of its rows.
         """
         table, total = growth.table, growth.total
-        steps = growing.plan.steps[number:]
-        places = [self.part.ranks[each.name] for each in steps if isinstance(each, Bind)]
-        if total > PIECE and table.length > 1:
+        steps = executor.plan.steps[number:]
+        places = [self.part.ranks[step.name] for step in steps if isinstance(step, BindStep)]
+        if total > MAX_PIECE_ROWS and table.length > 1:
             columns = sum(self.part.ranks[name] < min(places) for name in table.names)
-            parts = table.parts(max(table.length * PIECE // total, 1), columns)
+            parts = table.parts(max(table.length * MAX_PIECE_ROWS // total, 1), columns)
             if len(parts) > 1:
-                return [(part, growing, total * part.length / table.length) for part in parts]
-        if total > WIDEST and table.length == 1 and min(places) == places[0]:
+                return [(part, executor, total * part.length / table.length) for part in parts]
+        if total > MAX_BOUND_CODES and table.length == 1 and min(places) == places[0]:
             low, high = growth.choices.ends
             windows = (low, (low + high) // 2), ((low + high) // 2, high)
-            return [(table, growing.narrowed(growth.name, each), total / 2) for each in windows]
-        if total > LARGEST:
-            raise Unwieldy(total)
+            return [
+                (table, executor.narrowed(growth.name, window), total / 2) for window in windows
+            ]
+        if total > MAX_UNSPLIT_ROWS:
+            raise TableTooLarge(total)
         return []

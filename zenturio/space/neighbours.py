@@ -1,4 +1,4 @@
-"""The points next to a point."""
+"""The neighbours of a point."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from zenturio.errors import SpaceError
 from zenturio.expression import Value, holds
 from zenturio.space.continuous import Continuous
-from zenturio.space.decode import Decoder, domain_at
+from zenturio.space.decoder import Decoder, domain_at
 from zenturio.space.dependent import Dependent
 from zenturio.space.domain import Domain, Elements
 from zenturio.space.point import Point
@@ -17,10 +17,10 @@ Choice = tuple[dict[str, Value], dict[str, Any]]
 
 
 def neighbours(decoder: Decoder, point: Point) -> Iterator[Point]:
-    """The valid points that differ from *point* in one dimension: by a step where it is ordered.
+    """Yield the valid points that differ from *point* in one dimension, by a step if ordered.
 
-    Dimensions that run together move as one. A dimension that becomes inactive by a move, or
-    active and then with each of its values, is no second difference.
+    Dimensions that vary together move as one. A dimension that becomes inactive by a move does not
+    count as a second difference; one that becomes active takes each of its values.
     """
     for move in _moves(decoder, point):
         for values, positions in _completions(decoder, point, move):
@@ -29,7 +29,7 @@ def neighbours(decoder: Decoder, point: Point) -> Iterator[Point]:
 
 
 def _moves(decoder: Decoder, point: Point) -> Iterator[dict[str, Value]]:
-    """New values for one dimension, or for several that run together."""
+    """Yield new values for one dimension, or for a group that varies together."""
     grouped = {name: group for group in decoder.definition.zips for name in group}
     for parameter in decoder.definition.dimensions:
         group = grouped.get(parameter.name, (parameter.name,))
@@ -52,7 +52,7 @@ def _domain(decoder: Decoder, point: Point, name: str) -> Domain:
 
 
 def _steps(domain: Domain, position: Any) -> Iterable[int]:
-    """The positions of the next smaller and the next larger value; of names, all others."""
+    """Return the positions of the next smaller and larger value; of names, all others."""
     if not domain.ordered:
         return _others(domain, position)
     if isinstance(domain, Elements):
@@ -66,16 +66,16 @@ def _others(domain: Domain, position: Any) -> Iterable[int]:
 
 
 def _completions(decoder: Decoder, point: Point, move: Mapping[str, Value]) -> list[Choice]:
-    """The choices that make *move* and keep all other values that *point* has."""
+    """Return the choices that make *move* and keep the other values of *point*."""
     choices: list[Choice] = [({}, {})]
     for parameter in decoder.definition.dimensions:
-        wanted = move.get(parameter.name, point[parameter.name])
+        target = move.get(parameter.name, point[parameter.name])
         longer = []
         for values, positions in choices:
             if parameter.when is not None and parameter.when.value(values, positions) is not True:
                 options: Iterable[tuple[Value, Any]] = [(None, None)]
             else:
-                options = _options(domain_at(parameter, values, positions), wanted)
+                options = _options(domain_at(parameter, values, positions), target)
             longer += [
                 ({**values, parameter.name: value}, {**positions, parameter.name: position})
                 for value, position in options
@@ -84,15 +84,15 @@ def _completions(decoder: Decoder, point: Point, move: Mapping[str, Value]) -> l
     return choices
 
 
-def _options(domain: Domain | None, wanted: Value) -> Iterator[tuple[Value, Any]]:
-    """*wanted* with its position, if it is in the set; each element, if nothing is wanted."""
+def _options(domain: Domain | None, value: Value) -> Iterator[tuple[Value, Any]]:
+    """Yield *value* with its position if it is in the set; each element if *value* is None."""
     if domain is None:
         return
-    if wanted is None and not isinstance(domain, Continuous | Dependent):
+    if value is None and not isinstance(domain, Continuous | Dependent):
         yield from ((domain.value(at), at) for at in range(domain.size))
         return
     try:
-        yield wanted, domain.position(wanted)
+        yield value, domain.position(value)
     except SpaceError:
         return
 

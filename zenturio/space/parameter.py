@@ -1,4 +1,4 @@
-"""What a space is made of: parameters, and those of them that run together."""
+"""Parameters, and groups of parameters that vary together."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ Kind = Literal["substitute", "assign", "env", "param"]
 
 @dataclass(frozen=True)
 class Parameter:
-    """A name with the set of what it may be, or with the expression that it is computed by."""
+    """A named set of values, or a named expression that is computed from other parameters."""
 
     name: str
     domain: Domain | None = None
     kind: Kind = "param"
     unit: str = ""
     default: str | None = None
-    """Its text while it is inactive."""
+    """The text that is filled in while the parameter is inactive."""
     when: Expression | None = None
-    """Where this is not true the parameter is inactive: its value is NULL."""
+    """A condition; where it is not true, the parameter is inactive and its value is NULL."""
     derived: Expression | None = None
     place: Place | None = None
 
     def __post_init__(self) -> None:
         if (self.domain is None) == (self.derived is None):
             raise SpaceError(
-                f"parameter {self.name!r} needs a set, or an expression that derives it",
+                f"parameter {self.name!r} needs a set of values, or an expression",
                 place=self.place,
                 hint="give one of the two",
             )
@@ -45,17 +45,19 @@ class Parameter:
 
     @property
     def needs(self) -> frozenset[str]:
-        """The parameters that must be known before this one can be."""
-        found = frozenset[str]().union(*(each.names | each.indexed for each in self._expressions()))
-        return found | (self.domain.names if isinstance(self.domain, Dependent) else frozenset())
+        """The parameters that must be chosen before this one."""
+        names = frozenset[str]().union(
+            *(expression.names | expression.indexed for expression in self._expressions())
+        )
+        return names | (self.domain.names if isinstance(self.domain, Dependent) else frozenset())
 
     def _expressions(self) -> Iterator[Expression]:
-        yield from (each for each in (self.when, self.derived) if each is not None)
+        yield from (part for part in (self.when, self.derived) if part is not None)
 
 
 @dataclass(frozen=True)
 class Zip:
-    """The parameters *names* run together, position by position."""
+    """The parameters *names* vary together: all take the same position in their sets."""
 
     names: tuple[str, ...]
     place: Place | None = None

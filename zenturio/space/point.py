@@ -1,4 +1,4 @@
-"""One choice for every parameter."""
+"""Points: one value for each parameter."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from zenturio.space.domain import Elements
 from zenturio.space.parameter import Parameter
 
 Position = int | float | None
-"""Where a value stands in its set; the number itself in a continuous one; None: inactive."""
+"""The position of a value in its set; in a continuous set the number itself; None if inactive."""
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """What all points of a space have in common."""
+    """The names and positions that all points of a space share."""
 
     parameters: tuple[Parameter, ...]
 
@@ -29,7 +29,7 @@ class Layout:
 
     @cached_property
     def slots(self) -> dict[str, int]:
-        """Where each parameter's value is."""
+        """The index of each parameter's value."""
         return {name: slot for slot, name in enumerate(self.names)}
 
     @cached_property
@@ -38,7 +38,7 @@ class Layout:
 
     @cached_property
     def listed(self) -> tuple[tuple[str, Sequence[str] | None, int], ...]:
-        """For each parameter its texts by position, where they are listed, and its place."""
+        """For each parameter its texts by position if they are listed, and its place."""
         return tuple(
             (each.name, each.domain.listed, self.places[each.name])
             if isinstance(each.domain, Elements) and each.when is None
@@ -48,12 +48,12 @@ class Layout:
 
     @cached_property
     def places(self) -> dict[str, int]:
-        """Where each dimension's position is."""
+        """The index of each dimension's position."""
         return {name: place for place, name in enumerate(self.dimensions)}
 
 
 class Point(Mapping[str, Value]):
-    """A value for every parameter, derived ones included; ``None`` where one is inactive.
+    """A value for each parameter, derived ones included; ``None`` where one is inactive.
 
     Points are equal if their dimensions have the same names and values, whatever their order.
     """
@@ -77,16 +77,16 @@ class Point(Mapping[str, Value]):
         return len(self._values)
 
     def plain(self) -> dict[str, Value]:
-        """The values as a dict, which is looked up faster."""
+        """Return the values as a dict, whose lookups are faster."""
         return dict(zip(self._layout.names, self._values, strict=True))
 
     @property
     def positions(self) -> dict[str, Position]:
-        """Where each dimension's value stands in its set."""
+        """The position of each dimension's value in its set."""
         return dict(zip(self._layout.dimensions, self._positions, strict=True))
 
     def text(self, name: str) -> str:
-        """What goes into files for *name*, to the letter; while inactive, its DEFAULT."""
+        """Return the text that is filled in for *name*; its DEFAULT while it is inactive."""
         if name not in self._layout.slots:
             raise NotFoundError(
                 f"no parameter is named {name!r}", hint=did_you_mean(name, self._layout.names)
@@ -100,14 +100,14 @@ class Point(Mapping[str, Value]):
         domain = parameter.domain
         if isinstance(domain, Dependent):
             whole = {n: p for n, p in self.positions.items() if isinstance(p, int)}
-            found = domain.domain(self, whole)
-            assert found is not None, "a point has a value only where there is one"
-            domain = found
+            bound = domain.domain(self, whole)
+            assert bound is not None, "a point has a value only where its set has one"
+            domain = bound
         return domain.text(self._positions[self._layout.places[name]])
 
     @property
     def texts(self) -> dict[str, str]:
-        """The text of every parameter."""
+        """The texts of all parameters."""
         positions: Sequence[Any] = self._positions
         return {
             name: self.text(name) if texts is None else texts[positions[place]]

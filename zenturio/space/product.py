@@ -1,4 +1,4 @@
-"""The product of components, in mixed radix: the first is slowest, the last is fastest."""
+"""The product of components in mixed radix; the last component varies fastest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from operator import mul
 
 import numpy as np
 
-from zenturio.space.component import Component, Piece
+from zenturio.space.component import Component, TableComponent
 from zenturio.space.domain import Column
 
 Codes = dict[str, Column]
@@ -18,11 +18,11 @@ Codes = dict[str, Column]
 _INT64 = 1 << 63
 
 FIRST, BATCH = 256, 4096
-"""How many points are made at once: few at first, so that a walk begins at once."""
+"""Points in the first and in later batches; the first is small, so that a walk starts fast."""
 
 
 class Product:
-    """All combinations of the combinations of *components*."""
+    """The product of *components*."""
 
     def __init__(self, components: Sequence[Component]) -> None:
         self.components = tuple(components)
@@ -33,12 +33,12 @@ class Product:
 
     @cached_property
     def _strides(self) -> list[int]:
-        """How many points there are to one step of each component."""
+        """The number of points for one step of each component."""
         sizes = (each.size for each in reversed(self.components[1:]))
         return list(accumulate(sizes, mul, initial=1))[::-1] if self.components else []
 
     def stretch(self, start: int, stop: int) -> Codes:
-        """The codes of points number *start* to before *stop*."""
+        """Return the codes of points number *start* to before *stop*."""
         codes: Codes = {}
         for each, stride in zip(self.components, self._strides, strict=True):
             rows, times = _runs(start, stop, stride, each.size)
@@ -47,7 +47,7 @@ class Product:
         return codes
 
     def picked(self, numbers: Sequence[int]) -> Codes:
-        """The codes of the points with these *numbers*."""
+        """Return the codes of the points with these *numbers*."""
         codes: Codes = {}
         for each, stride in zip(self.components, self._strides, strict=True):
             rows = [number // stride % each.size for number in numbers]
@@ -55,7 +55,7 @@ class Product:
         return codes
 
     def find(self, codes: dict[str, int]) -> int | None:
-        """The number of the point with *codes*."""
+        """Return the number of the point with *codes*; None if it is not valid."""
         number = 0
         for each in self.components:
             row = each.find({name: codes[name] for name in each.part.names})
@@ -65,14 +65,14 @@ class Product:
         return number
 
     def walk(self) -> Iterator[tuple[Codes, int]]:
-        """The codes of all points, in order, in batches; nothing is counted that need not be."""
+        """Yield the codes of all points in order, in batches, without counting components."""
         unknown = [at for at, each in enumerate(self.components) if not each.known]
         if not unknown:
             yield from self._count_through()
             return
         head, rest = self.components[0], Product(self.components[1:])
         for table in head.tables():
-            piece = Piece(head.part, table)
+            piece = TableComponent(head.part, table)
             if unknown == [0]:
                 yield from Product((piece, *rest.components)).walk()
                 continue
@@ -93,7 +93,7 @@ class Product:
 def _runs(
     start: int, stop: int, stride: int, size: int
 ) -> tuple[Sequence[int] | Column, Column | None]:
-    """The rows of a component in points *start* to *stop*, and how often each is repeated."""
+    """Return the rows of a component in points *start* to *stop*, and how often each repeats."""
     if start >= stop:
         return range(0), None
     first, last = start // stride, (stop - 1) // stride

@@ -1,4 +1,4 @@
-"""Ranges of numbers, exact to the last decimal: arithmetic, geometric, linear and logarithmic."""
+"""Ranges of numbers, exact in decimals: arithmetic, geometric, linear and logarithmic."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from zenturio.space.domain import (
     kind_of,
 )
 
-LISTED = 1024
-"""A range of so many elements is kept element by element, a longer one as its three numbers."""
+MAX_LISTED = 1024
+"""Ranges up to this size are listed; longer ones are kept as first, stride and size."""
 
-LONGEST = 1_000_000
-"""Geometric, linear and logarithmic ranges have at most so many elements."""
+MAX_ELEMENTS = 1_000_000
+"""The most elements of geometric, linear and logarithmic ranges."""
 
 WIDEST = 300
 """Bounds lie between 1e-300 and 1e300, so that every element of a range fits a real."""
@@ -39,7 +39,7 @@ _INT64 = 1 << 63
 
 
 def number(text: str, what: str = "bound") -> Decimal:
-    """The exact number that *text* stands for."""
+    """Parse *text* as an exact number."""
     if kind_of(text) == "str":
         raise SpaceError(
             f"{text!r} is not a number, so it cannot be a {what}",
@@ -55,7 +55,7 @@ def number(text: str, what: str = "bound") -> Decimal:
 
 @dataclass(frozen=True)
 class Numeral:
-    """How the numbers of a range are written: decimals, padding with zeros, or shortest."""
+    """The format of a range's numbers: decimals, zero padding, or shortest."""
 
     places: int
     padded: int
@@ -63,7 +63,7 @@ class Numeral:
 
     @staticmethod
     def like(first: str, *others: str) -> Numeral:
-        """As *first* is written, with as many decimals as any of the texts has."""
+        """Return the format of *first*, with the most decimals of all texts."""
         texts = (first, *others)
         places = max(max(-int(Decimal(text).as_tuple().exponent), 0) for text in texts)
         digits = first.lstrip("+-").split(".")[0]
@@ -71,7 +71,7 @@ class Numeral:
         return Numeral(places, padded, any("e" in text.lower() for text in texts))
 
     def text(self, scaled: int) -> str:
-        """The number ``scaled / 10**places``."""
+        """Return ``scaled / 10**places`` as text."""
         if self.shortest:
             return text_of(float(Decimal(scaled).scaleb(-self.places)))
         digits = str(abs(scaled)).rjust(self.places + 1, "0")
@@ -80,14 +80,14 @@ class Numeral:
         return sign + whole.rjust(self.padded, "0") + ("." + rest if rest else "")
 
     def value(self, scaled: int) -> float:
-        """The real nearest to ``scaled / 10**places``."""
+        """Return the real nearest to ``scaled / 10**places``."""
         power: int = 10**self.places
         return scaled / power  # the quotient of two ints is rounded correctly
 
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """A long range: nothing is kept but where it begins, its stride and its size."""
+    """A long range, kept as its first element, stride and size."""
 
     type: Type
     first: int
@@ -138,7 +138,7 @@ class Arithmetic:
 
 @dataclass(frozen=True)
 class Texts(Sequence[str]):
-    """The texts of a set, made when they are asked for."""
+    """The texts of a set, made on demand."""
 
     domain: Domain
 
@@ -164,11 +164,11 @@ def arithmetic(first: str, last: str, stride: str = "1") -> Domain:
         )
     numeral = Numeral.like(first, stride)
     with decimal.localcontext(_EXACT):
-        start, by = (int(each.scaleb(numeral.places)) for each in (low, step))
+        start, by = (int(exact.scaleb(numeral.places)) for exact in (low, step))
         size = int((high - low) // step) + 1
     kind: Type = "int" if kind_of(first) == kind_of(stride) == "int" else "real"
     range_ = Arithmetic(kind, start, by, size, numeral)
-    return _listed(range_) if size <= LISTED else range_
+    return _listed(range_) if size <= MAX_LISTED else range_
 
 
 def _listed(domain: Domain) -> Elements:
@@ -182,18 +182,21 @@ def geometric_texts(first: str, last: str, factor: str) -> Elements:
     low, high, by = number(first), number(last), number(factor, "factor")
     if low == 0 or low * high <= 0:
         raise SpaceError(
-            f"a geometric range from {first} to {last} would pass zero",
-            hint="let both bounds be positive",
+            f"a geometric range from {first} to {last} would cross zero",
+            hint="use positive bounds",
         )
     if by <= 0 or by == 1:
-        raise SpaceError(f"the factor {factor} leads nowhere", hint="write one such as *2 or *0.5")
+        raise SpaceError(
+            f"the factor {factor} cannot reach the last element",
+            hint="write one such as *2 or *0.5",
+        )
     if (abs(high) - abs(low)) * (by - 1) < 0:
         raise SpaceError(
             f"the factor {factor} leads away from {last}", hint="swap the bounds, or invert it"
         )
     count = int((abs(high) / abs(low)).ln() / by.ln() + Decimal("0.5")) + 1
-    if count > LONGEST:
-        raise SpaceError(f"the factor {factor} makes more than {LONGEST:,} elements")
+    if count > MAX_ELEMENTS:
+        raise SpaceError(f"the factor {factor} makes more than {MAX_ELEMENTS:,} elements")
     padded = Numeral.like(first).padded
     texts = [first]
     with decimal.localcontext(_EXACT):
@@ -204,7 +207,7 @@ def geometric_texts(first: str, last: str, factor: str) -> Elements:
 
 
 def _written(exact: Decimal) -> str:
-    """A number in the fewest decimals that say it; the nearest real where these are too many."""
+    """Return the shortest decimal text of *exact*; beyond 17 digits, of the nearest real."""
     if exact == exact.to_integral_value():
         return f"{exact.to_integral_value():f}"
     short = exact.normalize()
@@ -226,7 +229,7 @@ def logarithmic(first: str | float, last: str | float, count: int) -> Elements:
     low, high = _bounds("LOG", first, last, count)
     if low * high <= 0:
         raise SpaceError(
-            f"LOG from {first} to {last} would pass zero", hint="give the bounds, not exponents"
+            f"LOG from {first} to {last} would cross zero", hint="give the bounds, not exponents"
         )
     if count == 1:
         return elements([str(first)])
@@ -238,7 +241,7 @@ def logarithmic(first: str | float, last: str | float, count: int) -> Elements:
 
 
 def _rounded(exact: Decimal) -> str:
-    """The nearest real; a whole one without its point."""
+    """Return the nearest real as text, without a point if it is an integer."""
     near = float(exact)
     return str(int(near)) if near.is_integer() and abs(near) < 1e15 else text_of(near)
 
@@ -246,8 +249,8 @@ def _rounded(exact: Decimal) -> str:
 def _bounds(
     name: str, first: str | float, last: str | float, count: int
 ) -> tuple[Decimal, Decimal]:
-    if not 1 <= count <= LONGEST:
-        raise SpaceError(f"{name} makes from 1 to {LONGEST:,} elements, not {count}")
+    if not 1 <= count <= MAX_ELEMENTS:
+        raise SpaceError(f"{name} makes from 1 to {MAX_ELEMENTS:,} elements, not {count}")
     low, high = number(str(first)), number(str(last))
     if count == 1 and low != high:
         raise SpaceError(f"{name} cannot put two bounds into 1 element", hint="write 2 or more")

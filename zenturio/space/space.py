@@ -1,4 +1,4 @@
-"""The space: what is chosen, what must hold, and every point that there is."""
+"""The space of all points of some parameters under constraints."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, overload
 
 from zenturio.errors import SpaceError
 from zenturio.expression import parse
-from zenturio.space.component import Component, component
-from zenturio.space.components import Part, split
+from zenturio.space.component import Component, component_of
 from zenturio.space.continuous import Continuous
-from zenturio.space.decode import Decoder
+from zenturio.space.decoder import Decoder
 from zenturio.space.definition import Constraint, define
 from zenturio.space.domain import Column
+from zenturio.space.independent_parts import Part, split
 from zenturio.space.neighbours import neighbours
 from zenturio.space.parameter import Parameter, Zip
 from zenturio.space.point import Point
 from zenturio.space.product import Product
-from zenturio.space.sampling import Lot, distinct, drawn
-from zenturio.space.sets import Values, domain_of
+from zenturio.space.rejection_sampling import RejectionSampler, distinct, sample_values
+from zenturio.space.set_builders import Values, domain_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +32,7 @@ MOST_ROWS = 1 << 32
 
 
 class Space:
-    """All choices for *parameters* (and *sets*, by name) that keep the *constraints*.
+    """All choices for *parameters* (and *sets*, by name) that meet the *constraints*.
 
     The points have an order: the space is the product of independent components, parameters that
     share constraints, bounds or conditions. Components come in the order of their first
@@ -53,7 +53,7 @@ class Space:
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """The parameters as they were declared."""
+        """The parameters in the order of declaration."""
         return self._definition.layout.parameters
 
     @property
@@ -63,19 +63,19 @@ class Space:
 
     @property
     def constraints(self) -> tuple[Constraint, ...]:
-        """The constraints as they were declared."""
+        """The constraints in the order of declaration."""
         return self._definition.constraints
 
     def where(self, *constraints: Constraint | str) -> Space:
-        """The points of this space that keep *constraints* as well."""
+        """Return the space of the points that also meet *constraints*."""
         return Space(self.parameters, (*self.constraints, *constraints))
 
     def together(self, *names: str) -> Space:
-        """The points of this space where the parameters *names* run position by position."""
+        """Return the space in which the parameters *names* vary together, position by position."""
         return self.where(Zip(names))
 
     def replace(self, parameter: Parameter) -> Space:
-        """This space with *parameter* in the place of the one with its name."""
+        """Return the space with *parameter* in place of the one with its name."""
         kept = [parameter if each.name == parameter.name else each for each in self.parameters]
         return Space(kept, self.constraints)
 
@@ -86,12 +86,12 @@ class Space:
 
     @property
     def cartesian(self) -> int:
-        """How many points the sets make, before any constraint."""
+        """The number of points without constraints."""
         return Space(self.parameters).size if self.constraints else self.size
 
     @property
     def size(self) -> int:
-        """How many valid points there are, exactly."""
+        """The exact number of valid points."""
         return self._product.size
 
     @property
@@ -100,9 +100,9 @@ class Space:
         return self._product.components
 
     @property
-    def factors(self) -> tuple[Component | Lot, ...]:
-        """The components; a lot in the place of each that is continuous or cannot be counted."""
-        return tuple(self._lots)
+    def factors(self) -> tuple[Component | RejectionSampler, ...]:
+        """The components, with a sampler in place of each that cannot be counted."""
+        return tuple(self._samplers)
 
     def decoded(self, codes: Mapping[str, Column], length: int) -> list[Point]:
         """The points with these columns of *codes*, which keep all constraints.
@@ -113,45 +113,45 @@ class Space:
         return list(self._decoder.points(codes, length))
 
     def decoded_columns(self, codes: Mapping[str, Column], length: int) -> dict[str, Column]:
-        """The same as an array of values for each parameter."""
+        """Return the values of *codes* as one array for each parameter."""
         return self._decoder.columns(codes, length)
 
     def codes(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """The code of each dimension at *point*; SpaceError if it is none of this space."""
+        """Return the code of each dimension at *point*; SpaceError if it is not in the space."""
         return self._decoder.codes(self.find(point))
 
     def costs(self) -> list[tuple[Constraint, int]]:
-        """How many points each constraint takes away from what those before it left.
+        """Return how many points each constraint excludes of those that the ones before it leave.
 
-        Together these are ``cartesian - size``.
+        The sum is ``cartesian - size``.
         """
-        left = self.cartesian
+        remaining = self.cartesian
         costs = []
         for number, constraint in enumerate(self.constraints, start=1):
-            kept = Space(self.parameters, self.constraints[:number]).size if left else 0
-            costs.append((constraint, left - kept))
-            left = kept
+            kept = Space(self.parameters, self.constraints[:number]).size if remaining else 0
+            costs.append((constraint, remaining - kept))
+            remaining = kept
         return costs
 
     def point(self, number: int) -> Point:
-        """The point with this *number*, from 0; a negative one counts from the end."""
+        """Return the point with this *number*, from 0; negative numbers count from the end."""
         if not -self.size <= number < self.size:
-            raise IndexError(f"there is no point {number}: the space has {self.size}")
+            raise IndexError(f"point {number} does not exist: the space has {self.size} points")
         (point,) = self._decoder.points(self._product.picked([number % self.size]), 1)
         return point
 
     def index(self, point: Mapping[str, Any]) -> int:
-        """The number of *point*, given as such or by its values; SpaceError if it is none."""
+        """Return the number of *point*; SpaceError if it is not in the space."""
         number = self._product.find(self._decoder.codes(self.find(point)))
-        assert number is not None, "what keeps all constraints has a number"
+        assert number is not None, "a valid point has a number"
         return number
 
     def find(self, values: Mapping[str, Any]) -> Point:
-        """The point whose dimensions have *values*; SpaceError says why it is not in the space."""
+        """Return the point with *values* of dimensions; SpaceError says why it is not valid."""
         return self._decoder.point(values)
 
     def contains(self, values: Mapping[str, Any]) -> bool:
-        """Whether *values* make a point of this space."""
+        """Return whether *values* are a point of this space."""
         try:
             self.find(values)
         except SpaceError:
@@ -180,13 +180,13 @@ class Space:
         return list(self._decoder.points(codes, length))
 
     def sample(self, count: int, seed: int | str | None = None) -> list[Point]:
-        """*count* different points, each valid one as likely as any other."""
-        rng = random.Random(seed)  # noqa: S311 - chance, not secrecy
-        lots = self._lots
-        if not any(isinstance(lot, Lot) for lot in lots):
+        """Draw *count* different points, uniformly over all valid ones."""
+        rng = random.Random(seed)  # noqa: S311 - not for secrets
+        samplers = self._samplers
+        if not any(isinstance(sampler, RejectionSampler) for sampler in samplers):
             return self._points(distinct(self.size, count, rng))
         found: dict[Point, None] = {}
-        for values in islice(drawn(lots, rng), 100 * count + 100):
+        for values in islice(sample_values(samplers, rng), 100 * count + 100):
             if len(found) == count:
                 break
             found[self.find(values)] = None
@@ -198,24 +198,24 @@ class Space:
         """The valid points next to *point*.
 
         They differ in one dimension: by one step if it is ordered, in any way if it is not, and
-        not in a continuous one. Parameters that run together move together.
+        not in a continuous one. Parameters that vary together move together.
         """
         return list(neighbours(self._decoder, self.find(point)))
 
     def columns(self, start: int = 0, stop: int | None = None) -> dict[str, Column]:
-        """The values of points *start* to before *stop*, as an array for each parameter."""
+        """Return the values of points *start* to before *stop*, as an array for each parameter."""
         numbers = range(self.size)[start:stop]
         length = max(numbers.stop - numbers.start, 0)
         if length > MOST_ROWS:
             raise SpaceError(
-                f"columns of {length:,} rows fit into no memory", hint="ask for a slice of them"
+                f"columns of {length:,} rows do not fit into memory", hint="request a slice"
             )
         codes = self._product.stretch(numbers.start, numbers.start + length)
         return self._decoder.columns(codes, length)
 
     def frame(self, start: int = 0, stop: int | None = None) -> pd.DataFrame:
-        """The values of points *start* to before *stop*, as a pandas frame."""
-        import pandas as pd  # noqa: PLC0415 - a second, for those who want frames
+        """Return the values of points *start* to before *stop*, as a pandas frame."""
+        import pandas as pd  # noqa: PLC0415 - takes a second
 
         return pd.DataFrame(self.columns(start, stop))
 
@@ -239,14 +239,17 @@ class Space:
                     place=each.place,
                     hint="sample them, use a search engine, or take n points with LIN or LOG",
                 )
-        return Product([component(part) for part in self._parts])
+        return Product([component_of(part) for part in self._parts])
 
     @cached_property
-    def _lots(self) -> list[Component | Lot]:
-        """The components, and what draws from those that have no size."""
+    def _samplers(self) -> list[Component | RejectionSampler]:
+        """The components, with samplers for those that cannot be counted."""
         if not self.finite:
-            return [_lot(component(part)) if part.finite else Lot(part) for part in self._parts]
-        return [_lot(each) for each in self._product.components]
+            return [
+                _countable_or_sampler(component_of(part)) if part.finite else RejectionSampler(part)
+                for part in self._parts
+            ]
+        return [_countable_or_sampler(each) for each in self._product.components]
 
 
 def _parameter(name: str, values: Parameter | Values) -> Parameter:
@@ -259,9 +262,9 @@ def _parameter(name: str, values: Parameter | Values) -> Parameter:
         raise SpaceError(f"{name}: {diagnostic.message}", hint=diagnostic.hint) from None
 
 
-def _lot(factor: Component) -> Component | Lot:
+def _countable_or_sampler(factor: Component) -> Component | RejectionSampler:
     try:
         _ = factor.size
     except SpaceError:
-        return Lot(factor.part)
+        return RejectionSampler(factor.part)
     return factor

@@ -138,5 +138,5 @@ def _valid(space: Space, values: dict[str, Any]) -> Iterator[Point]:
     try:
         yield space.find(values)
     except InputError as error:
-        if "constraint" not in str(error) and "run together" not in str(error):
+        if "constraint" not in str(error) and "vary together" not in str(error):
             raise

@@ -1,4 +1,4 @@
-"""Many points at once: columns of codes, and the columns of values that they stand for.
+"""Many points at once: columns of codes, and the columns of values that they encode.
 
 A code is a position; for a parameter with a WHEN it is the position plus 1, and 0 while inactive.
 The code of a continuous parameter is its value, or NaN while inactive.
@@ -18,85 +18,85 @@ from zenturio.space.domain import Column, Elements
 from zenturio.space.parameter import Parameter
 
 BLOCK = 1 << 15
-"""Conditions are evaluated on so many rows at once: their columns stay in the cache."""
+"""Rows of a block in which conditions are evaluated; its columns fit into the cache."""
 
 
-class Rows:
-    """The values of parameters in each row, computed when they are asked for."""
+class PointColumns:
+    """The values of parameters in many points, computed lazily."""
 
     def __init__(
         self,
         parameters: Mapping[str, Parameter],
         codes: Mapping[str, Column],
         length: int,
-        known: Mapping[str, Column] | None = None,
+        fixed: Mapping[str, Column] | None = None,
     ) -> None:
         self.parameters = parameters
         self.codes = codes
         self.length = length
-        self._given = dict(known or {})
-        self._known = dict(self._given)
+        self._fixed = dict(fixed or {})
+        self._cache = dict(self._fixed)
 
     def __getitem__(self, name: str) -> Column:
-        if name not in self._known:
-            self._known[name] = self._values(self.parameters[name])
-        return self._known[name]
+        if name not in self._cache:
+            self._cache[name] = self._values(self.parameters[name])
+        return self._cache[name]
 
     @property
     def positions(self) -> Mapping[str, Column]:
         """The positions in each row; ``None`` where a parameter is inactive."""
-        return _Lazily(self.codes, self._positions)
+        return _LazyMapping(self.codes, self._positions)
 
     def of(self, expression: Expression) -> Column:
-        """What *expression* says in each row."""
+        """Return the value of *expression* in each row."""
         columns = {name: self._narrow(name) for name in expression.names}
         positions = {name: self._positions(name) for name in expression.indexed}
         return expression.column(columns, self.length, positions)
 
     def kept(self, condition: Expression) -> Column:
-        """Where *condition* keeps its point."""
+        """Return the mask of the rows in which *condition* holds."""
         if self.length > BLOCK:
             starts = range(0, self.length, BLOCK)
             return np.concatenate([self._cut(at, at + BLOCK).kept(condition) for at in starts])
-        found = self.of(condition)
-        if found.dtype == np.bool_:
-            return found
-        return np.fromiter(map(holds, found.tolist()), np.bool_, self.length)
+        values = self.of(condition)
+        if values.dtype == np.bool_:
+            return values
+        return np.fromiter(map(holds, values.tolist()), np.bool_, self.length)
 
-    def _cut(self, start: int, stop: int) -> Rows:
-        """The rows from *start* to before *stop*."""
-        codes = _Lazily(self.codes, lambda name: self.codes[name][start:stop])
-        given = {name: column[start:stop] for name, column in self._given.items()}
-        return Rows(self.parameters, codes, min(stop, self.length) - start, given)
+    def _cut(self, start: int, stop: int) -> PointColumns:
+        """Return the rows from *start* to before *stop*."""
+        codes = _LazyMapping(self.codes, lambda name: self.codes[name][start:stop])
+        fixed = {name: column[start:stop] for name, column in self._fixed.items()}
+        return PointColumns(self.parameters, codes, min(stop, self.length) - start, fixed)
 
     def active(self, parameter: Parameter) -> Column:
-        """Where the WHEN of *parameter* is true."""
-        assert parameter.when is not None, "asked of parameters with a WHEN only"
-        found = self.of(parameter.when)
-        if found.dtype == np.bool_:
-            return found
-        return np.fromiter((value is True for value in found.tolist()), np.bool_, self.length)
+        """Return the mask of the rows in which the WHEN of *parameter* is true."""
+        assert parameter.when is not None, "called for parameters with a WHEN only"
+        values = self.of(parameter.when)
+        if values.dtype == np.bool_:
+            return values
+        return np.fromiter((value is True for value in values.tolist()), np.bool_, self.length)
 
     def counts(self, domain: Dependent) -> Column:
-        """How many elements *domain* has in each row."""
+        """Return the number of elements of *domain* in each row."""
         return domain.counts(self, self.positions, self.length)
 
-    def where(self, mask: Column) -> Rows:
-        """The rows that *mask* is true for."""
+    def where(self, mask: Column) -> PointColumns:
+        """Return the rows for which *mask* is true."""
         at = np.flatnonzero(mask)
-        codes = _Lazily(self.codes, lambda name: self.codes[name][at])
-        given = {name: column[at] for name, column in self._given.items()}
-        return Rows(self.parameters, codes, len(at), given)
+        codes = _LazyMapping(self.codes, lambda name: self.codes[name][at])
+        fixed = {name: column[at] for name, column in self._fixed.items()}
+        return PointColumns(self.parameters, codes, len(at), fixed)
 
-    def with_codes(self, name: str, codes: Column) -> Rows:
-        """With one more column of codes."""
-        return Rows(self.parameters, {**self.codes, name: codes}, self.length, self._given)
+    def with_codes(self, name: str, codes: Column) -> PointColumns:
+        """Return the same rows with one more column of codes."""
+        return PointColumns(self.parameters, {**self.codes, name: codes}, self.length, self._fixed)
 
     def _narrow(self, name: str) -> Column:
-        """The values of a name for an expression, which takes any integers, the faster for it."""
+        """Return the values of *name* in the narrowest dtype, which makes expressions faster."""
         parameter = self.parameters[name]
         domain = parameter.domain
-        if name in self._known or parameter.when is not None or not isinstance(domain, Elements):
+        if name in self._cache or parameter.when is not None or not isinstance(domain, Elements):
             return self[name]
         return domain.fill(np.empty(self.length, dtype=domain.narrow), self.codes[name])
 
@@ -121,7 +121,7 @@ class Rows:
         return _spread(active, self.where(active).elements(parameter, codes[active] - 1))
 
     def elements(self, parameter: Parameter, positions: Column) -> Column:
-        """The values of *parameter* at *positions*, one in each row."""
+        """Return the values of *parameter* at *positions*, one for each row."""
         domain = parameter.domain
         assert domain is not None, "a parameter without a set is derived"
         if isinstance(domain, Dependent):
@@ -130,7 +130,7 @@ class Rows:
 
 
 def _spread(active: Column, values: Column) -> Column:
-    """*values* where *active*, ``None`` elsewhere."""
+    """Return an array with *values* where *active*, ``None`` elsewhere."""
     if len(values) == len(active):
         return values
     whole = np.full(len(active), None, dtype=np.object_)
@@ -138,7 +138,7 @@ def _spread(active: Column, values: Column) -> Column:
     return whole
 
 
-class _Lazily(Mapping[str, Any]):
+class _LazyMapping(Mapping[str, Any]):
     def __init__(self, names: Mapping[str, Any], make: Callable[[str], Column]) -> None:
         self._names = names
         self._make = make

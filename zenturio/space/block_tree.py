@@ -1,4 +1,4 @@
-"""Parts too large to join at once, as a tree of blocks: walked, counted and searched lazily."""
+"""Parts too large to join at once, as a lazy tree of blocks."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from itertools import accumulate, pairwise
 import numpy as np
 
 from zenturio.errors import SpaceError
-from zenturio.space.components import Part
+from zenturio.space.code_table import TooManyRows
+from zenturio.space.decision_diagram import EDGES, DecisionDiagram
 from zenturio.space.dependent import Dependent
-from zenturio.space.diagram import EDGES, Diagram
+from zenturio.space.independent_parts import Part
 from zenturio.space.join import Join, Progress
-from zenturio.space.rows import Rows
-from zenturio.space.table import Overfull
+from zenturio.space.point_columns import PointColumns
 
 _FEWEST, _MANY = 2, 64
 
@@ -23,33 +23,33 @@ Window = tuple[int, int]
 
 @dataclass(frozen=True)
 class Block:
-    """The points whose codes in the first dimensions lie in *windows*; all but the last are one."""
+    """The points with codes in *windows* of the first dimensions, all but the last of size 1."""
 
     windows: tuple[Window, ...] = ()
     share: float = field(default=1.0, compare=False)
-    """How much of the whole product the block is."""
+    """The share of the plain product that the block covers."""
 
 
 WHOLE = Block()
 
 
-class Blocks:
-    """The blocks of a part, each divided when it turns out to be too large."""
+class BlockTree:
+    """The blocks of a part; a block is divided when its diagram is too large."""
 
     def __init__(self, part: Part) -> None:
         self.part = part
         self.join = Join(part)
         self._children: dict[Block, tuple[Block, ...]] = {}
         self._counts: dict[Block, int] = {}
-        self._diagram = lru_cache(maxsize=8)(self._made)
+        self._diagram = lru_cache(maxsize=8)(self._make_diagram)
 
     @property
-    def diagram(self) -> Diagram | None:
-        """The diagram of all points, if it is not too large."""
+    def diagram(self) -> DecisionDiagram | None:
+        """The diagram of all points, None if it is too large."""
         return self._diagram(WHOLE)
 
     def count(self) -> int:
-        """How many points there are; SpaceError if that would take for ever."""
+        """Return the number of points; SpaceError if counting would take hours."""
         return self._count(WHOLE, Progress())
 
     def _windows(self, block: Block) -> dict[str, Window]:
@@ -72,12 +72,12 @@ class Blocks:
         if progress.is_hopeless:
             names = ", ".join(self.part.names[:6]) + (", ..." if self.part.names[6:] else "")
             raise SpaceError(
-                f"the valid combinations of {names} are too many to be counted",
+                f"the valid combinations of {names} are too many to count",
                 hint="sample them, walk them with a limit, or let a search engine choose",
             )
 
-    def locate(self, row: int) -> tuple[int, Diagram]:
-        """The diagram that holds the point number *row*, and the number of its first point."""
+    def locate(self, row: int) -> tuple[int, DecisionDiagram]:
+        """Return the diagram with point number *row*, and the number of its first point."""
         block, first = WHOLE, 0
         while (diagram := self._diagram(block)) is None:
             children = self._children[block]
@@ -88,35 +88,35 @@ class Blocks:
         return first, diagram
 
     def find(self, codes: dict[str, int]) -> int | None:
-        """The number of the point with *codes*."""
+        """Return the number of the point with *codes*; None if it is not valid."""
         block, first = WHOLE, 0
         while (diagram := self._diagram(block)) is None:
-            found = None
+            inside = None
             for child in self._children[block]:
                 code = codes[self.part.names[len(child.windows) - 1]]
                 low, high = child.windows[-1]
                 if low <= code < high:
-                    found = child
+                    inside = child
                     break
                 first += self._count(child, Progress())
-            if found is None:
+            if inside is None:
                 return None
-            block = found
+            block = inside
         at = diagram.find(codes)
         return None if at is None else first + at
 
-    def _made(self, block: Block) -> Diagram | None:
-        """The diagram of *block*, if it is not too large; else there are children."""
+    def _make_diagram(self, block: Block) -> DecisionDiagram | None:
+        """Return the diagram of *block*; None, after dividing the block, if it is too large."""
         if block in self._children:
             return None
         try:
             return self.join.diagram(self._windows(block))
-        except Overfull as error:
+        except TooManyRows as error:
             self._divide(block, error.rows)
             return None
 
     def _divide(self, block: Block, rows: int) -> None:
-        """Makes *block* parts, in order, more of them the more *rows* there would have been."""
+        """Divide *block* in order, into more children the more *rows* it would have had."""
         windows = block.windows
         while not windows or windows[-1][1] - windows[-1][0] == 1:
             windows = (*windows, self._extent(windows))
@@ -128,12 +128,12 @@ class Blocks:
         )
 
     def _extent(self, windows: tuple[Window, ...]) -> Window:
-        """All codes of the next dimension, where those before have one code each."""
+        """Return the window of the next dimension, where those before have one code each."""
         parameter = self.part.dimensions[len(windows)]
         codes = {
             name: np.array([low]) for name, (low, _) in zip(self.part.names, windows, strict=False)
         }
-        rows = Rows(self.part.parameters, codes, 1)
+        rows = PointColumns(self.part.parameters, codes, 1)
         for leader in self.part.leaders.get(parameter.name, ()):
             if self.part.parameters[leader].when is None and parameter.when is None:
                 code = int(codes[leader][0])

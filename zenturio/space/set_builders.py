@@ -1,4 +1,4 @@
-"""How a Python program says what parameters may be."""
+"""Functions that make sets and parameters in Python programs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from zenturio.space.ranges import arithmetic, geometric_texts
 
 Number = int | float | Decimal
 Values = Domain | Iterable[Any] | Number | str
-"""What can be given for a set: a set, a list of its elements, or its only element."""
+"""What stands for a set: a set, a list of its elements, or its only element."""
 
 
 def span(first: Number | str, last: Number | str, step: Number | str = 1) -> Domain:
-    """The numbers from *first* to *last* by *step*; each may be an expression, as a text.
+    """Return the numbers from *first* to *last* by *step*; each may be an expression as text.
 
     >>> span(0.4, 1, 0.2).texts()
     ('0.4', '0.6', '0.8', '1.0')
@@ -33,7 +33,7 @@ def span(first: Number | str, last: Number | str, step: Number | str = 1) -> Dom
 
 
 def geometric(first: Number | str, last: Number | str, factor: Number | str = 2) -> Domain:
-    """The numbers from *first* to *last*, each *factor* times the one before.
+    """Return the numbers from *first* to *last*, each *factor* times the one before.
 
     >>> geometric(128, 1024).texts()
     ('128', '256', '512', '1024')
@@ -45,32 +45,32 @@ def geometric(first: Number | str, last: Number | str, factor: Number | str = 2)
 
 
 def uniform(low: float, high: float) -> Continuous:
-    """Every real from *low* to *high*, evenly likely; for search engines only."""
+    """Return the reals from *low* to *high*, uniform; for search engines only."""
     return Continuous(float(low), float(high))
 
 
 def loguniform(low: float, high: float) -> Continuous:
-    """Every real from *low* to *high*, its logarithm evenly likely; for search engines only."""
+    """Return the reals from *low* to *high*, log-uniform; for search engines only."""
     return Continuous(float(low), float(high), log=True)
 
 
 def parameter(
     values: Values, *, when: str | Expression | None = None, default: Any = None, unit: str = ""
 ) -> Parameter:
-    """A set with the clauses of a directive; the space gives it its name."""
+    """Return a parameter with clauses, as a directive has them; the space sets its name."""
     condition = parse(when) if isinstance(when, str) else when
     text = None if default is None else _text(default)
     return Parameter("", domain_of(values), unit=unit, default=text, when=condition)
 
 
 def derived(text: str | Expression, *, unit: str = "") -> Parameter:
-    """A parameter that is computed from others; the space gives it its name."""
+    """Return a parameter that is computed from others; the space sets its name."""
     expression = parse(text) if isinstance(text, str) else text
     return Parameter("", derived=expression, unit=unit)
 
 
 def domain_of(values: Values) -> Domain:
-    """The set that a Python program means by *values*."""
+    """Return the set that *values* stand for."""
     if isinstance(values, range):
         if not values:
             raise SpaceError("the set is empty", hint=f"{values} has no element")
@@ -93,7 +93,7 @@ def _listed(values: Sequence[Any]) -> Elements:
 
 
 def _text(value: Any) -> str:
-    """How *value* is written into a file."""
+    """Return the text of *value* in files."""
     if isinstance(value, Decimal) and value.is_finite():
         return str(value)
     if isinstance(value, bool | str | int) or (isinstance(value, float) and math.isfinite(value)):

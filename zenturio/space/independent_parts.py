@@ -1,4 +1,4 @@
-"""Which parameters never meet: a space is the product of its independent components."""
+"""The independent parts of a space, of whose combinations it is the product."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from zenturio.space.continuous import Continuous
-from zenturio.space.definition import Condition, Definition
+from zenturio.space.definition import Definition, SpaceCondition
 from zenturio.space.dependent import Dependent
 from zenturio.space.parameter import Parameter
 
 
 @dataclass(frozen=True)
 class Part:
-    """Dimensions, each behind those that it needs, and what must hold between them."""
+    """Dimensions in dependency order, and the conditions between them."""
 
     dimensions: tuple[Parameter, ...]
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[SpaceCondition, ...] = ()
     zips: tuple[tuple[str, ...], ...] = ()
 
     @cached_property
@@ -30,12 +30,12 @@ class Part:
 
     @cached_property
     def leaders(self) -> dict[str, tuple[str, ...]]:
-        """For each dimension that runs with others: those of them before it."""
+        """For each dimension that varies together with others: those before it."""
         return {name: group[:at] for group in self.zips for at, name in enumerate(group)}
 
     @cached_property
     def needs(self) -> dict[str, frozenset[str]]:
-        """For each dimension: it, and all that must be chosen before it."""
+        """For each dimension: itself, and all that must be chosen before it."""
         needs: dict[str, frozenset[str]] = {}
         for each in self.dimensions:
             direct = each.needs.union(self.leaders.get(each.name, ()))
@@ -43,7 +43,7 @@ class Part:
         return needs
 
     def closure(self, names: Iterable[str]) -> frozenset[str]:
-        """*names*, and all that must be chosen before them."""
+        """Return *names* and all that must be chosen before them."""
         return frozenset[str]().union(*(self.needs[name] for name in names))
 
     @cached_property
@@ -51,7 +51,7 @@ class Part:
         return {name: rank for rank, name in enumerate(self.names)}
 
     def place(self, name: str, among: Sequence[str]) -> int:
-        """How many of the names *among* which *name* comes stand before it."""
+        """Return how many of the names *among* stand before *name*."""
         return sum(self.ranks[other] < self.ranks[name] for other in among)
 
     @property
@@ -60,29 +60,29 @@ class Part:
 
     @property
     def plain(self) -> bool:
-        """Whether it is one dimension that takes any of its values."""
+        """Whether it is a single dimension without conditions."""
         return len(self.dimensions) == 1 and not self.conditions and is_plain(self.dimensions[0])
 
 
 def is_plain(parameter: Parameter) -> bool:
-    """Whether the choices for *parameter* are the same everywhere."""
+    """Return whether the choices of *parameter* are the same at every point."""
     return parameter.when is None and not isinstance(parameter.domain, Dependent)
 
 
 def split(definition: Definition) -> tuple[Part, ...]:
-    """The independent parts of a space, in the order of their first dimensions.
+    """Return the independent parts of a space, in the order of their first dimensions.
 
-    Constraints that name no dimension are a part of their own, which holds one point or none.
+    Constraints without dimensions are a part of their own, with one combination or none.
     """
     return parted(definition.dimensions, definition.conditions, definition.zips)
 
 
 def parted(
     dimensions: Iterable[Parameter],
-    conditions: Iterable[Condition],
+    conditions: Iterable[SpaceCondition],
     zips: Iterable[tuple[str, ...]],
 ) -> tuple[Part, ...]:
-    """Parts that no condition, zip, bound or WHEN joins, by union and find."""
+    """Return the parts that no condition, zip, bound or WHEN connects, by union-find."""
     dimensions, conditions, zips = tuple(dimensions), tuple(conditions), tuple(zips)
     parent = {each.name: each.name for each in dimensions}
 
@@ -108,8 +108,10 @@ def parted(
     return tuple(parts)
 
 
-def _naming(conditions: Iterable[Condition], names: frozenset[str]) -> tuple[Condition, ...]:
-    """The conditions that concern dimensions among *names*; for no names, those without any."""
+def _naming(
+    conditions: Iterable[SpaceCondition], names: frozenset[str]
+) -> tuple[SpaceCondition, ...]:
+    """Return the conditions on dimensions among *names*; for no names, the constant ones."""
     if not names:
         return tuple(each for each in conditions if not each.names)
     return tuple(each for each in conditions if each.names and each.names <= names)

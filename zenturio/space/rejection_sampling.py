@@ -1,4 +1,4 @@
-"""Points by chance: uniform over the valid ones, even where these cannot be counted."""
+"""Random points, uniform over the valid ones, even where these cannot be counted."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ import numpy as np
 
 from zenturio.errors import SpaceError
 from zenturio.expression import Value
-from zenturio.space.component import Component, component
-from zenturio.space.components import Part, parted
+from zenturio.space.component import Component, component_of
 from zenturio.space.continuous import Continuous
-from zenturio.space.definition import Condition
+from zenturio.space.definition import SpaceCondition
 from zenturio.space.dependent import Dependent
 from zenturio.space.domain import Column
+from zenturio.space.independent_parts import Part, parted
 from zenturio.space.parameter import Parameter
+from zenturio.space.point_columns import PointColumns
 from zenturio.space.product import Product
-from zenturio.space.rows import Rows
 
 BATCH = 1024
-"""Combinations that are tried at once."""
+"""Combinations in a batch."""
 
 TRIES = 1 << 20
-"""After so many combinations without a valid one, sampling gives up."""
+"""Sampling gives up after this many combinations without a valid one."""
 
 
 def distinct(size: int, count: int, rng: random.Random) -> list[int]:
-    """*count* different numbers below *size*, in the order in which they were drawn."""
+    """Draw *count* different numbers below *size*, in random order."""
     if count > size:
         raise SpaceError(
-            f"{count} different points are asked for, and there are {size}", hint="ask for fewer"
+            f"{count} different points are requested, but there are only {size}",
+            hint="request fewer",
         )
     if 2 * count > size:
         return rng.sample(range(size), count)
@@ -42,11 +43,11 @@ def distinct(size: int, count: int, rng: random.Random) -> list[int]:
     return list(drawn)
 
 
-class Lot:
-    """Draws combinations of a part that has no size: continuous, or too large to be counted.
+class RejectionSampler:
+    """Draws combinations of a part that cannot be counted: continuous, or too large.
 
-    Conditions that can be joined are; from the product of what they leave, combinations are drawn
-    evenly, and those are dropped that another condition does not keep.
+    As many conditions as possible are joined. Combinations are drawn uniformly from the result, and
+    rejected if they violate one of the other conditions.
     """
 
     def __init__(self, part: Part) -> None:
@@ -58,40 +59,40 @@ class Lot:
         }
 
     def draw(self, rng: random.Random) -> Iterator[dict[str, Value]]:
-        """The values of the dimensions, for ever new."""
+        """Yield valid combinations as values by name, without end."""
         for rows in self.batches(rng):
             columns = [rows[name].tolist() for name in self.part.names]
             for values in zip(*columns, strict=True):
                 yield dict(zip(self.part.names, values, strict=True))
 
-    def batches(self, rng: random.Random) -> Iterator[Rows]:
-        """Valid combinations, many at once, for ever new."""
-        tried = found = 0
+    def batches(self, rng: random.Random) -> Iterator[PointColumns]:
+        """Yield batches of valid combinations, without end."""
+        tried = accepted = 0
         while True:
             rows = self._batch(rng)
-            for condition in self._open:
+            for condition in self._remaining:
                 rows = rows.where(rows.kept(condition.expression))
-            tried, found = tried + BATCH, found + rows.length
-            if not found and tried >= TRIES:
+            tried, accepted = tried + BATCH, accepted + rows.length
+            if not accepted and tried >= TRIES:
                 raise SpaceError(
                     f"among {tried:,} combinations of {', '.join(self.part.names[:6])},"
-                    " taken by chance, none is valid",
-                    hint="constraints that are easier to meet, or that name fewer parameters",
+                    " drawn at random, none is valid",
+                    hint="relax constraints, or let them name fewer parameters",
                 )
             yield rows
 
-    def _batch(self, rng: random.Random) -> Rows:
-        """Combinations by chance that keep the conditions that were joined."""
+    def _batch(self, rng: random.Random) -> PointColumns:
+        """Return a batch of random combinations that meet the joined conditions."""
         picked: dict[str, Column] = {}
         for each in self._joined:
             picked.update(Product([each]).picked([rng.randrange(each.size) for _ in range(BATCH)]))
-        rows = Rows(self.part.parameters, picked, BATCH)
-        for late in self._late:
+        rows = PointColumns(self.part.parameters, picked, BATCH)
+        for late in self._uncountable:
             rows = self._chosen(late, rows, rng)
         return rows
 
-    def _chosen(self, parameter: Parameter, rows: Rows, rng: random.Random) -> Rows:
-        """*rows* with a value for *parameter*, drawn evenly from what it can be in each."""
+    def _chosen(self, parameter: Parameter, rows: PointColumns, rng: random.Random) -> PointColumns:
+        """Return *rows* with a random value of *parameter*, uniform in each row."""
         active = (
             np.ones(rows.length, np.bool_) if parameter.when is None else rows.active(parameter)
         )
@@ -112,8 +113,8 @@ class Lot:
         return rows.where(kept).with_codes(parameter.name, np.array(codes, dtype=np.int64))
 
     @cached_property
-    def _late(self) -> tuple[Parameter, ...]:
-        """The continuous dimensions, and those that need one."""
+    def _uncountable(self) -> tuple[Parameter, ...]:
+        """The continuous dimensions, and those that depend on one."""
         return tuple(
             each
             for each in self.part.dimensions
@@ -122,37 +123,40 @@ class Lot:
 
     @cached_property
     def _joined(self) -> tuple[Component, ...]:
-        return tuple(map(component, self._parts(self._inner)))
+        return tuple(map(component_of, self._parts(self._inner)))
 
     @cached_property
-    def _inner(self) -> tuple[Condition, ...]:
-        """The conditions that are joined: as many, one after the other, as still can be."""
-        late = {each.name for each in self._late}
+    def _inner(self) -> tuple[SpaceCondition, ...]:
+        """The conditions that are joined: greedily as many as can be."""
+        late = {each.name for each in self._uncountable}
         early = [each for each in self.part.conditions if not each.names & late]
-        inner: tuple[Condition, ...] = ()
+        inner: tuple[SpaceCondition, ...] = ()
         for condition in sorted(early, key=lambda each: len(each.names)):
             whole = next(
                 part for part in self._parts((*inner, condition)) if condition in part.conditions
             )
-            if component(whole).known:
+            if component_of(whole).known:
                 inner = (*inner, condition)
         return inner
 
     @cached_property
-    def _open(self) -> tuple[Condition, ...]:
+    def _remaining(self) -> tuple[SpaceCondition, ...]:
         return tuple(each for each in self.part.conditions if each not in self._inner)
 
-    def _parts(self, conditions: Sequence[Condition]) -> tuple[Part, ...]:
-        late = {each.name for each in self._late}
+    def _parts(self, conditions: Sequence[SpaceCondition]) -> tuple[Part, ...]:
+        late = {each.name for each in self._uncountable}
         early = [each for each in self.part.dimensions if each.name not in late]
         return parted(early, conditions, self.part.zips)
 
 
-def drawn(
-    components: Sequence[Component | Lot], rng: random.Random
+def sample_values(
+    components: Sequence[Component | RejectionSampler], rng: random.Random
 ) -> Iterator[Mapping[str, Value]]:
-    """Choices of values for all dimensions, for ever new; some may come twice."""
-    lots = [each.draw(rng) if isinstance(each, Lot) else _counted(each, rng) for each in components]
+    """Yield values for all dimensions, without end; combinations may repeat."""
+    lots = [
+        each.draw(rng) if isinstance(each, RejectionSampler) else _counted(each, rng)
+        for each in components
+    ]
     while True:
         values: dict[str, Value] = {}
         for lot in lots:
@@ -161,12 +165,12 @@ def drawn(
 
 
 def _counted(factor: Component, rng: random.Random) -> Iterator[dict[str, Value]]:
-    """Combinations of a component that has a size."""
+    """Yield random combinations of a component that can be counted."""
     if not factor.size:
         raise SpaceError(f"no combination of {', '.join(factor.part.names)} is valid")
     names = factor.part.names
     while True:
         codes = Product([factor]).picked([rng.randrange(factor.size) for _ in range(64)])
-        rows = Rows(factor.part.parameters, codes, 64)
+        rows = PointColumns(factor.part.parameters, codes, 64)
         for values in zip(*(rows[name].tolist() for name in names), strict=True):
             yield dict(zip(names, values, strict=True))

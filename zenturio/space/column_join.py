@@ -1,4 +1,4 @@
-"""How the table of a part gets one more column: which codes there are beside each row."""
+"""The steps of a join plan: which codes of a new column are valid for each row."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zenturio.space.components import Part, is_plain
+from zenturio.space.code_table import Choices, CodeTable
 from zenturio.space.dependent import Dependent
 from zenturio.space.domain import Column
-from zenturio.space.facts import Pair, Rule
+from zenturio.space.independent_parts import Part, is_plain
+from zenturio.space.join_plan import BindStep, JoinPlan
+from zenturio.space.join_statistics import PairTable, Rule
 from zenturio.space.parameter import Parameter
-from zenturio.space.plan import Bind, Plan
-from zenturio.space.rows import Rows
-from zenturio.space.table import Choices, Table
+from zenturio.space.point_columns import PointColumns
 
 Windows = Mapping[str, tuple[int, int]]
-"""For some dimensions: the first code and the one behind the last that a block is about."""
+"""The half-open interval of codes of a block, for some dimensions."""
 
 
 @dataclass(frozen=True)
-class Growth:
-    """A table, the column that it gets, and where; *groups* if that is not behind the others."""
+class ColumnJoin:
+    """A table and the column to be joined at position *at*; *groups* unless it is the last."""
 
-    table: Table
+    table: CodeTable
     name: str
     at: int
     groups: tuple[Column, Column] | None
@@ -32,7 +32,7 @@ class Growth:
 
     @property
     def total(self) -> int:
-        """How many rows there will be."""
+        """The number of rows of the result."""
         if self.groups is None:
             return self.choices.total(self.table.length)
         _, lengths = self.groups
@@ -40,43 +40,43 @@ class Growth:
             return self.choices.total(self.table.length)
         return int(self.choices.counts @ lengths)
 
-    def grown(self) -> Table:
-        """The table with the column."""
+    def grown(self) -> CodeTable:
+        """Return the table with the column."""
         if self.groups is None:
             return self.table.appended(self.name, self.choices)
         return self.table.inserted(self.name, self.at, self.groups, self.choices)
 
 
-class Growing:
-    """Binds dimensions and evaluates rules as a plan of *part* says, inside *windows*."""
+class PlanExecutor:
+    """Executes the steps of a plan of *part*, inside *windows*."""
 
-    def __init__(self, part: Part, plan: Plan, windows: Windows) -> None:
+    def __init__(self, part: Part, plan: JoinPlan, windows: Windows) -> None:
         self.part = part
         self.plan = plan
         self.windows = windows
 
-    def narrowed(self, name: str, window: tuple[int, int]) -> Growing:
-        """The same with only the codes of *name* inside *window*."""
-        return Growing(self.part, self.plan, {**self.windows, name: window})
+    def narrowed(self, name: str, window: tuple[int, int]) -> PlanExecutor:
+        """Return an executor restricted to the codes of *name* inside *window*."""
+        return PlanExecutor(self.part, self.plan, {**self.windows, name: window})
 
-    def kept(self, table: Table, rule: Rule) -> Column:
-        """Where *rule* keeps the rows of *table*."""
-        if isinstance(rule, Pair):
+    def kept(self, table: CodeTable, rule: Rule) -> Column:
+        """Return the mask of the rows of *table* that *rule* keeps."""
+        if isinstance(rule, PairTable):
             codes = table.codes
             return np.asarray(rule.cells[codes[rule.first], codes[rule.second]])
         return self._rows(table).kept(rule.expression)
 
-    def growth(self, table: Table, step: Bind) -> Growth:
-        """What *step* makes of a sorted *table*: a sorted one."""
+    def growth(self, table: CodeTable, step: BindStep) -> ColumnJoin:
+        """Return the join of *step* with the sorted *table*; its result is sorted, too."""
         at = self.part.place(step.name, table.names)
         if at == len(table.names):
-            return Growth(table, step.name, at, None, self.choices(table, step))
+            return ColumnJoin(table, step.name, at, None, self.choices(table, step))
         groups = table.groups(at)
-        heads = Table(table.names[:at], table.columns[:at], table.length).take(groups[0])
-        return Growth(table, step.name, at, groups, self.choices(heads, step))
+        heads = CodeTable(table.names[:at], table.columns[:at], table.length).take(groups[0])
+        return ColumnJoin(table, step.name, at, groups, self.choices(heads, step))
 
-    def choices(self, table: Table, step: Bind) -> Choices:
-        """Which codes the dimension of *step* takes beside each row of *table*."""
+    def choices(self, table: CodeTable, step: BindStep) -> Choices:
+        """Return the codes of the dimension of *step* for each row of *table*."""
         parameter = self.part.parameters[step.name]
         window = self.windows.get(step.name)
         if step.pair is not None:
@@ -88,11 +88,11 @@ class Growing:
             low, high = np.maximum(low, window[0]), np.minimum(high, window[1])
         return Choices(None, low, np.maximum(high - low, 0))
 
-    def _rows(self, table: Table) -> Rows:
-        return Rows(self.part.parameters, table.codes, table.length)
+    def _rows(self, table: CodeTable) -> PointColumns:
+        return PointColumns(self.part.parameters, table.codes, table.length)
 
-    def _range(self, parameter: Parameter, table: Table) -> tuple[Column, Column]:
-        """The first code, and the one behind the last, that *parameter* has in each row."""
+    def _range(self, parameter: Parameter, table: CodeTable) -> tuple[Column, Column]:
+        """Return the half-open interval of codes of *parameter* in each row."""
         rows = self._rows(table)
         low, high = np.zeros((2, table.length), dtype=np.int64)
         if parameter.when is None:
@@ -105,15 +105,15 @@ class Growing:
             self._follow(parameter, self.part.parameters[leader], table, (low, high))
         return low, high
 
-    def _sizes(self, parameter: Parameter, rows: Rows) -> Column | int:
+    def _sizes(self, parameter: Parameter, rows: PointColumns) -> Column | int:
         domain = parameter.domain
         assert domain is not None, "only dimensions are bound"
         return rows.counts(domain) if isinstance(domain, Dependent) else domain.size
 
     def _follow(
-        self, parameter: Parameter, leader: Parameter, table: Table, ends: tuple[Column, Column]
+        self, parameter: Parameter, leader: Parameter, table: CodeTable, ends: tuple[Column, Column]
     ) -> None:
-        """Where both are active, *parameter* stands where *leader* does."""
+        """Restrict *parameter* to the position of *leader* where both are active."""
         low, high = ends
         codes = table.codes[leader.name].astype(np.int64)
         together = np.ones(table.length, dtype=np.bool_)
@@ -127,8 +127,8 @@ class Growing:
         high[together] = codes[together] + 1
 
 
-def _codes(parameter: Parameter, plan: Plan, window: tuple[int, int] | None) -> Column | range:
-    """The codes of a plain dimension inside *window*."""
+def _codes(parameter: Parameter, plan: JoinPlan, window: tuple[int, int] | None) -> Column | range:
+    """Return the codes of a plain dimension inside *window*."""
     domain = parameter.domain
     assert domain is not None, "only dimensions are bound"
     low, high = window or (0, domain.size)
@@ -139,8 +139,8 @@ def _codes(parameter: Parameter, plan: Plan, window: tuple[int, int] | None) -> 
     return allowed[start:stop]
 
 
-def _partners(step: Bind, table: Table, window: tuple[int, int] | None) -> Choices:
-    """The codes that go with what each row has in the other dimension of the pair."""
+def _partners(step: BindStep, table: CodeTable, window: tuple[int, int] | None) -> Choices:
+    """Return the partners of the other dimension of the pair, for each row."""
     assert step.pair is not None, "asked of pairs only"
     other = step.pair.other(step.name)
     flat, starts, counts = step.pair.partners(other, window)

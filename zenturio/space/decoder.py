@@ -1,4 +1,4 @@
-"""From codes to points and columns, and from a choice of values to its point."""
+"""Decoding: from codes to points and columns, and from values to points."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from zenturio.space.dependent import Dependent
 from zenturio.space.domain import Column, Domain, Elements
 from zenturio.space.parameter import Parameter
 from zenturio.space.point import Point, Position
-from zenturio.space.rows import Rows
+from zenturio.space.point_columns import PointColumns
 
 
 class Decoder:
-    """Makes the points of a space."""
+    """Makes points and columns of a space from codes."""
 
     def __init__(self, definition: Definition) -> None:
         self.definition = definition
@@ -28,12 +28,12 @@ class Decoder:
         self.parameters = {each.name: each for each in self.layout.parameters}
 
     def columns(self, codes: Mapping[str, Column], length: int) -> dict[str, Column]:
-        """A column of values for each parameter, derived ones included."""
-        rows = Rows(self.parameters, codes, length, self._numbers(codes, length))
+        """Return a column of values for each parameter, derived ones included."""
+        rows = PointColumns(self.parameters, codes, length, self._numbers(codes, length))
         return {name: rows[name] for name in self.layout.names}
 
     def _numbers(self, codes: Mapping[str, Column], length: int) -> dict[str, Column]:
-        """The columns of plain numbers, side by side in one allocation: several times faster."""
+        """Return the columns of plain numbers in one allocation, which is several times faster."""
         numbers: dict[str, Column] = {}
         for kind in (np.int64, np.float64):
             plain = {
@@ -48,7 +48,7 @@ class Decoder:
         return numbers
 
     def points(self, codes: Mapping[str, Column], length: int) -> Iterator[Point]:
-        """The points that *codes* stand for."""
+        """Return the points of *codes*."""
         values = [column.tolist() for column in self.columns(codes, length).values()]
         positions = [self._positions(name, codes[name]) for name in self.layout.dimensions]
         if not self.layout.parameters:
@@ -68,7 +68,7 @@ class Decoder:
         return [code - 1 if code else None for code in listed]
 
     def codes(self, point: Point) -> dict[str, Any]:
-        """The codes of the dimensions of a *point* of this space."""
+        """Return the codes of the dimensions of *point*."""
         codes: dict[str, Any] = {}
         for name, position in point.positions.items():
             if isinstance(self.parameters[name].domain, Continuous):
@@ -78,9 +78,9 @@ class Decoder:
             codes[name] = 0 if position is None else int(position) + shift
         return codes
 
-    def point(self, given: Mapping[str, Any]) -> Point:
-        """The point whose dimensions have the values *given*; SpaceError says why there is none."""
-        unknown = [name for name in given if name not in self.parameters]
+    def point(self, values_by_name: Mapping[str, Any]) -> Point:
+        """Return the point with *values_by_name*; SpaceError says why it is not valid."""
+        unknown = [name for name in values_by_name if name not in self.parameters]
         if unknown:
             raise SpaceError(
                 f"no parameter is named {unknown[0]!r}",
@@ -89,7 +89,7 @@ class Decoder:
         values: dict[str, Value] = {}
         positions: dict[str, Any] = {}
         for parameter in self.definition.dimensions:
-            place = _choose(parameter, given, values, positions)
+            place = _choose(parameter, values_by_name, values, positions)
             if place is None:
                 values[parameter.name] = positions[parameter.name] = None
             else:
@@ -97,7 +97,7 @@ class Decoder:
         self._refuse_invalid(values, positions)
         for parameter in self.definition.ordered:
             if parameter.derived is not None:
-                self._derive(parameter, given, values, positions)
+                self._derive(parameter, values_by_name, values, positions)
         return Point(
             self.layout,
             tuple(values[name] for name in self.layout.names),
@@ -114,36 +114,38 @@ class Decoder:
                 )
         for group in self.definition.zips:
             if len({positions[name] for name in group} - {None}) > 1:
-                raise SpaceError(f"{' and '.join(group)} run together, position by position")
+                raise SpaceError(f"{' and '.join(group)} vary together, position by position")
 
     def _derive(
         self,
         parameter: Parameter,
-        given: Mapping[str, Any],
+        values_by_name: Mapping[str, Any],
         values: dict[str, Value],
         positions: Mapping[str, Any],
     ) -> None:
-        assert parameter.derived is not None, "asked of derived parameters only"
+        assert parameter.derived is not None, "called for derived parameters only"
         name = parameter.name
         values[name] = parameter.derived.value(values, positions)
-        if name in given and given[name] != values[name]:
-            raise SpaceError(f"{name} is derived, and it is {values[name]!r}, not {given[name]!r}")
+        if name in values_by_name and values_by_name[name] != values[name]:
+            raise SpaceError(
+                f"{name} is derived, and it is {values[name]!r}, not {values_by_name[name]!r}"
+            )
 
 
 def _choose(
     parameter: Parameter,
-    given: Mapping[str, Any],
+    values_by_name: Mapping[str, Any],
     values: Mapping[str, Value],
     positions: Mapping[str, Any],
 ) -> tuple[Position, Value] | None:
-    """The position and the value that *parameter* has; ``None`` if it is inactive."""
-    name, value = parameter.name, given.get(parameter.name)
+    """Return the position and the value of *parameter*; ``None`` if it is inactive."""
+    name, value = parameter.name, values_by_name.get(parameter.name)
     if parameter.when is not None and parameter.when.value(values, positions) is not True:
         if value is not None:
             raise SpaceError(f"{name} is inactive here, so it has no value", place=parameter.place)
         return None
     if value is None:
-        raise SpaceError(f"{name} has no value", place=parameter.place, hint="give it one")
+        raise SpaceError(f"{name} has no value", place=parameter.place, hint="give it a value")
     domain = domain_at(parameter, values, positions)
     if domain is None:
         raise SpaceError(f"the set of {name} is empty here", place=parameter.place)
@@ -159,7 +161,7 @@ def _choose(
 def domain_at(
     parameter: Parameter, values: Mapping[str, Value], positions: Mapping[str, Any]
 ) -> Domain | None:
-    """The set of *parameter* at a point: its own, or what its bounds make there, if anything."""
+    """Return the set of *parameter* at a point; None if its bounds make it empty there."""
     domain = parameter.domain
     if isinstance(domain, Dependent):
         return domain.domain(values, positions)

@@ -1,4 +1,4 @@
-"""Tables of codes whose rows are in lexicographic order, and how they grow by a column."""
+"""Tables of codes with sorted rows, and how a column is joined to them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 from zenturio.space.domain import Column
 
 
-class Overfull(Exception):
-    """A table would get more rows than it may."""
+class TooManyRows(Exception):
+    """A table would exceed its limit of rows."""
 
     def __init__(self, rows: int) -> None:
         super().__init__(rows)
@@ -21,7 +21,7 @@ class Overfull(Exception):
 
 @dataclass(frozen=True)
 class Choices:
-    """The codes that a new column takes beside each row.
+    """The codes of a new column for each row.
 
     Without *starts* every row takes all *codes*; else row r takes ``counts[r]`` of them, from
     ``starts[r]`` on. Without *codes*, these are the codes themselves.
@@ -32,7 +32,7 @@ class Choices:
     counts: Column | None = None
 
     def total(self, rows: int) -> int:
-        """How many rows *rows* rows become."""
+        """Return the number of rows that *rows* rows become."""
         if self.counts is not None:
             return int(self.counts.sum())
         assert self.codes is not None, "codes, or where they start"
@@ -40,7 +40,7 @@ class Choices:
 
     @property
     def ends(self) -> tuple[int, int]:
-        """The first code, and the one behind the last, beside the only row, which has some."""
+        """The half-open interval of the codes of a single row with choices."""
         if isinstance(self.codes, range):
             return self.codes.start, self.codes.stop
         if self.starts is None or self.counts is None:
@@ -60,16 +60,16 @@ class Choices:
         return self.codes
 
     def at(self, rows: Column, places: Column) -> Column:
-        """The codes that stand at *places* among the choices of *rows*."""
+        """Return the codes at *places* among the choices of *rows*."""
         if self.starts is None:
             return (
                 places + self.codes.start if isinstance(self.codes, range) else self.listed[places]
             )
-        found = self.starts.take(rows) + places
-        return found if self.codes is None else self.listed.take(found)
+        positions = self.starts.take(rows) + places
+        return positions if self.codes is None else self.listed.take(positions)
 
     def rank(self, row: int, code: int) -> int | None:
-        """At which place *code* stands among the choices of *row*."""
+        """Return the place of *code* among the choices of *row*; None if it is not a choice."""
         codes: Column | range
         if self.starts is None or self.counts is None:
             codes = self.codes if isinstance(self.codes, range) else self.listed
@@ -82,19 +82,16 @@ class Choices:
         return at if at < len(codes) and codes[at] == code else None
 
     def spread(self, rows: int) -> tuple[Column, Column]:
-        """For each row that they become: the row that it comes from, and the new code."""
+        """Return for each new row the index of its parent row, and its code."""
         if self.starts is None or self.counts is None:
             codes = self.listed
             return np.repeat(np.arange(rows), len(codes)), np.tile(codes, rows)
-        parents, at = stretched(self.starts, self.counts)
+        parents, at = expand_ranges(self.starts, self.counts)
         return parents, at if self.codes is None else self.listed.take(at)
 
 
 def origins(counts: Column) -> Column:
-    """For rows of which the first *counts* come from 0, the next from 1, ...: where each is from.
-
-    What ``np.repeat(np.arange(len(counts)), counts)`` says, in half the time.
-    """
+    """Return ``np.repeat(np.arange(len(counts)), counts)``, in half the time."""
     present = np.flatnonzero(counts)
     if len(present) < len(counts):
         return present.take(origins(counts.take(present)))
@@ -104,8 +101,8 @@ def origins(counts: Column) -> Column:
     return np.cumsum(marks, out=marks)
 
 
-def stretched(starts: Column, counts: Column) -> tuple[Column, Column]:
-    """The numbers from each start on, as many as its count says; and which start each is from."""
+def expand_ranges(starts: Column, counts: Column) -> tuple[Column, Column]:
+    """Concatenate ranges of *counts* numbers from *starts*; return the index of each start, too."""
     parents = origins(counts)
     shifts = starts - np.cumsum(counts) + counts
     numbers = np.arange(len(parents))
@@ -114,14 +111,14 @@ def stretched(starts: Column, counts: Column) -> tuple[Column, Column]:
 
 
 def narrow(codes: Column) -> Column:
-    """The same codes in the narrowest unsigned type."""
+    """Return *codes* in the narrowest unsigned dtype."""
     most = int(codes.max()) if len(codes) else 0
     return codes.astype(np.min_scalar_type(most), copy=False)
 
 
 @dataclass(frozen=True)
-class Table:
-    """Columns of codes; rows are distinct and sorted, the last column fastest."""
+class CodeTable:
+    """Columns of codes; rows are distinct and sorted, the last column varies fastest."""
 
     names: tuple[str, ...]
     columns: tuple[Column, ...]
@@ -133,29 +130,29 @@ class Table:
 
     @property
     def width(self) -> int:
-        """Bytes of a row."""
+        """The bytes of a row."""
         return sum(column.itemsize for column in self.columns)
 
-    def kept(self, mask: Column) -> Table:
+    def kept(self, mask: Column) -> CodeTable:
         """The rows that *mask* is true for."""
         at = np.flatnonzero(mask)
         return self if len(at) == self.length else self.take(at)
 
-    def take(self, at: Column) -> Table:
-        return Table(self.names, tuple(column.take(at) for column in self.columns), len(at))
+    def take(self, at: Column) -> CodeTable:
+        return CodeTable(self.names, tuple(column.take(at) for column in self.columns), len(at))
 
-    def cut(self, start: int, stop: int) -> Table:
+    def cut(self, start: int, stop: int) -> CodeTable:
         """The rows from *start* to before *stop*."""
         columns = tuple(column[start:stop] for column in self.columns)
-        return Table(self.names, columns, min(stop, self.length) - start)
+        return CodeTable(self.names, columns, min(stop, self.length) - start)
 
     @property
-    def none(self) -> Table:
+    def none(self) -> CodeTable:
         """The same columns without rows."""
         return self.cut(0, 0)
 
-    def parts(self, rows: int, columns: int) -> list[Table]:
-        """Parts of about so many *rows*; rows that agree in the first *columns* stay together."""
+    def parts(self, rows: int, columns: int) -> list[CodeTable]:
+        """Split into pieces of about *rows* rows; equal prefixes of *columns* stay together."""
         cuts = np.arange(rows, self.length, rows)
         if columns < len(self.columns):
             starts, _ = self.groups(columns)
@@ -165,7 +162,7 @@ class Table:
         return [self.cut(start, stop) for start, stop in pairwise(ends)]
 
     def groups(self, columns: int) -> tuple[Column, Column]:
-        """Runs of rows that agree in the first *columns* columns: where they start, how long."""
+        """Return starts and lengths of the runs of rows with equal first *columns* columns."""
         new = np.zeros(self.length, dtype=np.bool_)
         new[:1] = True
         for column in self.columns[:columns]:
@@ -173,8 +170,8 @@ class Table:
         starts = np.flatnonzero(new)
         return starts, np.diff(starts, append=self.length)
 
-    def appended(self, name: str, choices: Choices) -> Table:
-        """With one more column, the fastest."""
+    def appended(self, name: str, choices: Choices) -> CodeTable:
+        """Return the table with one more column, which varies fastest."""
         names = (*self.names, name)
         if choices.starts is None:
             once = choices.listed
@@ -183,21 +180,21 @@ class Table:
         else:
             parents, codes = choices.spread(self.length)
             columns = [column.take(parents) for column in self.columns]
-        return Table(names, (*columns, narrow(codes)), len(codes))
+        return CodeTable(names, (*columns, narrow(codes)), len(codes))
 
     def inserted(
         self, name: str, at: int, groups: tuple[Column, Column], choices: Choices
-    ) -> Table:
-        """With one more column as number *at*; each of the *groups* before it has its choices."""
+    ) -> CodeTable:
+        """Return the table with one more column at position *at*, with each group's *choices*."""
         starts, lengths = groups
         parents, codes = choices.spread(len(starts))
-        sources, rows = stretched(starts.take(parents), lengths.take(parents))
+        sources, rows = expand_ranges(starts.take(parents), lengths.take(parents))
         columns = [column.take(rows) for column in self.columns]
         columns.insert(at, narrow(codes).take(sources))
-        return Table((*self.names[:at], name, *self.names[at:]), tuple(columns), len(rows))
+        return CodeTable((*self.names[:at], name, *self.names[at:]), tuple(columns), len(rows))
 
     def find(self, codes: Mapping[str, int]) -> int | None:
-        """The number of the row with *codes*, by binary search."""
+        """Return the number of the row with *codes* by binary search; None if it is missing."""
         low, high = 0, self.length
         for name, column in zip(self.names, self.columns, strict=True):
             code, part = codes[name], column[low:high]
@@ -211,16 +208,16 @@ class Table:
         return low if low < high else None
 
 
-UNIT = Table((), (), 1)
-"""The table of no columns: there is one way to choose nothing."""
+UNIT = CodeTable((), (), 1)
+"""The table without columns, which has one row."""
 
 
-def stacked(names: tuple[str, ...], tables: Sequence[Table]) -> Table:
-    """The rows of *tables*, one behind the other."""
+def stacked(names: tuple[str, ...], tables: Sequence[CodeTable]) -> CodeTable:
+    """Concatenate the rows of *tables*."""
     if len(tables) == 1:
         return tables[0]
     columns = (
         np.concatenate([np.zeros(0, np.uint8), *(table.columns[i] for table in tables)])
         for i in range(len(names))
     )
-    return Table(names, tuple(columns), sum(table.length for table in tables))
+    return CodeTable(names, tuple(columns), sum(table.length for table in tables))

@@ -1,4 +1,4 @@
-"""What is learnt about a part before it is joined: codes, pairs of codes, and selectivities."""
+"""Statistics of a part for its join plan: valid codes, pair tables and selectivities."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from functools import cached_property
 
 import numpy as np
 
-from zenturio.space.components import Part, is_plain
-from zenturio.space.definition import Condition
+from zenturio.space.code_table import narrow
+from zenturio.space.definition import SpaceCondition
 from zenturio.space.domain import Column
-from zenturio.space.rows import Rows
-from zenturio.space.table import narrow
+from zenturio.space.independent_parts import Part, is_plain
+from zenturio.space.point_columns import PointColumns
 
-LISTED = 1 << 20
-"""A condition on one dimension is evaluated beforehand if the set has at most so many elements."""
+MAX_LISTED = 1 << 20
+"""Conditions on one dimension with up to this many elements are evaluated in advance."""
 
 CELLS = 1 << 20
-"""A condition on two dimensions is evaluated beforehand if there are at most so many pairs."""
+"""Conditions on two dimensions with up to this many valid pairs are evaluated in advance."""
 
-SHEET = 1 << 22
-"""The table of such pairs has at most so many cells, those without codes included."""
+MAX_CELLS = 1 << 22
+"""The most cells of a pair table, invalid codes included."""
 
 PROBES = 256
-"""Points that a condition on more is tried on, to learn how selective it is."""
+"""Random points that estimate the selectivity of a condition on more dimensions."""
 
-HUGE = 1 << 62
-"""Sets of so many elements are not tried."""
+MAX_SAMPLED = 1 << 62
+"""Sets of this size are not sampled."""
 
 
 @dataclass(frozen=True, eq=False)
-class Pair:
-    """Which codes of two dimensions go together."""
+class PairTable:
+    """A boolean table of the valid pairs of codes of two dimensions."""
 
     first: str
     second: str
@@ -44,14 +44,14 @@ class Pair:
         return frozenset((self.first, self.second))
 
     def seen_from(self, name: str) -> Column:
-        """The cells with the codes of *name* as rows."""
+        """Return the table with the codes of *name* as rows."""
         return self.cells if name == self.first else self.cells.T
 
     def other(self, name: str) -> str:
         return self.second if name == self.first else self.first
 
     def partners(self, name: str, window: tuple[int, int] | None) -> tuple[Column, Column, Column]:
-        """The codes that go with those of *name*, one list behind the other; starts; lengths."""
+        """Return the partners of all codes of *name*, concatenated, with starts and lengths."""
         if window is None:
             return self._first_lists if name == self.first else self._second_lists
         return _lists(self.seen_from(name), window)
@@ -72,11 +72,11 @@ def _lists(cells: Column, window: tuple[int, int]) -> tuple[Column, Column, Colu
     return narrow(np.nonzero(inside)[1] + low), np.cumsum(counts) - counts, counts
 
 
-Rule = Condition | Pair
+Rule = SpaceCondition | PairTable
 
 
-class Facts:
-    """The codes that are allowed, the rules that remain, and what share each rule keeps."""
+class JoinStatistics:
+    """The valid codes of each dimension, the remaining rules, and the selectivity of each rule."""
 
     def __init__(self, part: Part) -> None:
         self.part = part
@@ -87,15 +87,15 @@ class Facts:
             if each.domain is not None and is_plain(each) and each.name not in zipped
         }
         self.allowed: dict[str, Column] = {}
-        rest = [each for each in part.conditions if not self._restrict(each)]
-        pairs: list[Pair] = []
+        rest = [each for each in part.conditions if not self._apply_unary(each)]
+        pairs: list[PairTable] = []
         while binary := [each for each in rest if self._cells(each) <= CELLS]:
             smallest = min(binary, key=self._cells)
             rest.remove(smallest)
             pairs.append(self._pair(smallest))
             # Fewer codes on one side may make another pair small enough.
-            self._agree(pairs)
-        self.rules: list[Rule] = [*map(self._trimmed, pairs), *rest]
+            self._make_consistent(pairs)
+        self.rules: list[Rule] = [*map(self._restricted, pairs), *rest]
         self.shares = {rule: self._share(rule) for rule in self.rules}
 
     def codes(self, name: str) -> Column:
@@ -105,76 +105,76 @@ class Facts:
         return self.allowed[name]
 
     def count(self, name: str) -> int:
-        """How many codes *name* has, or a guess."""
+        """Return the number of codes of *name*, or a guess of 8."""
         if name in self.allowed:
             return len(self.allowed[name])
         return self.sizes.get(name, 8)
 
-    def _restrict(self, condition: Condition) -> bool:
-        """Drops the codes that *condition* does not keep, if it concerns one dimension alone."""
+    def _apply_unary(self, condition: SpaceCondition) -> bool:
+        """Apply a *condition* on one listed dimension to its valid codes; return whether it was."""
         if len(condition.names) != 1:
             return False
         (name,) = condition.names
-        if self.sizes.get(name, LISTED + 1) > LISTED:
+        if self.sizes.get(name, MAX_LISTED + 1) > MAX_LISTED:
             return False
         codes = self.codes(name)
-        rows = Rows(self.part.parameters, {name: codes}, len(codes))
+        rows = PointColumns(self.part.parameters, {name: codes}, len(codes))
         self.allowed[name] = codes[rows.kept(condition.expression)]
         return True
 
-    def _cells(self, condition: Condition) -> float:
-        """How many pairs of codes a condition on two dimensions is about."""
+    def _cells(self, condition: SpaceCondition) -> float:
+        """Return the number of code pairs of a condition on two dimensions; else infinity."""
         if len(condition.names) != 2 or not condition.names <= self.sizes.keys():
             return math.inf
-        if math.prod(self.sizes[name] for name in condition.names) > SHEET:
+        if math.prod(self.sizes[name] for name in condition.names) > MAX_CELLS:
             return math.inf
         return math.prod(map(self.count, condition.names))
 
-    def _pair(self, condition: Condition) -> Pair:
+    def _pair(self, condition: SpaceCondition) -> PairTable:
         first, second = sorted(condition.names, key=self.part.names.index)
         a, b = self.codes(first), self.codes(second)
         grid = {first: np.repeat(a, len(b)), second: np.tile(b, len(a))}
-        rows = Rows(self.part.parameters, grid, len(a) * len(b))
+        rows = PointColumns(self.part.parameters, grid, len(a) * len(b))
         cells = np.zeros((self.sizes[first], self.sizes[second]), dtype=np.bool_)
         cells[np.ix_(a, b)] = rows.kept(condition.expression).reshape(len(a), len(b))
-        return Pair(first, second, cells)
+        return PairTable(first, second, cells)
 
-    def _agree(self, pairs: Sequence[Pair]) -> None:
-        """Leaves each dimension only the codes that every pair has a partner for.
+    def _make_consistent(self, pairs: Sequence[PairTable]) -> None:
+        """Restrict each dimension to the codes with a partner in every pair (arc consistency).
 
-        So it was before the last of the *pairs* was known.
+        All but the last of *pairs* were consistent before.
         """
-        open_pairs = [pairs[-1]]
-        while open_pairs:
-            pair = open_pairs.pop()
+        pending = [pairs[-1]]
+        while pending:
+            pair = pending.pop()
             for name in (pair.first, pair.second):
                 partners = self.codes(pair.other(name))
                 cells = pair.seen_from(name)[np.ix_(self.codes(name), partners)]
                 kept = np.asarray(cells.any(axis=1))
                 if not kept.all():
                     self.allowed[name] = self.codes(name)[kept]
-                    open_pairs += [other for other in pairs if name in other.names]
+                    pending += [other for other in pairs if name in other.names]
 
-    def _trimmed(self, pair: Pair) -> Pair:
-        """*pair* with only the codes that are allowed in the end."""
+    def _restricted(self, pair: PairTable) -> PairTable:
+        """Return *pair* restricted to the codes that are finally valid."""
         cells = np.zeros_like(pair.cells)
         kept = np.ix_(self.codes(pair.first), self.codes(pair.second))
         cells[kept] = pair.cells[kept]
-        return Pair(pair.first, pair.second, cells)
+        return PairTable(pair.first, pair.second, cells)
 
     def _share(self, rule: Rule) -> float:
-        """The share of the combinations of its names that *rule* keeps, or a guess."""
-        if isinstance(rule, Pair):
+        """Estimate the share of combinations that *rule* keeps; 0.5 if it cannot be sampled."""
+        if isinstance(rule, PairTable):
             cells = self.count(rule.first) * self.count(rule.second)
             return float(rule.cells.sum()) / max(cells, 1)
-        if not all(0 < self.count(name) < HUGE for name in rule.names & self.sizes.keys()):
+        if not all(0 < self.count(name) < MAX_SAMPLED for name in rule.names & self.sizes.keys()):
             return 0.5
         if not rule.names <= self.sizes.keys():
             return 0.5
-        chance = np.random.default_rng(0)
+        rng = np.random.default_rng(0)
         codes = {}
         for name in sorted(rule.names):
-            drawn = chance.integers(self.count(name), size=PROBES)
-            codes[name] = self.allowed[name][drawn] if name in self.allowed else drawn
-        rows = Rows(self.part.parameters, codes, PROBES)
+            samples = rng.integers(self.count(name), size=PROBES)
+            codes[name] = self.allowed[name][samples] if name in self.allowed else samples
+        rows = PointColumns(self.part.parameters, codes, PROBES)
         return (float(rows.kept(rule.expression).sum()) + 0.5) / PROBES
