@@ -13,7 +13,7 @@ from zenturio.execute.hosts.job import Job
 from zenturio.execute.hosts.place import Hosts, HostsSettings
 from zenturio.execute.schema import MalformedError
 from zenturio.experiment import Recipe
-from zenturio.testing.executor import experiment, outcome
+from zenturio.testing.executor import experiment, long, outcome, running, until
 
 HOSTILE = Path(__file__).with_name("hostile.py")
 VALUES = {
@@ -108,10 +108,12 @@ def test_events_that_nobody_reads_are_not_kept_without_end():
 )
 def test_a_login_that_prints_without_end_is_given_up(tmp_path, noise):
     script = tmp_path / "python"
-    script.write_text(f"#!/bin/sh\n{noise}\n")
+    mark = long("87.8")
+    script.write_text(f"#!/bin/sh\n{noise.replace('yes', f'yes {mark}')}\n")
     script.chmod(0o755)
     with pytest.raises(PlaceError):
         Connection(
             ["/bin/sh", "-c"], str(script), str(tmp_path / "remote"), "me", patience=0.5,
             hear=lambda _event: None, dropped=lambda _connection: None,
         )  # fmt: skip
+    until(lambda: not running(mark))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -180,7 +181,7 @@ class Connection:
             answer, parts = question.future.result(seconds)
         except Late:
             question.abandoned = True
-            self._process.kill()  # it hangs: who listens will see the end
+            self._kill()  # it hangs: who listens will see the end
             raise DroppedError from None
         except OSError:
             self._waiting.pop(number, None)
@@ -197,7 +198,7 @@ class Connection:
     def refuse(self, violation: str) -> None:
         """Ends it, for the host said what no host may say."""
         self.violation = self.violation or violation
-        self._process.kill()
+        self._kill()
 
     def close(self) -> None:
         """Lets go; what runs there runs on."""
@@ -232,7 +233,7 @@ class Connection:
                 continue
             if not piece:
                 if not ready:
-                    self._process.kill()
+                    self._kill()
                 raise self._failure(line, late=not ready)
             line += piece
         return line
@@ -250,7 +251,7 @@ class Connection:
         poll.register(self._to, select.POLLOUT)
         while left:
             if not poll.poll(ASKED * 1000):
-                self._process.kill()
+                self._kill()
                 raise BrokenPipeError
             with suppress(BlockingIOError):
                 left = left[os.write(self._to, left[:65536]) :]
@@ -325,12 +326,18 @@ class Connection:
             self._from, message, most=expected.most, least_count=count, most_count=count
         )
 
+    def _kill(self) -> None:
+        """End the client and what it has started: a proxy, or a shell and its commands."""
+        if self._process.poll() is None:  # until it is waited for, its group is no other's
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
     def _end(self) -> None:
         """Ends the client; whoever waits hears that the connection is gone."""
         self._open = False
         process = self._process
         if self.violation or not self._writing.acquire(timeout=_CLOSING):
-            process.kill()  # who writes to it hears that at once
+            self._kill()  # who writes to it hears that at once
             self._writing.acquire()
         with suppress(OSError):
             if process.stdin is not None:
@@ -339,7 +346,7 @@ class Connection:
         try:
             process.wait(_CLOSING)
         except subprocess.TimeoutExpired:
-            process.kill()
+            self._kill()
             process.wait()
         for question in list(self._waiting.values()):
             if not question.future.done():
