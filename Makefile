@@ -51,7 +51,9 @@ test-all: lint
 	$(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered
 
 bench: .venv/dev
-	@for each in benchmarks/*.py; do echo "== $$each"; $(BIN)/python $$each || exit 1; done
+	@failed=; for each in benchmarks/*.py; do \
+	  echo "== $$each"; $(BIN)/python $$each || failed="$$failed $$each"; \
+	done; test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
 
 experiments: .venv/dev
 	$(BIN)/python experiments/claims.py

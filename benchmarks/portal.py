@@ -281,7 +281,7 @@ def free_port() -> int:
 
 def beside(folder: Path, programs: Path, trials: int, rounds: int) -> dict[str, Any]:
     """The same 10,000 trials in each: start, the page, what it waits for, memory."""
-    script = Path(__file__).parent / "portal_peers.py"
+    script = Path(__file__).parent / "pages" / "peers.py"
     command = [str(programs / "python"), str(script), str(folder), str(trials)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     found = {"optuna-dashboard": _optuna(folder, programs, rounds)}

@@ -1,6 +1,6 @@
 """Trials for the peers of `portal.py`, written by themselves: run in their environment.
 
-python benchmarks/portal_peers.py FOLDER TRIALS
+python benchmarks/pages/peers.py FOLDER TRIALS
 """
 
 from __future__ import annotations

@@ -16,11 +16,11 @@ from typing import Any
 
 from layout import METRICS, Meter, experiment, outcome, server
 from results import AXES, fill
-from zenturio.execute.slurm.queue import Queue
 
 from zenturio.annotate import scan
 from zenturio.execute.parcel import pack, pack_outcome, unpack_outcome
 from zenturio.execute.slurm.session import Session
+from zenturio.execute.slurm_queue import Queue
 from zenturio.experiment import Experiment, Generator, Log, Outcome
 from zenturio.query import results
 from zenturio.record import Definition, Driver, Field, Repository

@@ -1,0 +1,72 @@
+"""Each benchmark starts and comes to its end, at its smallest size."""
+
+import ast
+import importlib
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "benchmarks"
+SMALLEST = {
+    "driving": "--runs 4 --rounds 1 --sizes 4",
+    "engines": "--seeds 1 --problems smooth --picture {tmp}/engines.png",
+    "ga": "--seeds 1",
+    "growth": "--sizes 10 --inline 10 --rounds 1",
+    "heft": "--quick",
+    "launch": "--runs 4 --rounds 1",
+    "layout": "--size 1000 --batch 500 --sqlite {tmp}",
+    "moldable": "--seeds 1",
+    "online": "--seeds 1 --times 1",
+    "places": "--runs 4 --rounds 1 --no-peers",
+    "portal": "--size 1000 --trials 0 --tabs 2 --runs 4 --rounds 1",
+    "results": "--size 1000",
+    "scale": "--experiments 1000 --workers 10 --seconds 1 --rows 1000 --runs 64",
+    "schedule": "--rounds 1 --tasks 100",
+    "schedule_quality": "--only small",
+    "slurm": "--runs 4 --rounds 1",
+    "space": "--only dedispersion",
+    "ssh": "--commands 4 --rounds 1",
+    "sweep": "--runs 4 --rounds 1 --peers xargs",
+    "workflows": "--tasks 1000 --rounds 1",
+}
+"""Options of the smallest run of each."""
+INSTALLS_PEERS = {"engines", "ga", "heft", "moldable", "space"}
+
+
+def has_network():
+    try:
+        socket.create_connection(("pypi.org", 443), 10).close()
+    except OSError:
+        return False
+    return True
+
+
+def test_each_benchmark_has_a_smallest_size():
+    assert set(SMALLEST) == {path.stem for path in FOLDER.glob("*.py")}
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.py")), ids=lambda path: path.stem)
+def test_what_a_benchmark_imports_of_the_package_is_there(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "zenturio":
+            module = importlib.import_module(node.module)
+            for each in node.names:
+                if not hasattr(module, each.name):
+                    importlib.import_module(f"{node.module}.{each.name}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SMALLEST)
+def test_a_benchmark_runs_at_its_smallest_size(name, tmp_path):
+    if name in INSTALLS_PEERS and not has_network():
+        pytest.skip("its peers come from PyPI, which cannot be reached")
+    options = SMALLEST[name].format(tmp=tmp_path).split()
+    done = subprocess.run(
+        [sys.executable, FOLDER / f"{name}.py", *options],
+        cwd=FOLDER.parent, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout
