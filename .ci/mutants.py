@@ -30,8 +30,9 @@ import coverage
 
 ROOT = Path(__file__).resolve().parent.parent
 EQUIVALENT = ROOT / ".ci" / "equivalent-mutants.txt"
-PATIENCE = 120.0
-"""Seconds after which the tests of a mutant count as having noticed it: it hangs."""
+LEAST_PATIENCE = 120.0
+"""Seconds after which the tests of a mutant count as having noticed it, for it hangs; or three
+times as long as all tests took without a mutant, where the machine is busy."""
 MOST_TESTS = 400
 """A line that more tests reach is judged by a seeded sample of them."""
 
@@ -145,8 +146,9 @@ def _is_text(node: ast.BinOp) -> bool:
 class Copy:
     """A copy of the project in which one mutant at a time lives."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, patience: float) -> None:
         self._folder = folder
+        self._patience = patience
         shutil.copytree(ROOT / "zenturio", folder / "zenturio", symlinks=True)
         for path in ROOT.iterdir():
             if path.name not in {"zenturio", ".git", ".zenturio"}:
@@ -158,7 +160,8 @@ class Copy:
         source = path.read_bytes()
         path.write_bytes(source[: mutant.start] + mutant.new.encode() + source[mutant.end :])
         try:
-            return _pytest(self._folder, *tests, "-x", "-q", "--no-cov", patience=PATIENCE) == 0
+            options = ("-x", "-q", "--no-cov")
+            return _pytest(self._folder, *tests, *options, patience=self._patience) == 0
         finally:
             path.write_bytes(source)
 
@@ -196,9 +199,11 @@ def reached(package: str, more: list[str], folder: Path) -> dict[tuple[str, int]
     for file in found.measured_files():
         name = Path(file).resolve().relative_to(ROOT).as_posix()
         for line, contexts in found.contexts_by_lineno(file).items():
-            tests = sorted({each.rpartition("|")[0] for each in contexts if each})
-            lines[name, line] = tests
-    return lines
+            tests = {each.rpartition("|")[0] for each in contexts if each}
+            lines[name, line] = sorted(tests)
+    every = sorted({test for tests in lines.values() for test in tests})
+    # What runs when a module is loaded, a constant above all, is reached by each of them.
+    return {place: tests or every for place, tests in lines.items()}
 
 
 def _configuration(folder: Path, data: Path) -> Path:
@@ -222,14 +227,16 @@ def main() -> None:
     equivalent = {line.partition("  # ")[0] for line in EQUIVALENT.read_text().splitlines()}
     with tempfile.TemporaryDirectory(prefix="zenturio-mutants-") as name:
         folder = Path(name)
+        begun = time.monotonic()
         lines = reached(arguments.package, arguments.tests, folder)
+        patience = max(LEAST_PATIENCE, 3 * (time.monotonic() - begun))
         paths = sorted((ROOT / "zenturio" / arguments.package).rglob("*.py"))
         every = [m for path in paths for m in mutants_of(path.relative_to(ROOT))]
         sample = generator.sample(every, min(arguments.count, len(every)))
         print(f"{len(every):,} mutants of {arguments.package}, {len(sample)} tried", flush=True)
         copies: SimpleQueue[Copy] = SimpleQueue()
         for number in range(arguments.jobs):
-            copies.put(Copy(_made(folder / f"copy{number}")))
+            copies.put(Copy(_made(folder / f"copy{number}"), patience))
 
         def judge(mutant: Mutant) -> str:
             if mutant.key in equivalent:
