@@ -8,7 +8,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-pytest_plugins = ["time_limit"]
+pytest_plugins = ["skipped_groups", "time_limit"]
 
 # A machine that is busy makes no test fail: how long an example takes is no promise.
 hypothesis.settings.register_profile(
@@ -32,16 +32,3 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if getattr(item.obj, "is_hypothesis_test", False):
             item.add_marker(pytest.mark.no_cover)
-
-
-def pytest_terminal_summary(terminalreporter):
-    """Name what was skipped because the machine lacks it, and the one command that helps."""
-    skipped = terminalreporter.stats.get("skipped", [])
-    reasons = [str(report.longrepr[2]) for report in skipped if isinstance(report.longrepr, tuple)]
-    missing = [reason.partition("not on the PATH: ")[2] for reason in reasons]
-    programs = sorted({name for names in missing for name in names.split(", ") if name})
-    if programs:
-        count = sum(map(bool, missing))
-        terminalreporter.write_line(
-            f"{count} tests were skipped: {', '.join(programs)} not installed (make system)"
-        )

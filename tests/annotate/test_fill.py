@@ -2,7 +2,6 @@
 
 import codecs
 import re
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from needs import needs
 from zenturio.annotate.dialects import BUILT_IN, UNKNOWN, dialect_of
 from zenturio.annotate.fill import Filler
 from zenturio.annotate.holes import occurrences, stands_alone
@@ -406,9 +406,9 @@ def test_a_value_neither_closes_its_comment_nor_breaks_the_line(dialect, data, t
         assert shown.strip() == text
 
 
-@pytest.mark.skipif(not shutil.which("gcc"), reason="needs a C compiler")
 @pytest.mark.parametrize("text", ["*/ int", "a \\", "a ??/", "\n int", "/*"])
 def test_a_c_compiler_sees_nothing_of_a_value_in_a_comment(text, tmp_path):
+    needs("gcc")
     for opener, closer in (("//", ""), ("/*", "*/")):
         content = f"{opener} ZEN$ SUBSTITUTE n = {{}} {closer}\nint x;\n".encode()
         target = annotated(content, dialect_of("a.c"), ["n"])

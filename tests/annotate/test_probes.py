@@ -2,12 +2,12 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 
 import pytest
 
+from needs import needs
 from zenturio.annotate.fill import Filler
 from zenturio.annotate.probes import metric_names, probe_lines, unprobed
 from zenturio.annotate.scan import scan
@@ -149,8 +149,7 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "program", "commands"), CASES, ids=[c[0] for c in CASES])
 def test_a_region_tells_what_all_its_rounds_took(name, program, commands, tmp_path):
-    if shutil.which(commands[0][0]) is None:
-        pytest.skip(f"needs {commands[0][0]}")
+    needs(commands[0][0])
     source = tmp_path / name
     source.write_text(program)
     found = scan([source])

@@ -2,12 +2,12 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 
 import pytest
 
+from needs import needs
 from zenturio.annotate import lint
 from zenturio.annotate.fill import Filler
 from zenturio.annotate.scan import scan
@@ -192,8 +192,7 @@ CASES = [
 
 def measured(folder, name, program, commands):
     """What the regions of a program have reported, when it has ended."""
-    if shutil.which(commands[0][0]) is None:
-        pytest.skip(f"needs {commands[0][0]}")
+    needs(commands[0][0])
     (folder / name).write_text(program)
     found = scan([folder / name])
     (result,) = Filler(found).files(found.space.point(0))
@@ -230,8 +229,7 @@ def test_rounds_are_counted_for_what_they_are(name, program, commands, tmp_path)
 
 
 def test_a_region_in_a_header_that_several_files_include_is_one(tmp_path):
-    if shutil.which("gcc") is None:
-        pytest.skip("needs gcc")
+    needs("gcc")
     region = "// ZEN$ CR both PMETRIC WTIME BEGIN\n// ZEN$ END CR\n"
     (tmp_path / "a.h").write_text(f"static inline void a(void) {{\n{region}}}\n")
     (tmp_path / "a.c").write_text(
