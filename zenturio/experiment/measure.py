@@ -36,7 +36,6 @@ class Meter:
         found = [m for m in recipe.metrics if m.formula is None]
         self._found: list[tuple[Metric, Finder | None]] = [(m, finder(m)) for m in found]
         self._derived = _sorted(recipe.metrics)
-        self._reported = {m.name for m, way in self._found if way is None}
         self._needed = {m.name for m in recipe.metrics if not m.optional}
 
     def measure(self, values: Mapping[str, Value], evidence: Evidence) -> dict[str, Measure]:
