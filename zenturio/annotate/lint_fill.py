@@ -16,6 +16,8 @@ from zenturio.space import Continuous, Dependent, Parameter
 _TRIED = 10_000
 _OPERATORS = tuple("=,(+-*/%<>&|[")
 """What an operand follows."""
+_STRINGS = ("a string", "a character")
+_QUOTES = ('"', "'", "`")
 _BARE_WORD = re.compile(r"[-+.\w]+")
 
 
@@ -60,9 +62,10 @@ def _texts(parameter: Parameter) -> tuple[str, ...]:
 
 
 def strings(application: Application) -> Iterator[Diagnostic]:
-    """Words that are replaced both in code and in strings: ``"n = %d"`` is a label, no variable.
+    """Words that are replaced inside of strings: ``"n = %d"`` is a label, no variable.
 
-    A target that stands in strings only, as the mode in ``mode = "fast"``, is meant.
+    Where no code has the target, one that is the whole of a string is meant, as the mode in
+    ``mode = "fast"``.
     """
     directives: dict[Place, list[Replacement]] = {}
     for each in replacements(application.files):
@@ -70,15 +73,28 @@ def strings(application: Application) -> Iterator[Diagnostic]:
         if hole and hole.match == "word" and _BARE_WORD.fullmatch(each.target):
             directives.setdefault(hole.place, []).append(each)
     for each_of in directives.values():
-        inside = [each for each in each_of if each.context in {"a string", "a character"}]
-        if inside and any(each.context == "code" for each in each_of):
-            yield _in_strings(inside)
+        in_code = any(each.context == "code" for each in each_of)
+        inside = [
+            each
+            for each in each_of
+            if each.context in _STRINGS and (in_code or not _is_whole(each.place))
+        ]
+        if inside:
+            yield _in_strings(inside, in_code=in_code)
 
 
-def _in_strings(inside: list[Replacement]) -> Diagnostic:
+def _is_whole(place: Place) -> bool:
+    """Whether quotes stand on both sides."""
+    start, line = place.column - 1, place.text
+    ends = line[max(start - 1, 0) : start], line[start + place.width : start + place.width + 1]
+    return ends[0] == ends[1] and ends[0] in _QUOTES
+
+
+def _in_strings(inside: list[Replacement], *, in_code: bool) -> Diagnostic:
     first, others = inside[0], len(inside) - 1
     more = f", and in {others:,} more string{'s' * (others > 1)}" if others else ""
-    message = f"{first.target} is replaced in {first.context}{more}, not only in code"
+    where = "not only in code" if in_code else "and nowhere in code"
+    message = f"{first.target} is replaced in {first.context}{more}, {where}"
     hint = (
         "MATCH TEXT says that it is meant; ZEN$ OFF and ZEN$ ON around the line keep it; see all"
         " with zen check --show"
