@@ -98,6 +98,25 @@ def test_a_view_tells_where_it_was_measured(repository):
         assert told == ["Epyc 7763", 64, memory, "Linux 6.1", 0.5]
 
 
+def test_a_copy_tells_where_its_source_was_measured(repository):
+    for study in ("s", "t"):
+        repository.open(study, Definition((Field("n"),)))
+    of = experiment(1, {"n": 1})
+    told = replace(
+        outcome(of),
+        machine=Machine("Epyc 7763", 64, (), ""),
+        host_details=Host("karwendel", "Linux 6.1", 2**39),
+        conditions=Conditions(load_start=0.5),
+    )
+    repository.enter("s", repository.lease("s", Driver.here()).number, [(of, told)])
+    assert repository.cached("t", [of]) == {of.digest}
+    one, other = (_asked(repository, f"SELECT * FROM study_{s}_all")[0] for s in "st")
+    assert other == one
+    assert (other["host_load"], other["host_memory"], other["host_kernel"]) == (
+        0.5, 2**39, "Linux 6.1",
+    )  # fmt: skip
+
+
 NAMES = [
     "select", "Größe", "x" * 70, "x" * 71, "n", "N", "status", "zen_status", 'a"b', "a'b", "%s",
     "%", ":name", "a.b c", "ü" * 40, "digest", "experiment", "[x]", "`", "?", "study_select",

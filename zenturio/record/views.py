@@ -30,6 +30,16 @@ MOST_NAMED: dict[DialectName, int] = {"sqlite": 1900, "postgresql": 1600}
 _LEADING = ("machine", "round", "repeat")
 """The facts that the smaller view has, too."""
 
+# What is known of an attempt hangs on its number: of a copy, on that of the result it was made of.
+_ATTEMPT = "coalesce((SELECT source FROM copies WHERE result = e.id), e.id)"
+_SOURCE_HOST = (
+    "(SELECT o.host FROM copies c JOIN {table} o ON o.id = c.source WHERE c.result = e.id)"
+)
+_HOST = (
+    f"coalesce({_SOURCE_HOST.format(table='results')}, {_SOURCE_HOST.format(table='attempts')},"
+    " e.host)"
+)
+
 _FACTS = {
     "repeat": "e.repeat",
     "round": "e.round",
@@ -44,9 +54,9 @@ _FACTS = {
     "remarks": "e.remarks",
     "host_cpu": "(SELECT cpu FROM machines WHERE id = e.machine)",
     "host_cores": "(SELECT nullif(cores, 0) FROM machines WHERE id = e.machine)",
-    "host_memory": "(SELECT nullif(memory, 0) FROM hosts WHERE id = e.host)",
-    "host_kernel": "(SELECT nullif(kernel, '') FROM hosts WHERE id = e.host)",
-    "host_load": "(SELECT load_start FROM conditions WHERE attempt = e.id)",
+    "host_memory": f"(SELECT nullif(memory, 0) FROM hosts WHERE id = {_HOST})",
+    "host_kernel": f"(SELECT nullif(kernel, '') FROM hosts WHERE id = {_HOST})",
+    "host_load": f"(SELECT load_start FROM conditions WHERE attempt = {_ATTEMPT})",
 }
 
 
@@ -95,9 +105,14 @@ def facts_sql(flavour: Flavour, *, whole: bool, schema: str = "") -> list[tuple[
     known = {
         "digest": flavour.hex_sql("e.digest"),
         "index": flavour.index_sql("e.position"),
-        **{name: sql.replace("FROM ", f"FROM {schema}") for name, sql in _FACTS.items()},
+        **{name: _within(schema, sql) for name, sql in _FACTS.items()},
     }
     return [(name, known[name]) for name in (naming.FACTS if whole else _LEADING)]
+
+
+def _within(schema: str, sql: str) -> str:
+    """*sql* with the name of the schema before each table."""
+    return sql.replace("FROM ", f"FROM {schema}").replace("JOIN ", f"JOIN {schema}")
 
 
 def field_sql(flavour: Flavour, stored: StoredField, schema: str = "") -> tuple[str, str]:
