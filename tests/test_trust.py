@@ -308,6 +308,7 @@ LOOKING = {
     "db grant": [],
     "db salvage": ["saved.db"],
     "db upgrade": [],
+    "db views": [],
     "diff": ["a", "b"],
     "engines": [],
     "equate": ["p@1", "p.sh"],

@@ -375,6 +375,15 @@ def test_a_study_of_one_point_is_drawn_over_its_repeats(study):
     assert "total over repeat" in (study.parent / "..-one.html").read_text()
 
 
+def test_views_for_other_programs_are_listed_and_pinned(ran):
+    assert "study_small" in zen("db", "views", cwd=ran.parent).out
+    (view,) = zen("db", "views", "--pin", "small", "--json", cwd=ran.parent).facts
+    assert (view["study"], view["is_stored"], view["is_pinned"]) == ("small", True, True)
+    (view,) = zen("db", "views", "--unpin", "small", "--json", cwd=ran.parent).facts
+    assert not view["is_pinned"]
+    assert "smal" in zen("db", "views", "--pin", "smal", cwd=ran.parent, code=2).err
+
+
 def test_the_database_is_copied_checked_and_pruned(ran):
     zen("db", "backup", "copy.db", cwd=ran.parent)
     assert zen("db", "check", "--db", "copy.db", "--json", cwd=ran.parent).facts["ok"]

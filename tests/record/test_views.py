@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from zenturio.errors import InputError, NotFoundError
 from zenturio.experiment.experiment import Missing, Series
 from zenturio.experiment.machine import Conditions, Host, Machine
-from zenturio.record import Definition, Driver, Field, stored_views, studies
+from zenturio.record import Definition, Driver, Field, stored_views, studies, upkeep
 from zenturio.record.open import open_repository
 from zenturio.testing.experiments import ODD_MEASURES, experiment, outcome
 
@@ -343,3 +344,36 @@ def test_a_file_keeps_the_views_of_the_studies_that_were_opened_last(tmp_path, m
             "study_a", "study_d", "study_e",
         }  # fmt: skip
     repository.close()
+
+
+def test_a_pinned_study_keeps_its_views(tmp_path, monkeypatch):
+    monkeypatch.setattr(stored_views, "KEPT", 2)
+    monkeypatch.setattr(studies, "OPENED_SECONDS", -1)
+    url = tmp_path / "a.db"
+    repository = open_repository(url)
+    for name in "abc":
+        repository.open(name, Definition((Field("n", "int"),)))
+    stored = {view.study for view in repository.stored_views() if view.is_stored}
+    assert stored == {"b", "c"}
+    pinned = upkeep.stored_views(url, pin=["a"])
+    assert [(v.study, v.is_stored) for v in pinned if v.is_pinned] == [("a", True)]
+    for name in "defg":
+        repository.open(name, Definition((Field("n", "int"),)))
+    assert {v.study for v in repository.stored_views() if v.is_stored} == {"a", "f", "g"}
+    assert [v.study for v in repository.stored_views()] == list("gfedcba")
+    upkeep.stored_views(url, unpin=["a"])
+    repository.open("h", Definition((Field("n", "int"),)))
+    assert {v.study for v in repository.stored_views() if v.is_stored} == {"g", "h"}
+    with pytest.raises(NotFoundError):
+        upkeep.stored_views(url, pin=["nothing"])
+    repository.archive(repository.study("h"))
+    with pytest.raises(InputError, match="archived"):
+        upkeep.stored_views(url, pin=["h@1"])
+    repository.close()
+
+
+def test_views_of_a_server_can_be_listed(repository):
+    _entered(repository, "s", {"n": 1}, {"m": 1})
+    repository.pin_views("s", is_pinned=True)
+    (view,) = repository.stored_views()
+    assert (view.study, view.name, view.is_stored, view.is_pinned) == ("s", "study_s", True, True)

@@ -1,4 +1,4 @@
-"""The verbs that look after the repository: db check, upgrade, backup, salvage, grant; prune."""
+"""The verbs that look after the repository: those of db, and prune."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from zenturio.cli import output
+from zenturio.cli.experiment import iso, moment
 from zenturio.cli.options import Database, Json
 
 
@@ -21,6 +22,7 @@ def add_to(app: typer.Typer) -> None:
     db.command()(upgrade)
     db.command()(backup)
     db.command()(salvage)
+    db.command()(views)
     db.command()(grant)
     app.add_typer(db, name="db")
     app.command()(prune)
@@ -174,6 +176,42 @@ def grant(
             f"the server did not execute the statements: {done.why}",
             hint="give them to its administrator: `zen db grant --sql` prints them again",
         )
+
+
+def views(
+    pin: Annotated[
+        list[str] | None,
+        typer.Option(metavar="STUDY", help="Keep the views of a study; may be given repeatedly."),
+    ] = None,
+    unpin: Annotated[
+        list[str] | None, typer.Option(metavar="STUDY", help="Let the views of a study go.")
+    ] = None,
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """List the views that the database keeps for other programs, and pin some of them.
+
+    A file of SQLite keeps those of the 100 studies that were opened last, and pinned ones; a
+    PostgreSQL server keeps all. zen sql and the portal need none of them.
+
+    Examples: zen db views; zen db views --pin matmul; zen db views --unpin matmul
+    """
+    from dataclasses import asdict
+
+    from zenturio.record import upkeep
+
+    found = upkeep.stored_views(db, pin=pin or (), unpin=unpin or ())
+    if json:
+        output.facts([{**asdict(view), "opened": iso(view.opened)} for view in found])
+        return
+    output.table(
+        ("study", "view", "stored", "pinned", "opened"),
+        [(v.study, v.name, _yes(v.is_stored), _yes(v.is_pinned), moment(v.opened)) for v in found],
+    )
+
+
+def _yes(holds: bool) -> str:
+    return "yes" if holds else ""
 
 
 def prune(

@@ -55,6 +55,7 @@ from zenturio.record.layout import Layout
 from zenturio.record.leases import Row as LeaseRow
 from zenturio.record.portable import local, portable
 from zenturio.record.row_filter import RowFilter
+from zenturio.record.stored_views import StoredView
 from zenturio.record.studies import Version
 
 Result = TypeVar("Result")
@@ -133,6 +134,14 @@ class Sql:
         in the way.
         """
         return stored_views.refresh(self._database, self._memory, study)
+
+    def stored_views(self) -> tuple[StoredView, ...]:
+        """The views that the database keeps for other programs, and of which studies it may."""
+        return self._database.read(stored_views.stored_views)
+
+    def pin_views(self, study: str, *, is_pinned: bool) -> None:
+        """Keeps the views of *study* in the database, whichever studies are opened, or not."""
+        stored_views.pin(self._database, self._memory, study, is_pinned=is_pinned)
 
     def close(self) -> None:
         self._database.close()

@@ -9,8 +9,9 @@ schema of their own, and only ever adds columns to one, so that views and grants
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 
-from zenturio.errors import RecordError
+from zenturio.errors import InputError, RecordError
 from zenturio.record import naming, studies, views
 from zenturio.record.database import Database, Transaction
 from zenturio.record.desk import Desk, Memory
@@ -37,6 +38,52 @@ def refresh(database: Database, memory: Memory, name: str) -> bool:
         return database.write(lambda transaction: _refresh(transaction, memory, name))
     except RecordError:
         return False  # a reader holds one of them: the next time will do
+
+
+@dataclass(frozen=True, slots=True)
+class StoredView:
+    """The view of a study in the database, for other programs."""
+
+    study: str
+    name: str
+    is_stored: bool
+    """Whether the database has it now."""
+    is_pinned: bool
+    """Whether it keeps it, whichever studies are opened."""
+    opened: float
+    """When the study was opened last, in seconds since 1970."""
+
+
+def stored_views(transaction: Transaction) -> tuple[StoredView, ...]:
+    """The views of all studies that have a current version, last opened first."""
+    rows = transaction.sql(
+        "SELECT name, sql_name, view_revision, pinned, opened FROM studies"
+        " WHERE current IS NOT NULL ORDER BY opened DESC, id DESC"
+    )
+    return tuple(
+        StoredView(name, view, shown is not None, bool(pinned), opened)
+        for name, view, shown, pinned, opened in rows
+    )
+
+
+def pin(database: Database, memory: Memory, name: str, *, is_pinned: bool) -> None:
+    """Keeps the views of a study in the database, or lets them go when others are opened."""
+    database.write(lambda transaction: _pin(transaction, name, is_pinned=is_pinned))
+    if is_pinned:
+        refresh(database, memory, name)
+
+
+def _pin(transaction: Transaction, name: str, *, is_pinned: bool) -> None:
+    version = studies.one(transaction, name)
+    if version.current != version.id:
+        raise InputError(
+            f"{name} is an archived version: views are of the current one",
+            hint=f"pin {version.base}; zen sql knows study_{version.base}@{version.number}, too",
+        )
+    mark = transaction.flavour.mark
+    transaction.sql(
+        f"UPDATE studies SET pinned = {mark} WHERE id = {mark}", (int(is_pinned), version.study)
+    )
 
 
 def forget(database: Database, sql_name: str) -> None:

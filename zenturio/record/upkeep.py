@@ -34,6 +34,7 @@ from zenturio.record.salvage import Salvage, salvage_file
 from zenturio.record.sql import Sql
 from zenturio.record.sql_reader import Grant
 from zenturio.record.sqlite import SQLite
+from zenturio.record.stored_views import StoredView
 from zenturio.record.upgrading import is_older, room_for, upgrade_older
 
 _BATCH = 500
@@ -116,6 +117,22 @@ def _dump(kind: Flavour, target: Path) -> None:
     )
     if done.returncode != 0:
         raise RecordError(f"pg_dump of {kind.place} failed: {kind.hide(done.stderr.strip())}")
+
+
+def stored_views(
+    url: str | Path | None = None, *, pin: Collection[str] = (), unpin: Collection[str] = ()
+) -> tuple[StoredView, ...]:
+    """The views that the database keeps for other programs, last opened first.
+
+    Those of the studies to *pin* stay, whichever studies are opened; those to *unpin* no longer.
+    """
+    with opened(url) as (database, store):
+        repository = Sql(database, store)
+        for study in pin:
+            repository.pin_views(study, is_pinned=True)
+        for study in unpin:
+            repository.pin_views(study, is_pinned=False)
+        return repository.stored_views()
 
 
 def salvage(source: Path, target: Path) -> Salvage:
