@@ -15,6 +15,8 @@ import gc
 import importlib
 import json
 import os
+import resource
+import signal
 import socket
 import subprocess
 import sys
@@ -45,9 +47,20 @@ LARGEST = 2**20
 """Bytes of a request."""
 
 
-def zen(*words: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """What ``zen`` makes of *words* in the folder *cwd*."""
-    asked = {"words": [*map(str, words)], "cwd": str(cwd), "environment": dict(os.environ)}
+def zen(
+    *words: object, cwd: Path, cpu_seconds: int = 0, memory: int = 0
+) -> subprocess.CompletedProcess[str]:
+    """What ``zen`` makes of *words* in the folder *cwd*.
+
+    It is killed (a negative exit code) after so many *cpu_seconds*, or when it has waited ten
+    times as long, and may have so many bytes of *memory*; 0 is no limit.
+    """
+    asked = {
+        "words": [*map(str, words)],
+        "cwd": str(cwd),
+        "environment": dict(os.environ),
+        "limits": [cpu_seconds, memory],
+    }
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         wire = _first()
         try:
@@ -100,6 +113,12 @@ def _become(asked: dict, streams: list[int]) -> None:
     for number, stream in enumerate(streams, 1):
         os.dup2(stream, number)
         os.close(stream)
+    cpu_seconds, memory = asked["limits"]
+    if cpu_seconds:
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 5))
+        signal.alarm(10 * cpu_seconds)
+    if memory:
+        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     os.chdir(asked["cwd"])
     os.environ.clear()
     os.environ.update(asked["environment"])

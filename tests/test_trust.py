@@ -364,3 +364,44 @@ def test_a_verb_that_looks_executes_nothing_of_a_received_project(received, verb
     done = loaded.zen(*verb.split(), *LOOKING[verb], cwd=received)
     assert "Traceback" not in done.stderr
     assert not (received / "PWNED").exists(), done
+
+
+@pytest.mark.parametrize("made", ['LINES("{0}/names")', 'GLOB("{0}/*")', 'LINES("../names")'])
+def test_elements_from_outside_of_the_project_want_consent_once(tmp_path, monkeypatch, made):
+    (tmp_path / "names").write_text("root:x:0:0\n")
+    folder = tmp_path / "received"
+    folder.mkdir()
+    program = folder / "p.sh"
+    program.write_text(f"#ZEN$ PARAM x = {{ {made.format(tmp_path)} }}\n#ZEN$ RUN 'true'\n")
+    for verb in (["space"], ["check"], ["expand", "-o", "out"]):
+        done = loaded.zen(*verb, "p.sh", cwd=folder)
+        assert done.returncode == 6, done
+        assert "p.sh:1:" in done.stderr
+        assert "--trust" in done.stderr
+        assert "root:x" not in done.stdout + done.stderr
+    assert not (folder / "out").exists()
+    assert loaded.zen("space", "p.sh", "--trust", cwd=folder).returncode == 0
+    assert loaded.zen("space", "p.sh", cwd=folder).returncode == 0
+    assert not (folder / ".zenturio").exists()
+
+
+def test_elements_from_elsewhere_in_the_project_are_read_with_a_word(tmp_path):
+    (tmp_path / ".zenturio").mkdir()
+    (tmp_path / "names").write_text("a\nb\n")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "p.sh").write_text(
+        '#ZEN$ PARAM x = { LINES("../names") }\n#ZEN$ RUN "true"\n'
+    )
+    done = loaded.zen("space", "sub/p.sh", cwd=tmp_path)
+    assert done.returncode == 0, done
+    assert "elements are read from ../names" in done.stderr
+
+
+def test_a_link_in_the_project_to_a_file_elsewhere_wants_consent(tmp_path):
+    (tmp_path / "names").write_text("a\nb\n")
+    (tmp_path / "received").mkdir()
+    (tmp_path / "received" / "names").symlink_to(tmp_path / "names")
+    (tmp_path / "received" / "p.sh").write_text(
+        '#ZEN$ PARAM x = { LINES("names") }\n#ZEN$ RUN "true"\n'
+    )
+    assert loaded.zen("space", "p.sh", cwd=tmp_path / "received").returncode == 6

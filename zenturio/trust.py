@@ -133,22 +133,36 @@ def require(folder: Path, texts: Mapping[str, str]) -> None:
     """
     begin(folder)
     questions = {} if _is_remembered(_project_key(folder)) else _about_folder(folder)
-    key = _hash("texts", *(part for pair in sorted(texts.items()) for part in pair))
+    key = _hash_of("texts", texts)
     if texts and not _is_remembered(key):
         questions |= texts
-    if not questions:
-        _remember(_project_key(folder))
-        return
-    if os.environ.get(VARIABLE) != "1" and not _agrees(questions):
-        raise SafetyError(
-            "this project would execute what you have not agreed to yet:\n"
-            + "\n".join(_shown(questions)),
-            hint=f"read it; then run the command in a terminal and answer, or with --trust "
-            f"(or {VARIABLE}=1 in the environment)",
-        )
+    if questions:
+        _ask("execute", questions)
     _remember(_project_key(folder))
     if texts:
         _remember(key)
+
+
+def require_reading(files: Mapping[str, str]) -> None:
+    """Return if the user lets a program read *files* of others' folders, by where it names them.
+
+    SafetyError as of ``require``; nothing is created for a project.
+    """
+    key = _hash_of("files", files)
+    if files and not _is_remembered(key):
+        _ask("read", files)
+        _remember(key)
+
+
+def _ask(verb: str, questions: Mapping[str, str]) -> None:
+    """Return if the user agrees to *questions* in the environment or on the terminal."""
+    if os.environ.get(VARIABLE) != "1" and not _agrees(verb, questions):
+        raise SafetyError(
+            f"this project would {verb} what you have not agreed to yet:\n"
+            + "\n".join(_shown(questions)),
+            hint=f"look at it; then run the command in a terminal and answer, or with --trust "
+            f"(or {VARIABLE}=1 in the environment)",
+        )
 
 
 @cache
@@ -211,6 +225,10 @@ def _project_key(folder: Path) -> str:
     return _hash("project", name)
 
 
+def _hash_of(kind: str, texts: Mapping[str, str]) -> str:
+    return _hash(kind, *(part for pair in sorted(texts.items()) for part in pair))
+
+
 def _hash(*parts: str) -> str:
     digest = hashlib.sha256()
     for part in parts:
@@ -249,12 +267,12 @@ def _can_remember() -> bool:
     return os.access(folder, os.W_OK)
 
 
-def _agrees(questions: Mapping[str, str]) -> bool:
+def _agrees(verb: str, questions: Mapping[str, str]) -> bool:
     """Ask on the terminal; false where there is none."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
-    lines = ["This project would execute what you have not agreed to yet:", *_shown(questions)]
-    sys.stderr.write("\n".join(lines) + "\nExecute it, now and later? [y/N] ")
+    lines = [f"This project would {verb} what you have not agreed to yet:", *_shown(questions)]
+    sys.stderr.write("\n".join(lines) + f"\n{verb.capitalize()} it, now and later? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+from zenturio import trust
 from zenturio.annotate.checks import check_formulas, check_parameters
 from zenturio.annotate.commands import fill_command
 from zenturio.annotate.diagnostics import Diagnostics
@@ -62,8 +63,8 @@ class Assembly:
 
     def application(self, name: str, root: Path) -> Application | None:
         """The application, if nothing is wrong with it."""
+        self.check_files_outside(root)
         parameters = self.parameters()
-        self.warn_of_files_outside(root)
         repeated = self.once(Repeated, "REPEAT", lambda each: each.place)
         repeat, dimensions = self.seed(repeated, parameters)
         targets = self.targets(parameters, repeat)
@@ -120,11 +121,14 @@ class Assembly:
         )
         return merge(declared, self.overrides, self.diagnostics)
 
-    def warn_of_files_outside(self, root: Path) -> None:
-        """Name files outside of *root* from which elements are taken.
+    def check_files_outside(self, root: Path) -> None:
+        """Warn of files outside of *root* from which elements are taken.
 
-        Their content is shown and written into files, and a program may come from somebody else.
+        Their content is shown and written into files, and a program may come from somebody else:
+        so SafetyError where the user does not let it read what lies outside of the project, too.
         """
+        project = _project_of(root)
+        foreign: dict[str, str] = {}
         for document in self.documents:
             for written in document.written:
                 if isinstance(written.statement, Declaration) and written.statement.elements:
@@ -132,6 +136,10 @@ class Assembly:
                         message = f"elements are read from {name.text}, outside of {root}"
                         place = name.place(0, len(name.text))
                         self.diagnostics.warn(message, place, "run it only if that is meant")
+                        path = (document.base / name.text).resolve()
+                        if not path.is_relative_to(project):
+                            foreign[f"{place}: elements from a file"] = str(path)
+        trust.require_reading(foreign)
 
     def once(self, kind: type[S], keyword: str, place: Callable[[S], Place]) -> S | None:
         """The only statement of its kind; a second one is a diagnostic that names the first."""
@@ -320,3 +328,11 @@ class Assembly:
 
 
 _TYPES: dict[str, Type] = {"wtime": "real", "ctime": "real", "maxrss": "int", "exit": "int"}
+
+
+def _project_of(root: Path) -> Path:
+    """The project that a program in *root* belongs to: its own folder, or one above it."""
+    for folder in (root.resolve(), *root.resolve().parents):
+        if (folder / ".zenturio").is_dir() and trust.is_own(folder):
+            return folder
+    return root.resolve()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import glob
 from pathlib import Path
 
+from zenturio.annotate.path_patterns import MOST_ENTRIES, PathPattern, TooManyEntries
 from zenturio.annotate.readings import Entry
 from zenturio.errors import AnnotationError, Passage, Place, did_you_mean
 
@@ -57,19 +57,21 @@ def _missing(name: Passage, base: Path, place: Place) -> AnnotationError:
 def folder_entries(pattern: Passage, base: Path, place: Place) -> list[Entry]:
     """The paths that match, as the pattern writes them, sorted; hidden ones only if it says so."""
     try:
-        # Not Path.glob: it leaves out nothing hidden, and it refuses absolute patterns.
-        found = glob.glob(pattern.text, root_dir=base, recursive=True)  # noqa: PTH207
+        names = {name.replace("\\", "/") for name in PathPattern(str(base)).matches(pattern.text)}
+    except TooManyEntries:
+        message = f"{pattern.text} looks at more than {MOST_ENTRIES:,} files"
+        hint = "name the folder more exactly"
+        raise AnnotationError(message, place=place, hint=hint) from None
     except (OSError, ValueError, RecursionError):
-        found = []
-    if not found:
+        names = set()
+    if not names:
         hint = f"paths begin at {base}; a pattern is written as data/*.csv"
         message = f"nothing matches {pattern.text}: the set is empty"
         raise AnnotationError(message, place=place, hint=hint)
-    if unreadable := [name for name in found if not _is_text(name)]:
+    if unreadable := [name for name in names if not _is_text(name)]:
         message = f"{unreadable[0]!a} is no name in UTF-8"
         raise AnnotationError(message, place=place, hint="rename the file")
-    names = sorted({name.replace("\\", "/") for name in found})
-    return [Entry(name, place, f" in {pattern.text}") for name in names]
+    return [Entry(name, place, f" in {pattern.text}") for name in sorted(names)]
 
 
 def _is_text(name: str) -> bool:

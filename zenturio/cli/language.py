@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zenturio.cli import output, replaced, spaces
-from zenturio.cli.options import Json, Limit, Overrides, Paths, Sample
+from zenturio.cli.options import Json, Limit, Overrides, Paths, Sample, Trust
 
 if TYPE_CHECKING:
     from zenturio.annotate import Application
@@ -45,6 +45,7 @@ def check(
     fix: Annotated[
         bool, typer.Option("--fix", help="Write USE for what the trace found into the file.")
     ] = False,
+    trust: Trust = False,  # noqa: ARG001 - its callback does it
     json: Json = False,
 ) -> None:
     """Check the directives for mistakes.
@@ -122,7 +123,11 @@ def _checked(
 
 
 def space(
-    paths: Paths, param: Overrides = None, within: Within = COUNTING, json: Json = False
+    paths: Paths,
+    param: Overrides = None,
+    within: Within = COUNTING,
+    trust: Trust = False,  # noqa: ARG001 - its callback does it
+    json: Json = False,
 ) -> None:
     """Show the parameters and how many points they make.
 
@@ -149,6 +154,7 @@ def expand(
     seed: Annotated[int, typer.Option(help="Seed of --sample.")] = 0,
     index: Annotated[int | None, typer.Option(min=0, help="Only the point of this number.")] = None,
     param: Overrides = None,
+    trust: Trust = False,  # noqa: ARG001 - its callback does it
     json: Json = False,
 ) -> None:
     """Write the files of each experiment into a folder of its own.

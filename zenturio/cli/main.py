@@ -8,7 +8,7 @@ import typer
 
 from zenturio.cli import terminal
 from zenturio.cli.verbs import Verbs
-from zenturio.errors import ZenError
+from zenturio.errors import Diagnostic, ZenError
 
 app = typer.Typer(
     name="zen",
@@ -61,3 +61,19 @@ def main() -> None:
         # Who reads has gone (`zen space ... | head`): nothing more is to be said to them.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except Exception:
+        diagnostics = _damage()
+        if not diagnostics:
+            raise
+        for diagnostic in diagnostics:
+            typer.echo(str(diagnostic), err=True)
+        sys.exit(4)
+
+
+def _damage() -> tuple[Diagnostic, ...]:
+    """What explains an unforeseen error: values of a database that no program of ours wrote."""
+    if "zenturio.record.database" not in sys.modules:
+        return ()
+    from zenturio.record.damage import damage
+
+    return damage()

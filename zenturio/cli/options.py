@@ -29,7 +29,9 @@ def _agree(yes: bool) -> bool:
 Trust = Annotated[
     bool,
     typer.Option(
-        "--trust", callback=_agree, help="Execute shell text of the project's settings unasked."
+        "--trust",
+        callback=_agree,
+        help="Execute shell text of settings, and read files elsewhere, unasked.",
     ),
 ]
 Database = Annotated[

@@ -178,8 +178,9 @@ class ArtifactStore:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Nobody publishes meanwhile."""
-        with _locked(self.root, fcntl.LOCK_EX) if self.home.is_dir() else ExitStack():
+        """Nobody publishes meanwhile. A store that is a link holds no file that may be removed."""
+        needs_lock = self.home.is_dir() and not self.root.is_symlink()
+        with _locked(self.root, fcntl.LOCK_EX) if needs_lock else ExitStack():
             yield
 
     def remove(self, paths: Iterable[Path]) -> tuple[Path, ...]:

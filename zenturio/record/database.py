@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from sqlalchemy import Engine, Executable
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.elements import ColumnElement
 
-from zenturio.errors import ZenError
+from zenturio.errors import RecordError, ZenError
 from zenturio.failpoints import Failpoint
 from zenturio.record.flavour import Cursor, Flavour
 
@@ -160,6 +161,14 @@ class Transaction:
         return found
 
 
+_opened: WeakSet[Database] = WeakSet()
+
+
+def opened_databases() -> tuple[Database, ...]:
+    """The databases that this process has used and not forgotten."""
+    return tuple(_opened)
+
+
 class Database:
     """Connections to one place."""
 
@@ -168,6 +177,7 @@ class Database:
         self.engine: Engine = flavour.engine()
         self._patience = patience
         self._compiled: dict[Any, Any] = {"dialect": self.engine.dialect}
+        _opened.add(self)
 
     def read(self, work: Callable[[Transaction], Result]) -> Result:
         """What *work* answers, seeing one moment."""
@@ -195,6 +205,11 @@ class Database:
         while True:
             try:
                 return self._once(begin, work, careful=conflicts > 0)
+            except UnicodeDecodeError as error:  # names or messages of a file that is damaged
+                raise RecordError(
+                    f"{self.flavour.place} is damaged: it holds text that is not UTF-8",
+                    hint="see what `zen db check` says; `zen db salvage` saves what can be read",
+                ) from error
             except (DBAPIError, self._driver_error) as error:
                 cause = getattr(error, "orig", None) or error
                 if self.flavour.conflicts(cause) and conflicts < CONFLICTS:

@@ -9,6 +9,7 @@ from zenturio.record import studies
 from zenturio.record.database import Database, Transaction
 from zenturio.record.facts import RECORDED
 from zenturio.record.layout import Place
+from zenturio.record.type_check import foreign_values
 
 _STATES = ", ".join(f"'{state}'" for state in sorted(RECORDED))
 _MISSING = "NOT EXISTS (SELECT 1 FROM {table} o WHERE o.{column} = t.{own})"
@@ -87,6 +88,9 @@ def _found(transaction: Transaction) -> Iterator[str]:
     for (said,) in transaction.sql(transaction.flavour.self_check):
         if said != "ok":
             yield str(said)
+    if transaction.flavour.name == "sqlite" and (foreign := foreign_values(transaction)):
+        yield from foreign
+        return  # what follows reads these values
     for law, statement in _LAWS.items():
         ((count,),) = transaction.sql(statement)
         if count:

@@ -10,6 +10,7 @@ of value that it takes. A field for which no slot is left has a place in the chu
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -44,6 +45,10 @@ _KINDS: dict[DialectName, dict[Form, str]] = {
 _DECLARED = {"int": Form.INTEGER, "real": Form.REAL, "str": Form.TEXT, "bool": Form.TRUTH}
 
 
+_PLACE = re.compile(r"(?:b:)?(?:(?:[vrit][0-9]{1,3}|c[0-9]{1,6})(?:,(?!$)|$))*")
+"""A place as text: ``v3``, ``r0,i4``, ``c17``, ``b:v2``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where the values of a field stand."""
@@ -58,6 +63,8 @@ class Place:
     def parse(text: str) -> Place:
         """What ``str`` of a place was."""
         truths = text.startswith("b:")
+        if not _PLACE.fullmatch(text):
+            raise codec.damaged()  # it becomes a part of SQL
         parts = text.removeprefix("b:").split(",") if text.removeprefix("b:") else []
         chunks = [int(part[1:]) for part in parts if part.startswith("c")]
         slots = tuple(part for part in parts if not part.startswith("c"))

@@ -103,7 +103,7 @@ class Pages:
     def _free(self, below: set[int]) -> set[int]:
         """Pages that are not in use: they hold rows that were deleted."""
         free: set[int] = set()
-        if self._content.startswith(_MAGIC) or 1 in self._newer:
+        if self.count and (self._content.startswith(_MAGIC) or 1 in self._newer):
             trunk = int.from_bytes(self[1][32:36], "big")
             while 0 < trunk <= self.count and trunk not in free:
                 following, leaves = self._trunk(trunk)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sqlite3
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -25,6 +26,12 @@ CACHE_KIB = 64 * 1024
 CHECKPOINT_PAGES = 32_000
 """A log of up to 128 MB: new digests fall on pages everywhere, which are so written back once for
 many commits (an eighth of the time of bulk writing)."""
+_GUARDS = (
+    # Of a file that others made: its views and indexes call no function that does something,
+    # and a page that is damaged is an error, not a read beyond its end.
+    "PRAGMA trusted_schema = OFF",
+    "PRAGMA cell_size_check = ON",
+)
 _LONGEST_LIST = 2048
 _KEYS = [f"key_{i}" for i in range(_LONGEST_LIST)]
 
@@ -101,6 +108,7 @@ class SQLite:
         )
 
     def missing(self) -> bool:
+        self._check_files()
         return not self.path.exists() or self.path.stat().st_size == 0
 
     def prepare(self) -> None:
@@ -117,6 +125,7 @@ class SQLite:
 
     def connect(self) -> Any:
         """A connection; before the file is known to be ours, one that leaves its modes alone."""
+        self._check_files()
         connection = self._driver.connect(
             read_only_uri(self.path) or self.path.as_uri(),
             timeout=self._wait,
@@ -124,13 +133,37 @@ class SQLite:
             check_same_thread=False,
             uri=True,
         )
-        if self._settled:
-            try:
+        try:
+            for statement in _GUARDS:
+                connection.execute(statement)
+            if self._settled:
                 self._set_modes(connection)
-            except BaseException:
-                connection.close()
-                raise
+        except BaseException:
+            connection.close()
+            raise
         return connection
+
+    def _check_files(self) -> None:
+        """RecordError if what SQLite would read or write here is no file of the database's own.
+
+        SQLite follows a link beside the database, writes its journal through it, and cuts it off.
+        """
+        for ending in ("", "-wal", "-shm", "-journal"):
+            path = self.path.with_name(self.path.name + ending)
+            try:
+                status = path.lstat() if ending else path.stat()
+            except OSError:
+                continue
+            if stat.S_ISLNK(status.st_mode) or (ending and status.st_nlink > 1):
+                what = "a link to another file"
+            elif not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+                what = "a pipe or a device"
+            else:
+                continue
+            raise RecordError(
+                f"{path} is {what}, which SQLite would read and write",
+                hint="remove it if you did not make it",
+            )
 
     def _set_modes(self, connection: Any) -> None:
         if read_only_uri(self.path):

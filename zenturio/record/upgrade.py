@@ -12,10 +12,12 @@ from zenturio.failpoints import Failpoint
 from zenturio.record import ddl, older, schema
 from zenturio.record.database import Database, Transaction
 from zenturio.record.flavour import Flavour
+from zenturio.record.schema_check import check_schema
 
 CREATED = Failpoint("record.created")
 
 _versions = Table("alembic_version", MetaData(), Column("version_num", Text))
+_OWN_TABLES = frozenset({*schema.metadata.tables, *older.TABLES, _versions.name})
 _VERSION = select(_versions.c.version_num)
 
 
@@ -62,6 +64,8 @@ def _version(transaction: Transaction, database: Database) -> str | None:
     names = _tables(transaction)
     if not names:
         return None
+    if transaction.flavour.name == "sqlite":
+        check_schema(transaction, _OWN_TABLES, database.flavour.place)
     row = transaction.row(_VERSION) if _versions.name in names else None
     if row is None and names - {_versions.name}:
         raise RecordError(

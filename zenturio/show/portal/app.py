@@ -22,6 +22,7 @@ from zenturio.errors import (
     SafetyError,
     ZenError,
 )
+from zenturio.record.damage import damage
 from zenturio.show.portal.access import Keys, People
 from zenturio.show.portal.deadline import DEADLINE_SECONDS, Deadline
 from zenturio.show.portal.login_attempts import LoginAttempts
@@ -141,6 +142,8 @@ def _turned_away(request: Request, error: Exception) -> Response:
 
 def _unforeseen(request: Request, _error: Exception) -> Response:
     """The server prints what it was, and where."""
+    if diagnostics := damage():
+        return _failed(request, 503, str(diagnostics[0]))
     return _failed(request, 500, "this is a mistake of the portal's; the terminal tells more")
 
 

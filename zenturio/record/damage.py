@@ -1,0 +1,35 @@
+"""Explains an error that nobody foresaw by the damage of the databases that this process uses."""
+
+from __future__ import annotations
+
+from zenturio.errors import Diagnostic, ZenError
+from zenturio.record.database import Database, opened_databases
+from zenturio.record.sqlite import SQLite
+from zenturio.record.type_check import foreign_values
+
+
+def damage() -> tuple[Diagnostic, ...]:
+    """Return what is wrong with the values of the files that were opened; nothing if all is well.
+
+    Reading rows checks no types, so what fails on a value that no program of ours can have
+    written fails anywhere. The check is made when that has happened.
+    """
+    diagnostics: list[Diagnostic] = []
+    hint = "see what `zen db check` says; `zen db salvage` saves what can be read"
+    for flavour in {
+        database.flavour.place: database.flavour for database in opened_databases()
+    }.values():
+        if not isinstance(flavour, SQLite):
+            continue
+        database = Database(flavour, 0)
+        try:
+            messages = database.read(lambda transaction: foreign_values(transaction, most=3))
+            diagnostics += [
+                Diagnostic(f"{flavour.place} is damaged: {message}", hint=hint)
+                for message in messages
+            ]
+        except ZenError as error:
+            diagnostics += error.diagnostics
+        finally:
+            database.close()
+    return tuple(diagnostics)
