@@ -61,7 +61,8 @@ def _of_column(transaction: Transaction, table: str, column: Column[object]) -> 
     conditions = " AND ".join(_conditions(table, column))
     rows: Sequence[Sequence[object]] = transaction.sql(
         f"SELECT typeof({name}), count(*) FROM {table}"
-        f" WHERE NOT coalesce({conditions}, {column.nullable:d}) GROUP BY 1"
+        f" WHERE NOT CASE WHEN {name} IS NULL THEN {column.nullable:d} ELSE {conditions} END"
+        " GROUP BY 1"
     )
     for kind, count in rows:
         yield f"{count} values of {table}.{column.name} are no such value ({kind})"
