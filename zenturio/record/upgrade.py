@@ -64,9 +64,10 @@ def _version(transaction: Transaction, database: Database) -> str | None:
     names = _tables(transaction)
     if not names:
         return None
-    if transaction.flavour.name == "sqlite":
-        check_schema(transaction, _OWN_TABLES, database.flavour.place)
     row = transaction.row(_VERSION) if _versions.name in names else None
+    if transaction.flavour.name == "sqlite":
+        is_newest = row is not None and row[0] == schema.REVISIONS[-1]
+        check_schema(transaction, _OWN_TABLES, database.flavour.place, is_newest=is_newest)
     if row is None and names - {_versions.name}:
         raise RecordError(
             f"{database.flavour.place} is a database, but not one of zenturio's",
