@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from zenturio.errors import NotFoundError, did_you_mean
 from zenturio.expression import Type
 from zenturio.query.dialects import WORDS
-from zenturio.query.fragments import Dialect, Fragment, name
+from zenturio.query.fragments import Dialect, Fragment, literal, name, sql, verbatim
 from zenturio.query.reading import Reader
 from zenturio.query.row_counts import counted
-from zenturio.record import SEED
+from zenturio.record import SEED, codec
 from zenturio.record.codec import Form
 from zenturio.record.row_filter import NEWEST, RowChoice, RowFilter
 
@@ -53,6 +53,16 @@ _FACTS: dict[str, Type] = {
     "host_load": "real",
 }
 
+DIGITS: dict[Dialect, str] = {
+    "sqlite": (
+        "(SELECT json_extract(value, '$.int')"  # noqa: S608 - names alone
+        f' FROM json_each({ROW}."remarks") WHERE key = {{key}})'
+    ),
+    "postgresql": f"({ROW}.\"remarks\"::json -> {{key}} ->> 'int')",
+}
+"""Where the remarks of a row have the digits of an integer, by the key of its field."""
+_IS_WIDE = re.compile("-?[0-9]{19,}")
+"""Digits of an integer beyond 63 bits; reals as large have an exponent."""
 _NAMED = re.compile(rf'(?={ROW}\.("(?:[^"]|"")*"))')
 """Columns that a statement names: looked for at each place, for a text may have half of one."""
 _NUMBERS = Form.REAL | Form.INTEGER | Form.BIG
@@ -95,7 +105,21 @@ class Column:
         """The column in a computation."""
         if self.role == "metric" and not self.forms:
             return Fragment(("NULL",), self.type, short=True)
-        return WORDS[dialect].column(self.sql(), self.type)
+        found = WORDS[dialect].column(self.sql(), self.type)
+        is_exact = not self.wide or (dialect == "postgresql" and self.type == "int")
+        return found if is_exact else replace(found, digits=self.digits(dialect))
+
+    def digits(self, dialect: Dialect) -> Fragment:
+        """The digits of its integers beyond 63 bits, as text; NULL for other values."""
+        key = literal(codec.remark_key(self.role, self.name), dialect)
+        return Fragment((DIGITS[dialect].replace("{key}", key),), "str", short=True)
+
+    def exact(self, dialect: Dialect) -> Fragment:
+        """The column such that different values are different, to group by: see ``value``."""
+        if not self.wide or (dialect == "postgresql" and self.type == "int"):
+            return Fragment((self.sql(),), self.type)
+        own = self.sql() if dialect == "sqlite" else f"{self.sql()}::text"
+        return sql("coalesce({}, {})", self.digits(dialect), verbatim(own))
 
     def value(self, found: Any) -> Any:
         """A value that the database gave, as it was recorded."""
@@ -107,6 +131,8 @@ class Column:
             return int(found) if self.type == "int" else float(found)
         if self.type == "int" and isinstance(found, float | str):
             return int(found) if isinstance(found, str) or math.isfinite(found) else found
+        if self.type == "real" and isinstance(found, str):
+            return int(found) if _IS_WIDE.fullmatch(found) else float(found)
         return found
 
 

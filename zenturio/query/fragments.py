@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from zenturio.errors import Place
@@ -40,6 +40,9 @@ class Fragment:
     """Whether it may be written twice: a column or a value, not a computation."""
     place: Place | None = None
     """Where the expression stands that this SQL is of."""
+    digits: Fragment | None = None
+    """Of a column whose integers may be beyond 63 bits, for which it has the reals next to them:
+    their digits as text, and NULL for all other values."""
 
     def bound(self, dialect: Dialect) -> tuple[str, list[Value]]:
         """The text with marks, and the values that they stand for."""
@@ -63,7 +66,7 @@ class Fragment:
 
     def typed(self, type: Type | None) -> Fragment:  # noqa: A002
         """The same, with another type."""
-        return Fragment(self.parts, type, self.short, self.place)
+        return replace(self, type=type)
 
 
 def _flat(parts: Iterable[str | Bind | Guarded], *, guarded: bool) -> Iterator[str | Bind]:

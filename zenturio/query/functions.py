@@ -56,15 +56,19 @@ def exactly(expression: Expression, columns: Sequence[tuple[str, Type | None]]) 
 def _exact(asked: str, *values: Value) -> Value:
     """What an expression is for a row, computed without SQL; NULL where it has no answer."""
     expression, columns = _asked(asked)
-    row = {
-        name: bool(value) if kind == "bool" and value is not None else value
-        for (name, kind), value in zip(columns, values, strict=True)
-    }
+    row = {name: _given(value, kind) for (name, kind), value in zip(columns, values, strict=True)}
     try:
         found = expression.value(row)
     except ExpressionError:
         return None
     return _real(found) if type(found) is int and not -(2**63) <= found < 2**63 else found
+
+
+def _given(value: Value, kind: Type | None) -> Value:
+    """The value of a column; the digits of an integer stand for what SQLite has no room for."""
+    if kind == "bool" and value is not None:
+        return bool(value)
+    return int(value) if kind in ("int", "real") and isinstance(value, str) else value
 
 
 @lru_cache(maxsize=64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -158,7 +158,7 @@ def _heads(
     """Keys, the aggregate, how many rows, how far apart they are, and where they begin."""
     count = rows_counted("count(*)")
     value = count if kind == "count" else aggregate(kind, metric, reader.dialect)
-    heads = [*map(Head.of, keys), value, count]
+    heads = [*(Head.key(key, reader.dialect) for key in keys), value, count]
     if deviation:
         heads.append(aggregate("std", metric, reader.dialect))
     if not all(key.number and not key.wide for key in keys):
@@ -175,7 +175,8 @@ def _earliest(indices: Sequence[Any]) -> Any:
 def _varies(reader: Reader, statement: Statement, column: Column) -> bool:
     """Whether some row differs from the first: the database stops at that one."""
     differs = {"sqlite": "IS NOT", "postgresql": "IS DISTINCT FROM"}[reader.dialect]
-    values = statement.select([Head("value", Head.of(column).fragment)])
+    head = Head.key(column, reader.dialect)
+    values = statement.select([replace(head, name="value")])
     first = sql("{} LIMIT 1", values)
     other = sql(f"SELECT 1 FROM ({{}}) AS t WHERE value {differs} ({{}})", values, first)  # noqa: S608 - no value is in it
     ((found,),) = reader.rows(sql("SELECT EXISTS ({})", other))

@@ -207,8 +207,9 @@ class Listing:
 
     def taken(self, column: Column, most: int) -> Taken:
         """What a column took; its values themselves where there are up to *most* of them."""
-        values, source = verbatim(column.sql()), self._from(columns=[column])
-        some = self._reader.rows(_distinct(column, most + 1, source))
+        values, source = verbatim(column.sql()), self._from(columns=[column], facts=column.wide)
+        exact = column.exact(self._reader.dialect)
+        some = self._reader.rows(_distinct(exact, most + 1, source))
         found = [column.value(value) for (value,) in some]
         if len(found) <= most:
             return Taken(column, tuple(sorted(found, key=_ranked)))
@@ -221,7 +222,7 @@ class Listing:
 
     def taken_sql(self, column: Column, most: int) -> str:
         """The same for somebody who asks the study's view."""
-        return _distinct(column, most, self._view()).plain(self._reader.dialect)
+        return _distinct(verbatim(column.sql()), most, self._view()).plain(self._reader.dialect)
 
     def sql(self, count: int | None = None) -> str:
         """The question as somebody asks it of the study's view."""
@@ -236,7 +237,9 @@ class Listing:
         facts = {fact.name for fact in self.known.facts.values()}
         used = set(self.wanted.where.names) if self.wanted.where else set()
         used |= {each.removeprefix("-") for each in self.wanted.sort}
+        names = self.known.columns
         by_digits = any(head.wide for head, _ in self._order)
+        by_digits = by_digits or any(names[each].wide for each in used & names.keys())
         return bool(self.wanted.states) or bool(used & facts) or by_digits
 
     @property
@@ -297,8 +300,8 @@ class Listing:
         return Row(number, digest, status, tuple(_cell(c, cell, noted) for c, cell in pairs))
 
 
-def _distinct(column: Column, most: int, source: Fragment) -> Fragment:
-    return sql(f"SELECT DISTINCT {{}} {{}} LIMIT {most}", verbatim(column.sql()), source)
+def _distinct(value: Fragment, most: int, source: Fragment) -> Fragment:
+    return sql(f"SELECT DISTINCT {{}} {{}} LIMIT {most}", value, source)
 
 
 def _columns(known: Catalog, wanted: Wanted) -> Sequence[Column]:

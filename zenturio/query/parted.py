@@ -55,9 +55,10 @@ def grouped(
         rows = _in_parts(reader, statement, asked, keys, most)
         in_order = False
     else:
-        wanted = statement.select(asked, group=keys, order=total)
+        # Keys of any size are texts to the database: here they are numbers again.
+        in_order = not any(head.wide for head in heads[:keys])
+        wanted = statement.select(asked, group=keys, order=total if in_order else ())
         rows = reader.rows(wanted if most is None else sql(f"{{}} LIMIT {most + 1}", wanted))
-        in_order = True
     rows, changed = checked(reader, statement, rows, heads, keys)
     return rows if in_order and not changed else _ordered(rows, heads, total)
 

@@ -129,7 +129,7 @@ def _grouped(reader: Reader, known: Catalog, query: Query) -> Result:
     keys = [known.column(each) for each in query.by] or list(known.parameters)
     metrics = [c for c in _metrics(known, query, numbers=True) if c not in keys]
     aggregates = query.aggregates or ("mean",)
-    heads = [Head.of(key) for key in keys]
+    heads = [Head.key(key, reader.dialect) for key in keys]
     heads.append(rows_counted(ROWS))
     heads += [aggregate(each, c, reader.dialect) for c in metrics for each in aggregates]
     counts = [aggregate("count", column, reader.dialect) for column in metrics]

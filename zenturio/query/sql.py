@@ -62,8 +62,13 @@ def _exact(expression: Expression, columns: Mapping[str, Fragment]) -> Fragment:
     """The expression as a function of SQLite that computes it as the language does."""
     names = sorted(expression.names)
     asked = exactly(expression, [(name, columns[name].type) for name in names])
-    given = joined(", ", (value(asked, "str"), *(columns[name] for name in names)))
+    given = joined(", ", (value(asked, "str"), *(_whole_value(columns[name]) for name in names)))
     return sql("zen_exact({})", given)
+
+
+def _whole_value(column: Fragment) -> Fragment:
+    """A column, where the digits of an integer take the place of the real next to it."""
+    return column if column.digits is None else sql("coalesce({}, {})", column.digits, column)
 
 
 def condition(
@@ -119,7 +124,10 @@ class _Writer:
         return dialects.literal(node.value, type_of(node.value), self.dialect)
 
     def name(self, node: Name) -> Fragment:
-        return self.columns[node.name]
+        column = self.columns[node.name]
+        if self.dialect == "sqlite" and column.digits is not None:
+            self.doubts.append(sql("{} IS NOT NULL", column.digits))
+        return column
 
     def index(self, node: Index) -> Fragment:
         self.refuse(node, "the database does not know positions", f"compare {node.name} itself")
@@ -183,18 +191,65 @@ class _Writer:
         collated = self.words.collation if ordered else ""
         types = ["real" if _is_small(n) else f.type for n, f in zip(nodes, operands, strict=True)]
         pairs = [
-            self.words.mixed(sign, (f"v{i}", f"v{i + 1}"), types[i] == "int")
-            if {types[i], types[i + 1]} == {"int", "real"}
-            else f"{{v{i}}} {sign} {{v{i + 1}}}{collated}"
+            self._pair(sign, (f"v{i}", f"v{i + 1}"), (types[i], types[i + 1]), names)
+            + ("" if {types[i], types[i + 1]} == {"int", "real"} else collated)
             for i, sign in enumerate(signs)
         ]
         return self.shared(f"({' AND '.join(pairs)})", names, "bool")
 
+    def _pair(
+        self,
+        sign: str,
+        names: tuple[str, str],
+        types: tuple[Type | None, Type | None],
+        operands: dict[str, Fragment],
+        *,
+        seen: tuple[str, ...] = (),
+    ) -> str:
+        """How two operands are compared, as a template of their names; new ones are added.
+
+        PostgreSQL has the digits of large integers that stand among reals: those are compared.
+        """
+        first, second = names
+        for name in names:
+            digits = operands[name].digits
+            if self.dialect != "postgresql" or digits is None or name in seen:
+                continue
+            exact = f"{name}d"
+            operands[exact] = sql("{}::numeric", digits, type="int")
+            whole: tuple[Type | None, Type | None]
+            others, whole = ((exact, second), ("int", types[1]))
+            if name == second:
+                others, whole = ((first, exact), (types[0], "int"))
+            seen = (*seen, name)
+            one = self._pair(sign, others, whole, operands, seen=seen)
+            other = self._pair(sign, names, types, operands, seen=seen)
+            return f"(CASE WHEN {{{exact}}} IS NOT NULL THEN {one} ELSE {other} END)"
+        if {*types} == {"int", "real"}:
+            return self.words.mixed(sign, names, types[0] == "int")
+        return f"{{{first}}} {sign} {{{second}}}"
+
     def member(self, node: Member) -> Fragment:
-        options = joined(", ", (self.doubted(self.write(each)) for each in node.options))
-        word = "NOT IN" if node.negated else "IN"
+        options = [self.doubted(self.write(each)) for each in node.options]
         item = self.doubted(self.write(node.item))
-        return sql(f"({{}} {word} ({{}}))", item, options, type="bool")
+        if self.dialect == "postgresql" and item.type in ("int", "real"):
+            return self._among_numbers(item, node, options)
+        word = "NOT IN" if node.negated else "IN"
+        return sql(f"({{}} {word} ({{}}))", item, joined(", ", options), type="bool")
+
+    def _among_numbers(self, item: Fragment, node: Member, options: list[Fragment]) -> Fragment:
+        """Each by itself: in a list PostgreSQL would compare integers as reals, if one is real."""
+        if item.digits is None and {item.type, *(each.type for each in options)} != {"int", "real"}:
+            word = "NOT IN" if node.negated else "IN"
+            return sql(f"({{}} {word} ({{}}))", item, joined(", ", options), type="bool")
+        names = {"v": item} | {f"v{i}": option for i, option in enumerate(options)}
+        own = "real" if _is_small(node.item) else item.type
+        pairs = []
+        for i, written in enumerate(node.options):
+            kind = "real" if _is_small(written) else options[i].type
+            pairs.append(self._pair("=", ("v", f"v{i}"), (own, kind), names))
+        either = f"({' OR '.join(pairs)})"
+        return self.shared(f"(NOT {either})" if node.negated else either, names, "bool")
 
     def within(self, node: Within) -> Fragment:
         found = sql(self.words.found, self.write(node.whole), self.write(node.part), type="bool")

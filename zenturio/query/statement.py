@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from zenturio.errors import InputError
 from zenturio.expression import Expression
-from zenturio.query.catalog import ROW, Catalog, Column
+from zenturio.query.catalog import DIGITS, ROW, Catalog, Column
 from zenturio.query.fragments import Bind, Dialect, Fragment, joined, name, sql, verbatim
 from zenturio.query.sql import condition
 from zenturio.record import codec
@@ -47,6 +47,15 @@ class Head:
         key = codec.remark_key(column.role, column.name) if column.wide else ""
         return Head(column.name, plain, column.unit, column.value, fact, key)
 
+    @staticmethod
+    def key(column: Column, dialect: Dialect) -> Head:
+        """A column of the study to group by: integers of any size are told apart."""
+        return replace(
+            Head.of(column),
+            fragment=column.exact(dialect),
+            fact=column.wide or column.role == "fact",
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -81,9 +90,10 @@ class Statement:
         """*facts*: whether *also* needs what every study has. *without*: digests to leave out."""
         self.dialect = dialect
         self._every_status = every_status
-        self._facts = facts or bool(without)
         self.known = known
         self._names = where.names if where else frozenset()
+        columns = (known.columns.get(name) for name in self._names)
+        self._facts = facts or bool(without) or any(c.wide for c in columns if c)
         given = [self._condition(where)] if where else []
         held = _without(known.facts["digest"], without, dialect)
         self.condition = joined(" AND ", [*given, *(each for each in (also, held) if each.parts)])
@@ -181,12 +191,9 @@ class Statement:
 
         Beside each, whether it falls as they rise.
         """
-        remarks, key = verbatim(self.known.facts["remarks"].sql()), verbatim(_text(head.wide))
+        digits = verbatim(DIGITS[self.dialect].replace("{key}", _text(head.wide)))
         if self.dialect == "postgresql":
-            return [(sql("({}::json -> {} ->> 'int')::numeric", remarks, key), False)]
-        digits = sql(
-            "(SELECT json_extract(value, '$.int') FROM json_each({}) WHERE key = {})", remarks, key
-        )
+            return [(sql("{}::numeric", digits), False)]
         length = "CASE WHEN {} < 0 THEN -length({}) ELSE length({}) END"
         above, below = (f"CASE WHEN {{}} {sign} 0 THEN {{}} END" for sign in (">=", "<"))
         by = head.fragment

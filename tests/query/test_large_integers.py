@@ -1,0 +1,94 @@
+"""Integers beyond 63 bits that have the same real next to them are different numbers."""
+
+import operator
+from collections import Counter
+from functools import partial
+
+import pytest
+
+from query.conftest import fill
+from zenturio.query import results
+from zenturio.query.groups import groups, varying
+from zenturio.query.listing import listed
+from zenturio.query.wanted import Wanted
+
+NEAR = 2**70
+ALIKE = [NEAR, NEAR + 1, NEAR, -NEAR, -NEAR - 1, 7, 2**53, 2**53 + 1]
+AMONG_REALS = [NEAR, NEAR + 1, NEAR, float(NEAR + 2**20), -NEAR - 1, 7, 0.5, 7.0]
+
+
+@pytest.fixture(params=["alike", "among reals"])
+def values(request):
+    return ALIKE if request.param == "alike" else AMONG_REALS
+
+
+@pytest.fixture
+def study(repository, values):
+    rows = [{"n": v, "t": i} for i, v in enumerate(values)]
+    kind = "int" if values is ALIKE else ""
+    fill(repository, "s", {"n": kind}, {"t": "real"}, rows)
+    return repository
+
+
+def _chosen(study, where):
+    return [int(row[-1]) for row in results(study, "s", where=where).rows]
+
+
+def _expected(values, meets):
+    return [i for i, value in enumerate(values) if meets(value)]
+
+
+def test_groups_are_of_exact_values(study, values):
+    found = results(study, "s", by=["n"], aggregates=["sum"]).rows
+    assert [row[0] for row in found] == sorted(set(values))
+    sums = {v: sum(i for i, each in enumerate(values) if each == v) for v in values}
+    assert {row[0]: row[-1] for row in found} == sums
+    drawn = groups(study, "s", ["n"], "t", "count")
+    assert sorted(drawn["rows"]) == sorted(Counter(values).values())
+    assert varying(study, "s") == ["n"]
+
+
+def test_parts_of_many_rows_are_grouped_in_the_same_way(study, values, monkeypatch):
+    monkeypatch.setattr("zenturio.query.parted.MANY", 1)
+    found = results(study, "s", by=["n"], metrics=["t"], aggregates=["count"], sort=["-n"]).rows
+    assert [row[0] for row in found] == sorted(set(values), reverse=True)
+
+
+SIGNS = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+LISTS = [(NEAR + 1, 7), (NEAR, 0.5), (2**53 + 1, 0.5, -NEAR)]
+
+
+def test_conditions_compare_exact_values(study, values):
+    for sign, compare in SIGNS.items():
+        for number in (NEAR, NEAR + 1, -NEAR - 1, 7):
+            expected = _expected(values, partial(compare, number))
+            assert _chosen(study, f"{number} {sign} n") == expected, (sign, number)
+
+
+def test_lists_hold_exact_values(study, values):
+    for options in LISTS:
+        written = ", ".join(map(repr, options))
+        inside = set(_expected(values, options.__contains__))
+        assert _chosen(study, f"n in ({written})") == sorted(inside)
+        assert _chosen(study, f"n not in ({written})") == sorted({*range(8)} - inside)
+
+
+def test_a_chain_and_a_sum_are_exact(study, values):
+    chain = f"{NEAR - 1} < n <= {NEAR} or n < 1 - {NEAR + 1}"
+    expected = [i for i, v in enumerate(values) if NEAR - 1 < v <= NEAR or v < -NEAR]
+    assert _chosen(study, chain) == expected
+
+
+def test_pages_choose_and_sort_by_exact_values(study, values):
+    wanted = Wanted("s", sort=("n",))
+    shown = listed(study, wanted, lambda found: [row.cells[0] for row in found.first(9)])
+    assert shown == sorted(values)
+    taken = listed(study, Wanted("s"), lambda f: f.taken(f.known.columns["n"], 20).values)
+    assert list(taken) == sorted(set(values))
