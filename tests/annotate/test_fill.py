@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from needs import needs
 from zenturio.annotate.dialects import BUILT_IN, UNKNOWN, dialect_of
-from zenturio.annotate.fill import Filler
-from zenturio.annotate.holes import occurrences, stands_alone
-from zenturio.annotate.lines import find
+from zenturio.annotate.directive_lines import find
+from zenturio.annotate.filler import Filler
+from zenturio.annotate.hole_search import occurrences, stands_alone
 from zenturio.annotate.lint import lint
 from zenturio.annotate.model import Annotated, Hole
 from zenturio.annotate.scan import scan
 from zenturio.annotate.source import Source, split_lines
-from zenturio.annotate.text_syntax import write_text
+from zenturio.annotate.value_syntax import write_text
 from zenturio.errors import AnnotationError, Place
 
 

@@ -12,20 +12,20 @@ from zenturio.annotate import json_steps
 from zenturio.annotate.grammar import KEYWORDS, LONGEST, read
 from zenturio.annotate.jsonpath import EVERY
 from zenturio.annotate.statements import (
-    Aim,
-    Build,
+    AfterStatement,
+    BuildStatement,
+    ConstraintStatement,
     Declaration,
-    End,
-    Keep,
-    Kept,
-    Measured,
-    Probed,
-    Rank,
-    Repeated,
-    Require,
-    Run,
-    Together,
-    Waits,
+    EndStatement,
+    MetricStatement,
+    ObjectiveStatement,
+    OutputStatement,
+    RankStatement,
+    RegionStatement,
+    RepeatStatement,
+    RequireStatement,
+    RunStatement,
+    ZipStatement,
 )
 from zenturio.errors import AnnotationError, InputError, Passage
 from zenturio.expression import parse
@@ -87,7 +87,7 @@ def test_keywords_are_read_in_any_case_and_names_as_written():
     )
     assert found.optional
     assert found.begins
-    assert isinstance(statement("constraint Value n AND m"), Keep)
+    assert isinstance(statement("constraint Value n AND m"), ConstraintStatement)
 
 
 def test_a_target_with_blanks_or_punctuation_is_quoted():
@@ -129,7 +129,7 @@ def test_a_default_keeps_its_characters():
 
 
 def test_ends():
-    assert statement("END") == End(None, region=False, place=statement("END").place)
+    assert statement("END") == EndStatement(None, region=False, place=statement("END").place)
     assert statement("END n").name.text == "n"
     assert statement('END "a b"').name.text == "a b"
     assert statement("END CR").region
@@ -137,20 +137,22 @@ def test_ends():
 
 
 def test_constraints():
-    assert statement("CONSTRAINT VALUE n * threads <= 2048") == Keep(parse("n * threads <= 2048"))
+    assert statement("CONSTRAINT VALUE n * threads <= 2048") == ConstraintStatement(
+        parse("n * threads <= 2048")
+    )
     found = statement("CONSTRAINT INDEX a == `b c` == d")
-    assert isinstance(found, Together)
+    assert isinstance(found, ZipStatement)
     assert [name.text for name in found.names] == ["a", "b c", "d"]
 
 
 def test_commands_keep_every_character_and_have_limits():
     found = statement(r'RUN "./a \"b\" \n {n} $HOME" TIMEOUT 10min RETRY 2 CPUS 2 * n MEMORY 512MB')
-    assert isinstance(found, Run)
+    assert isinstance(found, RunStatement)
     assert found.command.text.text == r'./a "b" \n {n} $HOME'
     assert (found.command.timeout, found.command.retry) == (600.0, 2)
     assert found.command.cpus == parse("2 * n")
     assert found.command.memory == 512_000_000
-    assert isinstance(statement("BUILD 'make'"), Build)
+    assert isinstance(statement("BUILD 'make'"), BuildStatement)
 
 
 @pytest.mark.parametrize(
@@ -181,13 +183,15 @@ def test_places_in_a_command_are_those_in_the_file():
 
 
 def test_hosts():
-    assert isinstance(statement('REQUIRE host.memory >= 512MB and host.arch == "x86_64"'), Require)
-    assert isinstance(statement("RANK host.mhz / (1 + host.load)"), Rank)
+    assert isinstance(
+        statement('REQUIRE host.memory >= 512MB and host.arch == "x86_64"'), RequireStatement
+    )
+    assert isinstance(statement("RANK host.mhz / (1 + host.load)"), RankStatement)
 
 
 def test_repeats():
     found = statement("REPEAT 30 SEED seed")
-    assert isinstance(found, Repeated)
+    assert isinstance(found, RepeatStatement)
     assert (found.count, found.seed.text) == (30, "seed")
     assert statement("REPEAT 1").seed is None
 
@@ -204,7 +208,7 @@ def test_repeats():
 )
 def test_metrics_say_where_and_how_they_are_found(written, source, way, value):
     found = statement(f'METRIC t FROM {written} TAKE max UNIT "s" OPTIONAL')
-    assert isinstance(found, Measured)
+    assert isinstance(found, MetricStatement)
     metric = found.metric
     assert (metric.name, metric.source, getattr(metric, way)) == ("t", source, value)
     assert (metric.take, metric.unit, metric.optional) == ("max", "s", True)
@@ -231,13 +235,13 @@ def test_a_metric_may_be_declared_exact():
 
 def test_regions():
     found = statement("CR matmul PMETRIC WTIME,CTIME, maxrss BEGIN")
-    assert isinstance(found, Probed)
+    assert isinstance(found, RegionStatement)
     assert (found.name.text, found.probes) == ("matmul", ("WTIME", "CTIME", "MAXRSS"))
 
 
 def test_objectives_have_parts():
     found = statement("OBJECTIVE MINIMIZE max(a, b), MAXIMIZE gflops")
-    assert isinstance(found, Aim)
+    assert isinstance(found, ObjectiveStatement)
     assert [(g.direction, g.expression) for g in found.goals] == [
         ("minimize", parse("max(a, b)")),
         ("maximize", parse("gflops")),
@@ -245,11 +249,11 @@ def test_objectives_have_parts():
 
 
 def test_outputs_and_stages():
-    assert statement('OUTPUT "*.csv", "plots/*.png"') == Kept(("*.csv", "plots/*.png"))
-    assert statement('OUTPUT "a", "b" optional') == Kept(("a", "b"), optional=True)
+    assert statement('OUTPUT "*.csv", "plots/*.png"') == OutputStatement(("*.csv", "plots/*.png"))
+    assert statement('OUTPUT "a", "b" optional') == OutputStatement(("a", "b"), optional=True)
     assert diagnostics('OUTPUT "a" OPTIONAL, "b"')[0].message == ", is not expected here"
     found = statement('AFTER "mesh" ON n, threads')
-    assert isinstance(found, Waits)
+    assert isinstance(found, AfterStatement)
     assert (found.stage.text, [name.text for name in found.on]) == ("mesh", ["n", "threads"])
 
 

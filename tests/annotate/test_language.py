@@ -9,9 +9,9 @@ import pytest
 
 from zenturio.annotate import lint, scan
 from zenturio.annotate.clauses import SHAPES
-from zenturio.annotate.declarations import declaration
 from zenturio.annotate.grammar import KEYWORDS, read
-from zenturio.annotate.sets import read_set
+from zenturio.annotate.parameter_grammar import declaration
+from zenturio.annotate.set_reader import read_set
 from zenturio.errors import Passage
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "language.md"

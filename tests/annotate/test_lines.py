@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zenturio.annotate.dialects import BUILT_IN, SIDE, UNKNOWN, dialect_of, named
-from zenturio.annotate.lines import KEYWORDS, find, hidden
+from zenturio.annotate.directive_lines import KEYWORDS, find, hidden
 from zenturio.annotate.source import Source, split_lines
 
 

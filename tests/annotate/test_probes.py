@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from needs import needs
-from zenturio.annotate.fill import Filler
-from zenturio.annotate.probes import metric_names, probe_lines, unprobed
+from zenturio.annotate.filler import Filler
+from zenturio.annotate.region_probes import metric_names, probe_lines, unprobed
 from zenturio.annotate.scan import scan
 from zenturio.errors import AnnotationError
 
@@ -204,8 +204,8 @@ def test_a_language_without_probes_and_a_region_without_a_word_are_diagnostics(t
 def _regions(path):
     """The annotated file, scanned as far as its regions."""
     from zenturio.annotate.dialects import dialect_of
+    from zenturio.annotate.directive_lines import find
     from zenturio.annotate.grammar import read
-    from zenturio.annotate.lines import find
     from zenturio.annotate.model import Annotated, Region
     from zenturio.annotate.source import Source
 

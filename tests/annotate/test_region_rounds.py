@@ -9,7 +9,7 @@ import pytest
 
 from needs import needs
 from zenturio.annotate import lint
-from zenturio.annotate.fill import Filler
+from zenturio.annotate.filler import Filler
 from zenturio.annotate.scan import scan
 
 C = """\

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from spent import under
 from zenturio.annotate import Filler, scan
-from zenturio.annotate.paths import match_glob
+from zenturio.annotate.file_selection import match_glob
 from zenturio.errors import AnnotationError, InputError
 from zenturio.expression import parse
 from zenturio.space import Zip

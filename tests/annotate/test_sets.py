@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zenturio.annotate.set_syntax import Joined, Range, read_elements
-from zenturio.annotate.sets import read_set
-from zenturio.annotate.text_syntax import read_text, write_text
+from zenturio.annotate.set_reader import read_set
+from zenturio.annotate.set_syntax import WrittenConcatenation, WrittenRange, read_elements
+from zenturio.annotate.value_syntax import read_text, write_text
 from zenturio.errors import AnnotationError, InputError, Passage
 from zenturio.space import Continuous, Dependent
 
@@ -205,8 +205,8 @@ def test_parts_know_where_they_stand():
     text = "{ a, 1:9:2 , n{1,2}x }"
     items = read_elements(Passage.of(text)).items
     assert [text[item.start : item.end].strip() for item in items] == ["a", "1:9:2", "n{1,2}x"]
-    assert isinstance(items[1], Range)
-    assert isinstance(items[2], Joined)
+    assert isinstance(items[1], WrittenRange)
+    assert isinstance(items[2], WrittenConcatenation)
 
 
 ANY = st.text(st.characters(codec="utf-8"), max_size=12)

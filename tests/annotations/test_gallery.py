@@ -15,7 +15,7 @@ import pytest
 
 from needs import needs
 from zenturio.annotate.commands import fill_command
-from zenturio.annotate.fill import Filler
+from zenturio.annotate.filler import Filler
 from zenturio.annotate.scan import scan
 from zenturio.execute import Local
 from zenturio.record import Memory

@@ -8,7 +8,8 @@ import numpy as np
 
 from zenturio.errors import Passage
 from zenturio.expression import Expression
-from zenturio.expression.nodes import (
+from zenturio.expression.parser import read
+from zenturio.expression.syntax_tree import (
     Arithmetic,
     Call,
     Compare,
@@ -26,7 +27,6 @@ from zenturio.expression.nodes import (
     Step,
     Within,
 )
-from zenturio.expression.parser import read
 from zenturio.expression.writer import write
 
 EDGES = [2**31 - 1, -(2**31), 2**31, 2**53 - 1, 2**53, 2**53 + 1, -(2**53) - 1]

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from expression.random_expressions import Chance
 from zenturio.errors import ExpressionError, Passage, Place
 from zenturio.expression import parse, quoted
-from zenturio.expression.nodes import (
+from zenturio.expression.parser import read
+from zenturio.expression.syntax_tree import (
     Arithmetic,
     Compare,
     Literal,
@@ -20,7 +21,6 @@ from zenturio.expression.nodes import (
     children,
     walk,
 )
-from zenturio.expression.parser import read
 from zenturio.expression.writer import write
 
 REFUSALS = Path(__file__).with_name("refusals.txt")

@@ -17,7 +17,7 @@ from cli.conftest import zen
 from study.oracle import alive
 from study.places import Held
 from zenturio.annotate import scan
-from zenturio.annotate.goals import read_goals
+from zenturio.annotate.objectives import read_goals
 from zenturio.errors import AnnotationError, InputError
 from zenturio.experiment import Generator
 from zenturio.record import Memory, upkeep

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from zenturio.annotate.commands import fill_command
     from zenturio.annotate.dialects import Dialect, dialect_of
-    from zenturio.annotate.fill import Filled, Filler
+    from zenturio.annotate.file_selection import IGNORE
+    from zenturio.annotate.filler import Filled, Filler
     from zenturio.annotate.insert import directive, insert
     from zenturio.annotate.jsonpath import json_steps
     from zenturio.annotate.lint import lint
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
         Metric,
         Repeat,
     )
-    from zenturio.annotate.paths import IGNORE
     from zenturio.annotate.scan import scan
     from zenturio.annotate.source import Source
 

@@ -1,4 +1,4 @@
-"""Clauses behind a set, an expression or a command: in any order, each at most once."""
+"""Parses clauses behind a set, an expression or a command: in any order, each at most once."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from zenturio.annotate.diagnostics import Diagnostics
-from zenturio.annotate.text_syntax import read_text
-from zenturio.annotate.tokens import Token, tokens, unclosed, unquote
+from zenturio.annotate.directive_tokens import DirectiveToken, tokens, unclosed, unquote
+from zenturio.annotate.value_syntax import read_text
 from zenturio.errors import AnnotationError, InputError, Passage, Place, did_you_mean
 
 T = TypeVar("T", bound=str)
@@ -88,7 +88,7 @@ class Clauses:
         around = ((t, text[t.start - 1] + text[t.end : t.end + 1]) for t in known)
         return next((t.start for t, beside in around if not beside.strip()), len(text))
 
-    def clause(self, token: Token) -> int:
+    def clause(self, token: DirectiveToken) -> int:
         keyword = token.upper()
         if keyword not in self.known:
             raise self.unknown(token)
@@ -173,7 +173,7 @@ class Clauses:
                 hint=_EXAMPLES[keyword],
             )
 
-    def unknown(self, token: Token) -> AnnotationError:
+    def unknown(self, token: DirectiveToken) -> AnnotationError:
         place = self.passage.place(token.start, token.end)
         keyword = token.upper()
         allowed = ", ".join(self.known)

@@ -1,4 +1,4 @@
-"""Everything that is wrong is said together: a place to collect it."""
+"""Collects all diagnostics of a scan, so that they are reported together."""
 
 from __future__ import annotations
 

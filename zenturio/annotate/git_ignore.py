@@ -21,7 +21,7 @@ _LARGEST = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class IgnoreRule:
     """A line of a file of rules."""
 
     file: Path
@@ -34,10 +34,10 @@ class _Rules:
     """The rules of one file, about paths below *base*."""
 
     base: str
-    rules: list[Rule]
+    rules: list[IgnoreRule]
     spec: GitIgnoreSpec
 
-    def decides(self, path: str) -> tuple[bool, Rule] | None:
+    def decides(self, path: str) -> tuple[bool, IgnoreRule] | None:
         """Whether *path* (from the top, with a slash behind a folder) is ignored, if they say."""
         found = self.spec.check_file(path[len(self.base) :])
         if found.include is None or found.index is None:
@@ -51,7 +51,7 @@ class GitIgnore:
 
     top: Path
     _files: dict[str, _Rules | None] = field(default_factory=dict)
-    _folders: dict[str, Rule | None] = field(default_factory=dict)
+    _folders: dict[str, IgnoreRule | None] = field(default_factory=dict)
 
     @staticmethod
     def around(folder: Path) -> GitIgnore | None:
@@ -60,7 +60,7 @@ class GitIgnore:
         top = next((each for each in (real, *real.parents) if (each / ".git").exists()), None)
         return None if top is None else GitIgnore(top)
 
-    def rule(self, path: Path) -> Rule | None:
+    def rule(self, path: Path) -> IgnoreRule | None:
         """The rule by which Git ignores the file *path*, if it does."""
         real = Path(os.path.realpath(path.parent), path.name)
         if not real.is_relative_to(self.top):
@@ -69,7 +69,7 @@ class GitIgnore:
         folder = name.rpartition("/")[0]
         return (self._folder(folder) if folder else None) or self._decided(name, folder)
 
-    def _folder(self, folder: str) -> Rule | None:
+    def _folder(self, folder: str) -> IgnoreRule | None:
         """The rule by which a folder is ignored, and so all that is in it."""
         if folder not in self._folders:
             above = folder.rpartition("/")[0]
@@ -77,7 +77,7 @@ class GitIgnore:
             self._folders[folder] = outer or self._decided(folder + "/", above)
         return self._folders[folder]
 
-    def _decided(self, name: str, folder: str) -> Rule | None:
+    def _decided(self, name: str, folder: str) -> IgnoreRule | None:
         """What the nearest file of rules says of *name* in *folder*."""
         for rules in self._around(folder):
             decided = rules.decides(name)
@@ -107,7 +107,7 @@ def _read(base: str, path: Path) -> _Rules | None:
         lines = path.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
         return None
-    rules = [Rule(path, number, line) for number, line in enumerate(lines, 1)]
+    rules = [IgnoreRule(path, number, line) for number, line in enumerate(lines, 1)]
     # Not empty: empty lines would not be counted.
     patterns = [line if _is_pattern(line) else "#" for line in lines]
     # RE2, because a stranger's patterns may be made to backtrack for ever.

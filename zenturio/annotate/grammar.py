@@ -1,4 +1,4 @@
-"""One directive becomes a statement: ``read`` is the grammar's front door."""
+"""The grammar of directives: ``read`` parses one directive into a statement."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ import re
 from collections.abc import Callable
 
 from zenturio.annotate.clauses import Clauses
-from zenturio.annotate.declarations import declaration
+from zenturio.annotate.command_grammar import command, quoted_text
 from zenturio.annotate.diagnostics import Diagnostics
-from zenturio.annotate.measures import check_inside, measured, probed
+from zenturio.annotate.directive_tokens import DirectiveToken, tokens, unquote
+from zenturio.annotate.metric_grammar import check_inside, measured, probed
 from zenturio.annotate.model import Direction, Goal, UseKind
+from zenturio.annotate.parameter_grammar import declaration
 from zenturio.annotate.set_syntax import NUMBER
 from zenturio.annotate.statements import (
-    Aim,
-    Build,
-    End,
-    Keep,
-    Kept,
-    Rank,
-    Repeated,
-    Require,
-    Run,
+    AfterStatement,
+    BuildStatement,
+    ConstraintStatement,
+    EndStatement,
+    ObjectiveStatement,
+    OutputStatement,
+    RankStatement,
+    RepeatStatement,
+    RequireStatement,
+    RunStatement,
     Statement,
-    Together,
-    Used,
-    Waits,
+    UseStatement,
+    ZipStatement,
 )
-from zenturio.annotate.steps import command, quoted_text
-from zenturio.annotate.tokens import Token, tokens, unquote
 from zenturio.errors import AnnotationError, Passage, did_you_mean
 from zenturio.expression import Expression, parse
 
@@ -55,7 +55,7 @@ def read(body: Passage) -> Statement:
     return reader(body, token)
 
 
-def _whole(body: Passage, token: Token, example: str) -> Expression:
+def _whole(body: Passage, token: DirectiveToken, example: str) -> Expression:
     """Everything behind the keyword as one expression."""
     text = body.cut(token.end, len(body.text)).strip()
     if not text.text:
@@ -65,10 +65,10 @@ def _whole(body: Passage, token: Token, example: str) -> Expression:
     return parse(text)
 
 
-def _constraint(body: Passage, token: Token) -> Statement:
+def _constraint(body: Passage, token: DirectiveToken) -> Statement:
     kind = next(tokens(body.text, token.end), token)
     if kind.upper() == "VALUE":
-        return Keep(_whole(body, kind, "CONSTRAINT VALUE n * threads <= 2048"))
+        return ConstraintStatement(_whole(body, kind, "CONSTRAINT VALUE n * threads <= 2048"))
     if kind.upper() == "INDEX":
         return _together(body, kind)
     raise AnnotationError(
@@ -78,7 +78,7 @@ def _constraint(body: Passage, token: Token) -> Statement:
     )
 
 
-def _together(body: Passage, token: Token) -> Statement:
+def _together(body: Passage, token: DirectiveToken) -> Statement:
     """``a == b == c``: names only."""
     names: list[Passage] = []
     hint = "write CONSTRAINT INDEX a == b: names of parameters with == between them"
@@ -101,10 +101,10 @@ def _together(body: Passage, token: Token) -> Statement:
     place = body.place(token.start, len(body.text.rstrip()))
     if len(names) < 2:
         raise AnnotationError("INDEX needs two names at least", place=place, hint=hint)
-    return Together(tuple(names), place)
+    return ZipStatement(tuple(names), place)
 
 
-def _repeat(body: Passage, token: Token) -> Statement:
+def _repeat(body: Passage, token: DirectiveToken) -> Statement:
     found = re.compile(r"\s*(\S+)").match(body.text, token.end)
     word = found[1] if found else ""
     count = int(word) if re.fullmatch(r"[0-9]{1,10}", word) else 0
@@ -118,10 +118,10 @@ def _repeat(body: Passage, token: Token) -> Statement:
     clauses = Clauses(body, "REPEAT", ("SEED",), diagnostics).read(end)
     diagnostics.close()
     seed = clauses.found["SEED"].text if "SEED" in clauses.found else None
-    return Repeated(count, seed, body.place(token.start, end))
+    return RepeatStatement(count, seed, body.place(token.start, end))
 
 
-def _objective(body: Passage, token: Token) -> Statement:
+def _objective(body: Passage, token: DirectiveToken) -> Statement:
     """``MINIMIZE expr, MAXIMIZE expr``."""
     diagnostics = Diagnostics()
     goals: list[Goal] = []
@@ -132,7 +132,7 @@ def _objective(body: Passage, token: Token) -> Statement:
             goals.append(_goal(body, at, end))
         at = end + 1
     diagnostics.close()
-    return Aim(tuple(goals), body.place(token.start, token.end))
+    return ObjectiveStatement(tuple(goals), body.place(token.start, token.end))
 
 
 def _goal(body: Passage, start: int, end: int) -> Goal:
@@ -161,7 +161,7 @@ def _comma(text: str, start: int) -> int:
     return len(text)
 
 
-def _output(body: Passage, token: Token) -> Statement:
+def _output(body: Passage, token: DirectiveToken) -> Statement:
     globs: list[str] = []
     before = token
     while True:
@@ -173,17 +173,17 @@ def _output(body: Passage, token: Token) -> Statement:
             diagnostics = Diagnostics()
             clauses = Clauses(body, "OUTPUT", ("OPTIONAL",), diagnostics).read(at)
             diagnostics.close()
-            return Kept(tuple(globs), "OPTIONAL" in clauses.found)
+            return OutputStatement(tuple(globs), "OPTIONAL" in clauses.found)
         if comma.text != ",":
             place = body.place(comma.start, comma.end)
             hint = (
                 'write OUTPUT "a.csv", "b.csv" with a comma between two, OPTIONAL behind the last'
             )
             raise AnnotationError(f"{comma.text} is not expected here", place=place, hint=hint)
-        before = Token("word", "OUTPUT", comma.start, comma.end)
+        before = DirectiveToken("word", "OUTPUT", comma.start, comma.end)
 
 
-def _use(body: Passage, token: Token) -> Statement:
+def _use(body: Passage, token: DirectiveToken) -> Statement:
     """``PROGRAM "sim", "gcc"``, ``FILE "../data"``, ``VERSION "gcc --version"``."""
     word = next(tokens(body.text, token.end), None)
     kinds: tuple[UseKind, ...] = ("program", "file", "version")
@@ -201,12 +201,12 @@ def _use(body: Passage, token: Token) -> Statement:
         texts.append(text)
         comma = next(tokens(body.text, at), None)
         if comma is None:
-            return Used(kind, tuple(texts))
+            return UseStatement(kind, tuple(texts))
         if comma.text != ",":
             place = body.place(comma.start, comma.end)
             hint = f'write USE {word.upper()} "a", "b" with a comma between two'
             raise AnnotationError(f"{comma.text} is not expected here", place=place, hint=hint)
-        before = Token("word", word.text, comma.start, comma.end)
+        before = DirectiveToken("word", word.text, comma.start, comma.end)
 
 
 _USED: dict[UseKind, str] = {
@@ -216,15 +216,15 @@ _USED: dict[UseKind, str] = {
 }
 
 
-def _after(body: Passage, token: Token) -> Statement:
+def _after(body: Passage, token: DirectiveToken) -> Statement:
     stage, at = quoted_text(body, token, 'AFTER "mesh" ON n')
     diagnostics = Diagnostics()
     clauses = Clauses(body, "AFTER", ("ON",), diagnostics).read(at)
     diagnostics.close()
-    return Waits(stage, clauses.found["ON"].names if "ON" in clauses.found else ())
+    return AfterStatement(stage, clauses.found["ON"].names if "ON" in clauses.found else ())
 
 
-def _end(body: Passage, token: Token) -> Statement:
+def _end(body: Passage, token: DirectiveToken) -> Statement:
     """``END``, ``END target``, ``END CR``, ``END CR name``."""
     rest = list(tokens(body.text, token.end))
     region = bool(rest) and rest[0].upper() == "CR"
@@ -232,7 +232,7 @@ def _end(body: Passage, token: Token) -> Statement:
     place = body.place(token.start, len(body.text.rstrip()))
     number = body.cut(token.end, len(body.text)).strip()
     if NUMBER.fullmatch(number.text):
-        return End(number, region, place)
+        return EndStatement(number, region, place)
     if len(names) > 1 or any(name.kind == "sign" for name in names):
         behind = names[0] if names[0].kind == "sign" else names[1]
         raise AnnotationError(
@@ -241,22 +241,24 @@ def _end(body: Passage, token: Token) -> Statement:
             hint="write END, or END and the target; quote a target that is not one word",
         )
     if not names:
-        return End(None, region, place)
+        return EndStatement(None, region, place)
     text = body.cut(names[0].start, names[0].end)
-    return End(text if names[0].kind == "word" else unquote(text), region, place)
+    return EndStatement(text if names[0].kind == "word" else unquote(text), region, place)
 
 
-_READERS: dict[str, Callable[[Passage, Token], Statement]] = {
+_READERS: dict[str, Callable[[Passage, DirectiveToken], Statement]] = {
     **{
         keyword: lambda body, token: declaration(body, token.end, token.upper())
         for keyword in ("SUBSTITUTE", "ASSIGN", "ENV", "PARAM")
     },
     "END": _end,
     "CONSTRAINT": _constraint,
-    "BUILD": lambda body, token: Build(command(body, token)),
-    "RUN": lambda body, token: Run(command(body, token)),
-    "REQUIRE": lambda body, token: Require(_whole(body, token, "REQUIRE host.memory >= 2GB")),
-    "RANK": lambda body, token: Rank(
+    "BUILD": lambda body, token: BuildStatement(command(body, token)),
+    "RUN": lambda body, token: RunStatement(command(body, token)),
+    "REQUIRE": lambda body, token: RequireStatement(
+        _whole(body, token, "REQUIRE host.memory >= 2GB")
+    ),
+    "RANK": lambda body, token: RankStatement(
         _whole(body, token, "RANK host.mhz"), body.place(token.start, token.end)
     ),
     "REPEAT": _repeat,

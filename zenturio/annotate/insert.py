@@ -1,4 +1,4 @@
-"""Write directives into a program from code: a scheduler does, with machines it has just found."""
+"""Inserts directives into a program, as a scheduler does with the machines it selects."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Literal
 
 from zenturio.annotate.dialects import Dialect, named
-from zenturio.annotate.lines import find
+from zenturio.annotate.directive_lines import find
 from zenturio.annotate.source import Source, split_lines, without_end
-from zenturio.annotate.text_syntax import write_text
+from zenturio.annotate.value_syntax import write_text
 from zenturio.errors import AnnotationError
 from zenturio.expression import Value, text_of
 

@@ -1,4 +1,4 @@
-"""What is allowed, but likely a mistake."""
+"""Warnings about directives that are valid but probably mistakes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 
-from zenturio.annotate.holes import occurrences
+from zenturio.annotate.hole_search import occurrences
 from zenturio.annotate.lint_files import environments, future, ignored
 from zenturio.annotate.lint_fill import blanks, fits, overwritten, strings
 from zenturio.annotate.lint_space import constraints, elements, size, unused
 from zenturio.annotate.model import MEASURED, Application, Command
-from zenturio.annotate.patterns import check_pattern
-from zenturio.annotate.probes import unguarded
+from zenturio.annotate.region_probes import unguarded
+from zenturio.annotate.regular_expressions import check_pattern
 from zenturio.annotate.spans import Spans
 from zenturio.errors import Diagnostic, InputError, Passage, Place
 

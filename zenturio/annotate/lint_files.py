@@ -1,13 +1,13 @@
-"""Files that are part of an application, but are likely none of its inputs."""
+"""Warnings about files of the application that are probably not its inputs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from time import time_ns
 
-from zenturio.annotate.git_ignore import GitIgnore, Rule
+from zenturio.annotate.file_selection import IGNORE
+from zenturio.annotate.git_ignore import GitIgnore, IgnoreRule
 from zenturio.annotate.model import Annotated, Application
-from zenturio.annotate.paths import IGNORE
 from zenturio.errors import Diagnostic
 
 _LINES = 5
@@ -35,7 +35,7 @@ def ignored(application: Application) -> Iterator[Diagnostic]:
     found = {path: rule for path in others if (rule := rules.rule(application.root / path))}
     if not found:
         return
-    by_rule: dict[Rule, list[str]] = {}
+    by_rule: dict[IgnoreRule, list[str]] = {}
     for path, rule in found.items():
         by_rule.setdefault(rule, []).append(path)
     first = ", ".join(list(found)[:3]) + (", ..." if len(found) > 3 else "")
@@ -55,7 +55,7 @@ def ignored(application: Application) -> Iterator[Diagnostic]:
     )
 
 
-def _lines(rule: Rule, paths: Iterable[str]) -> list[str]:
+def _lines(rule: IgnoreRule, paths: Iterable[str]) -> list[str]:
     """What leaves *paths* out, as ``.zenignore`` is written."""
     pattern = rule.text.strip().rstrip("/")
     if "/" not in pattern and not set(pattern) & set("\\!#[ "):

@@ -1,4 +1,4 @@
-"""Likely mistakes in what becomes of the files."""
+"""Warnings about the filled files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from zenturio.annotate.fill import Filler
+from zenturio.annotate.filler import Filler
 from zenturio.annotate.model import Annotated, Application, Assignment
 from zenturio.annotate.replacements import ASSIGNMENT, Replacement, replacements
 from zenturio.annotate.source import without_end

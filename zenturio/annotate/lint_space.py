@@ -1,4 +1,4 @@
-"""Likely mistakes in what parameters may be and in what must hold between them."""
+"""Warnings about parameters and constraints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What directives say, as plain values: the result of a scan and the input of a fill."""
+"""Applications as plain values: the result of a scan, and the input of a fill."""
 
 from __future__ import annotations
 

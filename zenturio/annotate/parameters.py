@@ -1,4 +1,4 @@
-"""Declarations of one name, wherever they stand, become one parameter."""
+"""Merges all declarations of a name into one parameter."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from zenturio.annotate.declarations import declaration
 from zenturio.annotate.diagnostics import Diagnostics
 from zenturio.annotate.model import MEASURED
-from zenturio.annotate.sets import MOST, read_set
+from zenturio.annotate.parameter_grammar import declaration
+from zenturio.annotate.set_reader import MOST, read_set
 from zenturio.annotate.statements import Declaration
 from zenturio.errors import AnnotationError, Passage
 from zenturio.expression import Type

@@ -1,4 +1,4 @@
-"""Which executables commands begin with: those that lie outside of the application."""
+"""The executables that commands start with and that lie outside the application."""
 
 from __future__ import annotations
 

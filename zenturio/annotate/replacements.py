@@ -1,4 +1,4 @@
-"""Where the texts of parameters go in the files of an application, for people to look at."""
+"""The places where parameters are filled in, for display."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from zenturio.annotate.holes import Layout, occurrences
+from zenturio.annotate.hole_search import HoleLayout, occurrences
 from zenturio.annotate.model import Annotated, Hole
 from zenturio.annotate.source import without_end
 from zenturio.annotate.spans import Span, Spans
@@ -38,7 +38,7 @@ def replacements(files: Iterable[Annotated]) -> Iterator[Replacement]:
 
 def _substituted(file: Annotated) -> Iterator[Replacement]:
     text = file.source.text or ""
-    layout, spans = Layout(file), Spans(text, file.dialect)
+    layout, spans = HoleLayout(file), Spans(text, file.dialect)
     for occurrence in occurrences(file):
         number = layout.line_of(occurrence.start)
         start = occurrence.start - layout.starts[number]

@@ -1,4 +1,4 @@
-"""From files to an application: every directive read, everything that is wrong said at once."""
+"""Scans files into an application; all errors are reported together."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from zenturio.annotate.assemble import Assembly
+from zenturio.annotate.assembly import Assembly
 from zenturio.annotate.diagnostics import Diagnostics
-from zenturio.annotate.documents import Document, read_documents, used_path
+from zenturio.annotate.file_selection import find_files
 from zenturio.annotate.grammar import KEYWORDS
 from zenturio.annotate.lint_space import added
 from zenturio.annotate.model import Application
 from zenturio.annotate.parameters import read_overrides
-from zenturio.annotate.paths import find_files
-from zenturio.annotate.statements import Used
+from zenturio.annotate.parsed_files import ParsedFile, read_documents, used_path
+from zenturio.annotate.statements import UseStatement
 from zenturio.errors import AnnotationError, Diagnostic, Place
 
 
@@ -55,18 +55,18 @@ def scan(paths: Sequence[str | Path] | str | Path, *, overrides: Sequence[str] =
     )
 
 
-def _declared(documents: Iterable[Document]) -> set[Path]:
+def _declared(documents: Iterable[ParsedFile]) -> set[Path]:
     """The files that USE FILE names: inputs, whoever wrote them."""
     return {
         used_path(document, text)
         for document in documents
         for written in document.written
-        if isinstance(written.statement, Used) and written.statement.kind == "file"
+        if isinstance(written.statement, UseStatement) and written.statement.kind == "file"
         for text in written.statement.texts
     }
 
 
-def _check_side(document: Document, diagnostics: Diagnostics) -> None:
+def _check_side(document: ParsedFile, diagnostics: Diagnostics) -> None:
     """A side file is there for its directives: one without any is a mistake."""
     if document.kind == "file" or document.lines:
         return
@@ -78,7 +78,7 @@ def _check_side(document: Document, diagnostics: Diagnostics) -> None:
         diagnostics.error("each directive begins with ZEN$, here as well", place, hint)
 
 
-def _silent(given: Sequence[str | Path], documents: Sequence[Document]) -> Diagnostic:
+def _silent(given: Sequence[str | Path], documents: Sequence[ParsedFile]) -> Diagnostic:
     """The diagnostic about files that say nothing."""
     where = ", ".join(map(str, given))
     first = next((d for d in documents if d.source.text is not None), None)

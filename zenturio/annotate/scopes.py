@@ -1,4 +1,4 @@
-"""From where to where: BEGIN and END of scopes and of regions in one file."""
+"""Scopes and regions of a file: pairs of BEGIN and END."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from zenturio.annotate.diagnostics import Diagnostics
 from zenturio.annotate.model import Line, Region
-from zenturio.annotate.statements import Declaration, End, Probed, Statement
+from zenturio.annotate.statements import Declaration, EndStatement, RegionStatement, Statement
 from zenturio.errors import Passage, Place
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenScope:
     """A directive of a file; no statement if it cannot be read."""
 
     line: Line
@@ -24,7 +24,7 @@ class Written:
         match self.statement:
             case Declaration(begins=begins):
                 return begins
-            case Probed():
+            case RegionStatement():
                 return True
             case None:
                 return self.line.body.text.upper().split()[-1:] == ["BEGIN"]
@@ -40,11 +40,11 @@ class Scopes:
     regions: tuple[Region, ...]
 
 
-def pair(written: Iterable[Written], length: int, diagnostics: Diagnostics) -> Scopes:
+def pair(written: Iterable[WrittenScope], length: int, diagnostics: Diagnostics) -> Scopes:
     """Each BEGIN with its END in a file of *length* lines."""
     pairing = _Pairing(diagnostics, [], {}, [])
     for each in written:
-        if isinstance(each.statement, End):
+        if isinstance(each.statement, EndStatement):
             pairing.end(each.statement, each.line)
         elif each.begins:
             pairing.open.append(each)
@@ -60,13 +60,13 @@ def pair(written: Iterable[Written], length: int, diagnostics: Diagnostics) -> S
 @dataclass
 class _Pairing:
     diagnostics: Diagnostics
-    open: list[Written]
+    open: list[WrittenScope]
     ends: dict[int, int]
     regions: list[Region]
-    crossed: list[Written] = field(default_factory=list)
+    crossed: list[WrittenScope] = field(default_factory=list)
     """What an END of something else has ended already: its own END is no second mistake."""
 
-    def end(self, end: End, line: Line) -> None:
+    def end(self, end: EndStatement, line: Line) -> None:
         at = self.partner(end)
         if at is None:
             return
@@ -80,11 +80,11 @@ class _Pairing:
             self.crossed += self.open[at + 1 :]
         del self.open[at:]
         self.ends[begun.line.first] = line.first
-        if isinstance(begun.statement, Probed):
+        if isinstance(begun.statement, RegionStatement):
             region = begun.statement
             self.regions.append(Region(region.name.text, region.probes, begun.line, line))
 
-    def partner(self, end: End) -> int | None:
+    def partner(self, end: EndStatement) -> int | None:
         """Which of the open ones *end* ends; a diagnostic if it is none."""
         fitting = [at for at, each in enumerate(self.open) if _fits(each, end)]
         if fitting:
@@ -102,23 +102,23 @@ class _Pairing:
         return None
 
 
-def _fits(begun: Written, end: End) -> bool:
+def _fits(begun: WrittenScope, end: EndStatement) -> bool:
     match begun.statement:
         case Declaration(target=target):
             return not end.region and (end.name is None or end.name.text == target.text)
-        case Probed(name=name):
+        case RegionStatement(name=name):
             return end.region and (end.name is None or end.name.text == name.text)
         case _:
             return True
 
 
-def _start(begun: Written) -> tuple[Place, str]:
+def _start(begun: WrittenScope) -> tuple[Place, str]:
     """Where a scope begins, and how its END is named."""
     body = begun.line.body
     match begun.statement:
         case Declaration(target=target):
             return _whole(target), quoted(target.text)
-        case Probed(name=name):
+        case RegionStatement(name=name):
             return _whole(name), f"CR {quoted(name.text)}"
         case _:
             return body.place(0, len(body.text)), ""

@@ -1,11 +1,11 @@
-"""How a set is written: ``{ a, "b, c", 1:10, node{1:2}-{a,b}, LINES("hosts.txt") }``."""
+"""The syntax of sets: ``{ a, "b, c", 1:10, node{1:2}-{a,b}, LINES("hosts.txt") }``."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-from zenturio.annotate.text_syntax import Text, TextReader
+from zenturio.annotate.value_syntax import TextReader, WrittenText
 from zenturio.errors import AnnotationError, Passage
 
 CALLS = {
@@ -25,7 +25,7 @@ _PAIRS = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[()]""", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class WrittenRange:
     """``first:last:stride`` or ``first:last:*factor``; a bound in parentheses is an expression."""
 
     first: Passage
@@ -41,7 +41,7 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class WrittenCall:
     """``LIN(…)`` and its like: the name in capitals and the arguments as written."""
 
     name: str
@@ -51,27 +51,27 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class WrittenConcatenation:
     """Texts and groups one behind the other: ``node{1:2}-{a,b}``."""
 
-    parts: tuple[str | Elements, ...]
+    parts: tuple[str | WrittenElements, ...]
     start: int
     end: int
 
 
 @dataclass(frozen=True, slots=True)
-class Elements:
+class WrittenElements:
     """What stands between two braces."""
 
-    items: tuple[Text | Range | Call | Joined, ...]
+    items: tuple[WrittenText | WrittenRange | WrittenCall | WrittenConcatenation, ...]
     start: int
     end: int
 
 
-Item = Text | Range | Call | Joined
+Item = WrittenText | WrittenRange | WrittenCall | WrittenConcatenation
 
 
-def read_elements(passage: Passage, start: int = 0) -> Elements:
+def read_elements(passage: Passage, start: int = 0) -> WrittenElements:
     """The set whose ``{`` stands at *start*; its ``end`` is behind the ``}``."""
     return _Reader(passage, start).elements()
 
@@ -84,7 +84,7 @@ class _Reader(TextReader):
         self.depth = 0
         self.effort = 0
 
-    def elements(self) -> Elements:
+    def elements(self) -> WrittenElements:
         start, self.depth = self.at, self.depth + 1
         if self.depth > DEEPEST:
             hint = f"at most {DEEPEST} braces inside each other"
@@ -102,7 +102,7 @@ class _Reader(TextReader):
             raise self.open(start)
         self.at += 1
         self.depth -= 1
-        return Elements(tuple(items), start, self.at)
+        return WrittenElements(tuple(items), start, self.at)
 
     def open(self, start: int) -> AnnotationError:
         hint = "a } behind the last element"
@@ -121,7 +121,7 @@ class _Reader(TextReader):
             return found
         return self.joined()
 
-    def range(self) -> Range | None:
+    def range(self) -> WrittenRange | None:
         start = self.at
         found = self.bounds()
         self.skip()
@@ -129,7 +129,7 @@ class _Reader(TextReader):
             self.at = start
             return None
         first, last, stride, factor = found
-        return Range(first, last, stride, factor, start, self.at)
+        return WrittenRange(first, last, stride, factor, start, self.at)
 
     def bounds(self) -> tuple[Passage, Passage, Passage | None, bool] | None:
         first = self.bound()
@@ -180,7 +180,7 @@ class _Reader(TextReader):
             raise self.error("too many parentheses in a set", start, start + 1, hint)
         return end
 
-    def call(self) -> Call | None:
+    def call(self) -> WrittenCall | None:
         found = _CALL.match(self.text, self.at)
         if not found or found[1].upper() not in CALLS:
             return None
@@ -195,12 +195,12 @@ class _Reader(TextReader):
         if self.next() not in (",", "}", ""):
             hint = f"a comma, or quotes around the whole if {name} is no function here"
             raise self.error(f"{name}(…) stands alone", self.at, self.at + 1, hint)
-        return Call(name, arguments, start, end)
+        return WrittenCall(name, arguments, start, end)
 
-    def joined(self) -> Text | Joined:
+    def joined(self) -> WrittenText | WrittenConcatenation:
         """A quoted text, a bare word, or several parts with groups between them."""
         start = self.at
-        parts: list[str | Elements] = []
+        parts: list[str | WrittenElements] = []
         if self.next() in ('"', "'"):
             parts.append(self.quoted())
             self.after_quote()
@@ -210,8 +210,8 @@ class _Reader(TextReader):
         if isinstance(parts[-1], str) and not (len(parts) == 1 and self.text[start] in "\"'"):
             end = start + len(self.text[start:end].rstrip())
         if len(parts) == 1 and isinstance(parts[0], str):
-            return Text(parts[0], start, end)
-        return Joined(tuple(p for p in parts if p != ""), start, end)
+            return WrittenText(parts[0], start, end)
+        return WrittenConcatenation(tuple(p for p in parts if p != ""), start, end)
 
     def after_quote(self) -> None:
         behind = self.at

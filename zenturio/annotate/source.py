@@ -1,4 +1,4 @@
-"""A file as it is on disk: bytes, their encoding, lines with their ends, and mode bits."""
+"""Source files: bytes, encoding, lines with their ends, and mode bits."""
 
 from __future__ import annotations
 

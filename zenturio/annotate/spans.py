@@ -1,4 +1,4 @@
-"""Which characters of a program stand in strings, comments, heredocs and the like."""
+"""Finds the characters of a program that lie in strings, comments and heredocs."""
 
 from __future__ import annotations
 

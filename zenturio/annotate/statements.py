@@ -1,4 +1,4 @@
-"""What single directives say, before any is seen in the light of another."""
+"""Parsed directives, before they are combined."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Declaration:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class EndStatement:
     """END, END target, or END CR."""
 
     name: Passage | None
@@ -49,14 +49,14 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class ConstraintStatement:
     """CONSTRAINT VALUE."""
 
     expression: Expression
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class ZipStatement:
     """CONSTRAINT INDEX."""
 
     names: tuple[Passage, ...]
@@ -64,35 +64,35 @@ class Together:
 
 
 @dataclass(frozen=True, slots=True)
-class Build:
+class BuildStatement:
     command: Command
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunStatement:
     command: Command
 
 
 @dataclass(frozen=True, slots=True)
-class Require:
+class RequireStatement:
     expression: Expression
 
 
 @dataclass(frozen=True, slots=True)
-class Rank:
+class RankStatement:
     expression: Expression
     place: Place
 
 
 @dataclass(frozen=True, slots=True)
-class Repeated:
+class RepeatStatement:
     count: int
     seed: Passage | None
     place: Place
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MetricStatement:
     """METRIC; its name as written."""
 
     name: Passage
@@ -100,7 +100,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Probed:
+class RegionStatement:
     """CR … BEGIN."""
 
     name: Passage
@@ -108,7 +108,7 @@ class Probed:
 
 
 @dataclass(frozen=True, slots=True)
-class Aim:
+class ObjectiveStatement:
     """OBJECTIVE."""
 
     goals: tuple[Goal, ...]
@@ -116,7 +116,7 @@ class Aim:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class OutputStatement:
     """OUTPUT."""
 
     globs: tuple[str, ...]
@@ -124,7 +124,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
+class UseStatement:
     """USE."""
 
     kind: UseKind
@@ -132,7 +132,7 @@ class Used:
 
 
 @dataclass(frozen=True, slots=True)
-class Waits:
+class AfterStatement:
     """AFTER."""
 
     stage: Passage
@@ -141,18 +141,18 @@ class Waits:
 
 Statement = (
     Declaration
-    | End
-    | Keep
-    | Together
-    | Build
-    | Run
-    | Require
-    | Rank
-    | Repeated
-    | Measured
-    | Probed
-    | Aim
-    | Kept
-    | Used
-    | Waits
+    | EndStatement
+    | ConstraintStatement
+    | ZipStatement
+    | BuildStatement
+    | RunStatement
+    | RequireStatement
+    | RankStatement
+    | RepeatStatement
+    | MetricStatement
+    | RegionStatement
+    | ObjectiveStatement
+    | OutputStatement
+    | UseStatement
+    | AfterStatement
 )

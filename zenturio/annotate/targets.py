@@ -1,4 +1,4 @@
-"""Which files a SUBSTITUTE, an ASSIGN or a CR is about, and what it makes of them."""
+"""Resolves which files a SUBSTITUTE, ASSIGN or CR applies to, and their holes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from zenturio.annotate.diagnostics import Diagnostics
-from zenturio.annotate.documents import Document
+from zenturio.annotate.file_selection import SIDE, match_glob, under
 from zenturio.annotate.model import Annotated, Assignment, Hole, Line
-from zenturio.annotate.paths import SIDE, match_glob, under
-from zenturio.annotate.patterns import check_pattern
+from zenturio.annotate.parsed_files import ParsedFile
+from zenturio.annotate.regular_expressions import check_pattern
 from zenturio.annotate.scopes import quoted
-from zenturio.annotate.statements import Declaration, Probed
+from zenturio.annotate.statements import Declaration, RegionStatement
 from zenturio.errors import AnnotationError, Passage, did_you_mean
 
 
@@ -20,7 +20,7 @@ from zenturio.errors import AnnotationError, Passage, did_you_mean
 class Targets:
     """The files of an application, and what is to be replaced in each."""
 
-    files: Sequence[Document]
+    files: Sequence[ParsedFile]
     diagnostics: Diagnostics
     known: frozenset[str]
     """Names that ``= @name`` may say."""
@@ -30,20 +30,20 @@ class Targets:
     _variables: dict[str, Passage] = field(default_factory=dict)
     _taken: dict[tuple[object, ...], Hole] = field(default_factory=dict)
 
-    def add(self, document: Document) -> None:
+    def add(self, document: ParsedFile) -> None:
         """Take up every declaration of a file."""
         for each in document.written:
             match each.statement:
                 case Declaration() as declaration:
                     with self.diagnostics.gather():
                         self.declare(document, declaration, each.line)
-                case Probed(name=name):
+                case RegionStatement(name=name):
                     with self.diagnostics.gather():
                         _check_region(document, name)
                 case _:
                     pass
 
-    def declare(self, document: Document, declaration: Declaration, line: Line) -> None:
+    def declare(self, document: ParsedFile, declaration: Declaration, line: Line) -> None:
         parameter = self.parameter(declaration)
         match declaration.way:
             case "substitute":
@@ -70,7 +70,7 @@ class Targets:
         return same.text
 
     def substitute(
-        self, document: Document, declaration: Declaration, line: Line, parameter: str
+        self, document: ParsedFile, declaration: Declaration, line: Line, parameter: str
     ) -> None:
         if declaration.match == "regex":
             check_pattern(declaration.target)
@@ -93,12 +93,12 @@ class Targets:
             self.check_twice(file, hole)
             self.holes[file.name].append(hole)
 
-    def may_hold(self, file: Document, declaration: Declaration) -> bool:
+    def may_hold(self, file: ParsedFile, declaration: Declaration) -> bool:
         """Whether the target can occur in a file at all: a hole elsewhere would be idle."""
         text = file.source.text or ""
         return declaration.match == "regex" or declaration.target.text in text
 
-    def check_twice(self, file: Document, hole: Hole) -> None:
+    def check_twice(self, file: ParsedFile, hole: Hole) -> None:
         """Two parameters for one target in the same lines are one too many."""
         same = (file.name, hole.target, hole.match, hole.first, hole.last)
         other = self._taken.setdefault(same, hole)
@@ -109,7 +109,7 @@ class Targets:
                 hint="leave one of them, or give each a scope with BEGIN and END",
             )
 
-    def files_of(self, document: Document, declaration: Declaration) -> list[Document]:
+    def files_of(self, document: ParsedFile, declaration: Declaration) -> list[ParsedFile]:
         """The text files whose lines are in the scope of a SUBSTITUTE."""
         if declaration.begins and (document.kind != "file" or declaration.glob is not None):
             raise AnnotationError(
@@ -130,7 +130,7 @@ class Targets:
             raise AnnotationError(message, place=declaration.place, hint=hint)
         return found
 
-    def beside(self, document: Document, declaration: Declaration) -> list[Document]:
+    def beside(self, document: ParsedFile, declaration: Declaration) -> list[ParsedFile]:
         """The one file that a side file is about."""
         name = document.name.removesuffix(SIDE)
         found = [file for file in self.files if file.name == name]
@@ -142,7 +142,7 @@ class Targets:
             )
         return found
 
-    def matching(self, glob: Passage) -> list[Document]:
+    def matching(self, glob: Passage) -> list[ParsedFile]:
         names = [file.name for file in self.files]
         found = [file for file in self.files if match_glob(glob.text, file.name)]
         place = glob.place(0, len(glob.text))
@@ -156,7 +156,7 @@ class Targets:
         return texts
 
     def assign(
-        self, document: Document, declaration: Declaration, line: Line, parameter: str
+        self, document: ParsedFile, declaration: Declaration, line: Line, parameter: str
     ) -> None:
         target = quoted(declaration.target.text)
         if document.kind != "file":
@@ -202,7 +202,7 @@ class Targets:
         )
 
 
-def _check_region(document: Document, name: Passage) -> None:
+def _check_region(document: ParsedFile, name: Passage) -> None:
     if document.kind != "file":
         message = "CR stands in the program itself, around the region that is measured"
         place = name.place(0, len(name.text))

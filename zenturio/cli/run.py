@@ -72,7 +72,7 @@ def run(
     --budget 500; zen run matmul.c --on dask
     """
     from zenturio.annotate import scan
-    from zenturio.annotate.goals import read_goals
+    from zenturio.annotate.objectives import read_goals
     from zenturio.cli.live import Live
     from zenturio.errors import InputError
     from zenturio.study import (

@@ -13,7 +13,7 @@ from glob import escape
 from math import isfinite
 
 from zenturio.annotate.commands import fill_command
-from zenturio.annotate.fill import Filler
+from zenturio.annotate.filler import Filler
 from zenturio.annotate.model import Annotated, Application, Command
 from zenturio.errors import InputError
 from zenturio.experiment.experiment import Build, Experiment, Filed, Recipe, Step

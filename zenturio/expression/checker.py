@@ -1,12 +1,13 @@
-"""Types of an expression, and every name that is not known."""
+"""Type checking of expressions, and errors for unknown names."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from zenturio.errors import Diagnostic, Passage, did_you_mean
-from zenturio.expression.functions import compiled
-from zenturio.expression.nodes import (
+from zenturio.expression.scalar_functions import compiled
+from zenturio.expression.signatures import SIGNATURES, Want
+from zenturio.expression.syntax_tree import (
     Arithmetic,
     Call,
     Compare,
@@ -24,7 +25,6 @@ from zenturio.expression.nodes import (
     Power,
     Within,
 )
-from zenturio.expression.signatures import SIGNATURES, Want
 from zenturio.expression.values import Fault, Type, clipped, type_of
 from zenturio.expression.writer import write
 

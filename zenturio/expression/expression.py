@@ -1,4 +1,4 @@
-"""An expression: a text that was read, what it names, and how it is checked and evaluated."""
+"""Expressions: parsed text with its names, type check and evaluation."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from zenturio.errors import ExpressionError, Passage
 from zenturio.expression.checker import Checker
-from zenturio.expression.closures import Run, compile_tree
-from zenturio.expression.constants import refuse_faulty_constants
-from zenturio.expression.nodes import Host, Index, Name, Node, walk
+from zenturio.expression.constant_checks import refuse_faulty_constants
 from zenturio.expression.parser import read
-from zenturio.expression.replacing import replaced
+from zenturio.expression.point_compiler import Run, compile_tree
+from zenturio.expression.substitution import replaced
+from zenturio.expression.syntax_tree import Host, Index, Name, Node, walk
 from zenturio.expression.values import Type, Value
 from zenturio.expression.writer import write
 
@@ -95,7 +95,7 @@ class Expression:
         positions: Mapping[str, np.ndarray[Any, Any]] | None = None,
     ) -> np.ndarray[Any, Any]:
         """The values of *length* rows at once: in each row what `value` says of it."""
-        from zenturio.expression.columns import evaluate  # noqa: PLC0415 - loads NumPy
+        from zenturio.expression.column_evaluation import evaluate  # noqa: PLC0415 - loads NumPy
 
         return evaluate(self, columns, length, positions or {})
 

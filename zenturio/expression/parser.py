@@ -1,11 +1,13 @@
-"""Words become a tree: precedence climbing, with a limit of its own on how deep it goes."""
+"""The parser: precedence climbing, with an explicit depth limit."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from zenturio.errors import ExpressionError, Passage, did_you_mean
-from zenturio.expression.nodes import (
+from zenturio.expression.signatures import ELSEWHERE, FUNCTIONS, INDEX, SIGNATURES
+from zenturio.expression.syntax_hints import missing, unexpected
+from zenturio.expression.syntax_tree import (
     Arithmetic,
     Call,
     Compare,
@@ -25,9 +27,7 @@ from zenturio.expression.nodes import (
     Within,
     children,
 )
-from zenturio.expression.signatures import ELSEWHERE, FUNCTIONS, INDEX, SIGNATURES
-from zenturio.expression.slips import missing, unexpected
-from zenturio.expression.tokens import Token, tokens
+from zenturio.expression.tokenizer import Token, tokens
 from zenturio.expression.values import clipped
 
 DEEPEST = 100

@@ -1,4 +1,4 @@
-"""What the functions take and give; what they compute stands in `functions`."""
+"""The signatures of all functions; `scalar_functions` computes them."""
 
 from __future__ import annotations
 

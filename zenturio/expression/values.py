@@ -1,4 +1,4 @@
-"""What an expression computes with: plain values, how they are named, written and judged."""
+"""The values of expressions: their types, texts and truth."""
 
 from __future__ import annotations
 

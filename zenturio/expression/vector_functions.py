@@ -1,4 +1,4 @@
-"""Functions on whole columns, where the machine surely gives Python's answer; else ``None``."""
+"""The functions of the language on columns, where NumPy gives the exact result; else ``None``."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from zenturio.expression.cells import Cells, of_integers
-from zenturio.expression.vectors import chosen, negate, relation, remainder
+from zenturio.expression.column_values import ColumnValues, of_integers
+from zenturio.expression.vector_operators import chosen, negate, relation, remainder
 
 _BELOW = float(2**63)
 
 
-def _best(operator: str) -> Callable[..., Cells | None]:
+def _best(operator: str) -> Callable[..., ColumnValues | None]:
     """The later of two only where it is better, as Python's min and max."""
 
-    def two(a: Cells | None, b: Cells) -> Cells | None:
+    def two(a: ColumnValues | None, b: ColumnValues) -> ColumnValues | None:
         if a is None or a.kind not in ("int", "real") or b.kind not in ("int", "real"):
             return None
         better = relation(operator, b, a)
@@ -26,31 +26,31 @@ def _best(operator: str) -> Callable[..., Cells | None]:
         if a.kind == b.kind:
             return _picked(better, b, a)
         mask = better.data
-        return Cells("real", np.where(mask, b.data, a.data).astype(np.float64, copy=False))
+        return ColumnValues("real", np.where(mask, b.data, a.data).astype(np.float64, copy=False))
 
     return lambda *values: reduce(two, values)
 
 
-def _picked(better: Cells, b: Cells, a: Cells) -> Cells | None:
+def _picked(better: ColumnValues, b: ColumnValues, a: ColumnValues) -> ColumnValues | None:
     if better.constant:
         return b if better.data else a
     return chosen(better.data, b, a)
 
 
-def _absolute(a: Cells) -> Cells | None:
+def _absolute(a: ColumnValues) -> ColumnValues | None:
     if a.kind == "real":
-        return Cells("real", np.abs(a.data))
+        return ColumnValues("real", np.abs(a.data))
     if a.kind != "int" or a.low >= 0:
         return a if a.kind == "int" else None
     opposite = negate(a)
     if opposite is None or a.high <= 0:
         return opposite
     most = max(-a.low, a.high)
-    return Cells("int", np.abs(a.data.astype(opposite.data.dtype, copy=False)), 0, most)
+    return ColumnValues("int", np.abs(a.data.astype(opposite.data.dtype, copy=False)), 0, most)
 
 
-def _rounded(ufunc: Any) -> Callable[[Cells], Cells | None]:
-    def function(a: Cells) -> Cells | None:
+def _rounded(ufunc: Any) -> Callable[[ColumnValues], ColumnValues | None]:
+    def function(a: ColumnValues) -> ColumnValues | None:
         if a.kind != "real":
             return a if a.kind == "int" else None
         found = ufunc(a.data)
@@ -60,16 +60,16 @@ def _rounded(ufunc: Any) -> Callable[[Cells], Cells | None]:
     return function
 
 
-def _root(a: Cells) -> Cells | None:
+def _root(a: ColumnValues) -> ColumnValues | None:
     if a.kind == "int":
-        return Cells("real", np.sqrt(a.data.astype(np.float64))) if a.low >= 0 else None
+        return ColumnValues("real", np.sqrt(a.data.astype(np.float64))) if a.low >= 0 else None
     if a.kind != "real":
         return None
     found = np.sqrt(a.data)
-    return Cells("real", found) if np.isfinite(found).all() else None
+    return ColumnValues("real", found) if np.isfinite(found).all() else None
 
 
-def _common_divisor(*values: Cells) -> Cells | None:
+def _common_divisor(*values: ColumnValues) -> ColumnValues | None:
     if any(value.kind != "int" or value.low <= -(2**63) for value in values):
         return None
     if any(value.high >= 2**63 for value in values):
@@ -77,25 +77,25 @@ def _common_divisor(*values: Cells) -> Cells | None:
     most = max(max(-value.low, value.high) for value in values)
     wide = [v.data if v.constant else v.data.astype(np.int64, copy=False) for v in values]
     found = reduce(np.gcd, wide)
-    return Cells("int", np.asarray(found, dtype=np.int64), 0, most)
+    return ColumnValues("int", np.asarray(found, dtype=np.int64), 0, most)
 
 
-def _is_power_of_two(a: Cells) -> Cells | None:
+def _is_power_of_two(a: ColumnValues) -> ColumnValues | None:
     if a.kind != "int" or a.low <= -(2**31):
         return None
-    return Cells("bool", (a.data > 0) & ((a.data & (a.data - 1)) == 0))
+    return ColumnValues("bool", (a.data > 0) & ((a.data & (a.data - 1)) == 0))
 
 
-def _divides(divisor: Cells, value: Cells) -> Cells | None:
+def _divides(divisor: ColumnValues, value: ColumnValues) -> ColumnValues | None:
     if divisor.kind != "int" or value.kind != "int":
         return None
     if divisor.low <= 0 <= divisor.high:
         return None
     rest = remainder(value, divisor)
-    return None if rest is None else Cells("bool", np.equal(rest.data, 0))
+    return None if rest is None else ColumnValues("bool", np.equal(rest.data, 0))
 
 
-FUNCTIONS: dict[str, Callable[..., Cells | None]] = {
+FUNCTIONS: dict[str, Callable[..., ColumnValues | None]] = {
     "min": _best("<"),
     "max": _best(">"),
     "abs": _absolute,

@@ -1,8 +1,20 @@
-"""A tree becomes text again, with no more parentheses than needed."""
+"""Writes a syntax tree as text, with as few parentheses as possible."""
 
 from __future__ import annotations
 
-from zenturio.expression.nodes import (
+from zenturio.expression.parser import (
+    AND,
+    ATOM,
+    COMPARE,
+    CONDITIONAL,
+    NOT,
+    OR,
+    POWER,
+    PRODUCT,
+    SIGN,
+    SUM,
+)
+from zenturio.expression.syntax_tree import (
     Arithmetic,
     Call,
     Compare,
@@ -20,19 +32,7 @@ from zenturio.expression.nodes import (
     Power,
     Within,
 )
-from zenturio.expression.parser import (
-    AND,
-    ATOM,
-    COMPARE,
-    CONDITIONAL,
-    NOT,
-    OR,
-    POWER,
-    PRODUCT,
-    SIGN,
-    SUM,
-)
-from zenturio.expression.tokens import is_plain_name
+from zenturio.expression.tokenizer import is_plain_name
 from zenturio.expression.values import text_of
 
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"})

@@ -14,8 +14,8 @@ from typing import Any
 from zenturio.errors import ExpressionError
 from zenturio.experiment import aggregates
 from zenturio.expression import Expression, Type, parse
-from zenturio.expression.functions import CALLED
-from zenturio.expression.operations import floor_divide, power, remainder
+from zenturio.expression.scalar_functions import CALLED
+from zenturio.expression.scalar_operators import floor_divide, power, remainder
 from zenturio.expression.values import Fault, Value
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from zenturio.annotate import Application, scan
-from zenturio.annotate.kept import scan_kept
+from zenturio.annotate.stored_files import scan_kept
 from zenturio.errors import InputError
 from zenturio.expression import Value
 from zenturio.query.catalog import catalog

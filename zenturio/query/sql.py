@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from zenturio.errors import ExpressionError, Passage
 from zenturio.expression import Expression, Type
-from zenturio.expression.nodes import (
+from zenturio.expression.syntax_tree import (
     Arithmetic,
     Call,
     Compare,

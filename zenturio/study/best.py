@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from zenturio.annotate import Goal
-from zenturio.annotate.goals import goals_of
+from zenturio.annotate.objectives import goals_of
 from zenturio.errors import InputError
 from zenturio.experiment.aggregates import mean
 from zenturio.experiment.machine import Machine, of_machines

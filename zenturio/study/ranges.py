@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zenturio.annotate.sets import read_set
+from zenturio.annotate.set_reader import read_set
 from zenturio.errors import Diagnostic, InputError, Passage, did_you_mean
 from zenturio.search import EngineDescription, Setting
 from zenturio.search.settings import AUTO, read_value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zenturio.annotate import Application, Filler
-from zenturio.annotate.kept import scan_kept
+from zenturio.annotate.stored_files import scan_kept
 from zenturio.errors import InputError, SpaceError
 from zenturio.record import Definition, Record
 

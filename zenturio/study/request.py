@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from zenturio.annotate import scan
-from zenturio.annotate.goals import read_goals
+from zenturio.annotate.objectives import read_goals
 from zenturio.errors import InputError
 from zenturio.record import Repository
 from zenturio.search import parse_budget, parse_stop_rules

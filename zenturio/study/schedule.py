@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from zenturio.annotate.insert import insert
-from zenturio.annotate.text_syntax import write_text
+from zenturio.annotate.value_syntax import write_text
 from zenturio.errors import InputError
 from zenturio.schedule import Platform, Problem, Task, Workflow
 from zenturio.schedule.assigned import processors

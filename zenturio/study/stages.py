@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from zenturio.annotate import After, Application, scan
-from zenturio.annotate.paths import SIDE, is_study
+from zenturio.annotate.file_selection import SIDE, is_study
 from zenturio.errors import AnnotationError, InputError, did_you_mean
 from zenturio.experiment import Generator
 from zenturio.experiment.identity import framed_digest

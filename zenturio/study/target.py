@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from zenturio.annotate import Application, Goal, scan
-from zenturio.annotate.goals import read_goals
+from zenturio.annotate.objectives import read_goals
 from zenturio.errors import AnnotationError, InputError, NotFoundError, did_you_mean
 from zenturio.experiment import Generator
 from zenturio.record import Repository

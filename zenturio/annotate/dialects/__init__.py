@@ -1,4 +1,4 @@
-"""How each kind of file writes its comments, and how it writes an assignment."""
+"""The comment and assignment syntax of each kind of file."""
 
 from zenturio.annotate.dialects.dialect import Dialect
 from zenturio.annotate.dialects.table import BUILT_IN, SIDE, UNKNOWN, dialect_of, known, named

@@ -1,4 +1,4 @@
-"""C and what looks like it."""
+"""The dialects of C and languages with its syntax."""
 
 from __future__ import annotations
 

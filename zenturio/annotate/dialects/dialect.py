@@ -1,4 +1,4 @@
-"""A kind of file: how it is recognized, how it writes comments, and how it writes ``n = 128``."""
+"""Dialects: how a kind of file is recognized, writes comments, and assigns ``n = 128``."""
 
 from __future__ import annotations
 

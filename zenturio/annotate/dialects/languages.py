@@ -1,4 +1,4 @@
-"""Fortran and languages with comments of their own."""
+"""The dialects of Fortran and of languages with comment syntax of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shells, build files, and languages whose comments begin with a hash."""
+"""The dialects of shells, build files and languages whose comments begin with a hash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of settings, markup, and the inputs of simulation codes."""
+"""The dialects of settings, markup, and inputs of simulation codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a text is written in languages whose values are words, so that it stays one word."""
+"""Quotes texts for languages whose values are words."""
 
 from __future__ import annotations
 

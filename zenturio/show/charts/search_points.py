@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from zenturio.annotate.grammar import read
-from zenturio.annotate.statements import Aim
+from zenturio.annotate.statements import ObjectiveStatement
 from zenturio.errors import ExpressionError, InputError, Passage
 from zenturio.expression import Expression, Value, parse
 from zenturio.query import frame
@@ -167,7 +167,7 @@ def _goals(own: Iterable[Mapping[str, str]], asked: _Asked, table: pd.DataFrame)
     found = [_Goal(each["direction"], parse(each["expression"])) for each in own]
     if asked.objective:
         aim = read(Passage.of(f"OBJECTIVE {asked.objective}", "--objective"))
-        assert isinstance(aim, Aim), "an OBJECTIVE is an aim"
+        assert isinstance(aim, ObjectiveStatement), "an OBJECTIVE is an aim"
         found = [_Goal(goal.direction, goal.expression) for goal in aim.goals]
     elif asked.y:
         text = f"`{asked.y}`" if asked.y in known else asked.y

@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, Response
 from zenturio.errors import InputError
 from zenturio.experiment.failure import log_end
 from zenturio.expression import quoted
-from zenturio.expression.nodes import Literal
+from zenturio.expression.syntax_tree import Literal
 from zenturio.expression.writer import write
 from zenturio.query.catalog import Column
 from zenturio.query.listing import Listing, listed

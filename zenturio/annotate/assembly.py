@@ -1,0 +1,343 @@
+"""Combines the statements of all files into one application."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from zenturio import trust
+from zenturio.annotate.derived_checks import check_formulas, check_parameters
+from zenturio.annotate.commands import fill_command
+from zenturio.annotate.derived_checks import check_formulas, check_parameters
+from zenturio.annotate.diagnostics import Diagnostics
+from zenturio.annotate.hole_search import diagnostics as absent_targets
+from zenturio.annotate.model import MEASURED, After, Application, Metric, Repeat, Use
+from zenturio.annotate.name_resolution import NameTable
+from zenturio.annotate.parameters import Declared, Parameters, known_names, merge
+from zenturio.annotate.parsed_files import ParsedFile, used_path
+from zenturio.annotate.region_probes import metric_names, unprobed
+from zenturio.annotate.repeat_values import seed_of
+from zenturio.annotate.set_reader import files_outside
+from zenturio.annotate.statements import (
+    AfterStatement,
+    BuildStatement,
+    ConstraintStatement,
+    Declaration,
+    MetricStatement,
+    ObjectiveStatement,
+    OutputStatement,
+    RankStatement,
+    RegionStatement,
+    RepeatStatement,
+    RequireStatement,
+    RunStatement,
+    UseStatement,
+    ZipStatement,
+)
+from zenturio.annotate.targets import Targets
+from zenturio.errors import Place, did_you_mean
+from zenturio.expression import Expression, Type
+from zenturio.space import Space
+from zenturio.space.continuous import Continuous
+from zenturio.space.dependent import Dependent
+from zenturio.space.parameter import Parameter, Zip
+
+S = TypeVar("S")
+
+
+@dataclass
+class Assembly:
+    """One walk from statements to an application; every step adds its diagnostics."""
+
+    documents: Sequence[ParsedFile]
+    overrides: Mapping[str, Declaration]
+    diagnostics: Diagnostics
+
+    def each(self, kind: type[S]) -> Iterator[S]:
+        """The statements of one kind, file by file, line by line."""
+        for document in self.documents:
+            for written in document.written:
+                if isinstance(written.statement, kind):
+                    yield written.statement
+
+    def application(self, name: str, root: Path) -> Application | None:
+        """The application, if nothing is wrong with it."""
+        self.check_files_outside(root)
+        parameters = self.parameters()
+        repeated = self.once(Repeated, "REPEAT", lambda each: each.place)
+        repeat, dimensions = self.seed(repeated, parameters)
+        targets = self.targets(parameters, repeat)
+        metrics = self.metrics(parameters)
+        names = self.names(dimensions, metrics, repeat)
+        self.check_expressions(names, dimensions, metrics)
+        after = self.after(names)
+        space = self.space(dimensions, names)
+        aim = self.once(ObjectiveStatement, "OBJECTIVE", lambda each: each.place)
+        rank = self.once(RankStatement, "RANK", lambda each: each.place)
+        if space is None or self.diagnostics.errors:
+            return None
+        return Application(
+            name=name,
+            root=root,
+            files=targets.annotated(),
+            space=space,
+            environment=targets.environment,
+            builds=tuple(each.command for each in self.each(BuildStatement)),
+            runs=tuple(each.command for each in self.each(RunStatement)),
+            metrics=tuple(metrics.values()),
+            goals=aim.goals if aim else (),
+            repeat=repeat,
+            requires=tuple(each.expression for each in self.each(RequireStatement)),
+            rank=rank.expression if rank else None,
+            outputs=tuple(
+                dict.fromkeys(g for each in self.each(OutputStatement) for g in each.globs)
+            ),
+            required=tuple(
+                dict.fromkeys(
+                    g for e in self.each(OutputStatement) if not e.optional for g in e.globs
+                )
+            ),
+            after=after,
+            uses=tuple(self.uses()),
+        )
+
+    def uses(self) -> Iterator[Use]:
+        """What is declared to be used, each once."""
+        seen: set[tuple[str, str, Path | None]] = set()
+        for document in self.documents:
+            for written in document.written:
+                if not isinstance(written.statement, UseStatement):
+                    continue
+                kind = written.statement.kind
+                for text in written.statement.texts:
+                    path = used_path(document, text) if kind == "file" else None
+                    if (kind, text.text, path) not in seen:
+                        seen.add((kind, text.text, path))
+                        yield Use(kind, text.text, text.place(0, len(text.text)), path)
+
+    def parameters(self) -> Parameters:
+        declared = (
+            Declared(written.statement, document.base)
+            for document in self.documents
+            for written in document.written
+            if isinstance(written.statement, Declaration)
+        )
+        return merge(declared, self.overrides, self.diagnostics)
+
+    def check_files_outside(self, root: Path) -> None:
+        """Warn of files outside of *root* from which elements are taken.
+
+        Their content is shown and written into files, and a program may come from somebody else:
+        so SafetyError where the user does not let it read what lies outside of the project, too.
+        """
+        project = _project_of(root)
+        foreign: dict[str, str] = {}
+        for document in self.documents:
+            for written in document.written:
+                if isinstance(written.statement, Declaration) and written.statement.elements:
+                    for name in files_outside(written.statement.elements, document.base, root):
+                        message = f"elements are read from {name.text}, outside of {root}"
+                        place = name.place(0, len(name.text))
+                        self.diagnostics.warn(message, place, "run it only if that is meant")
+                        path = (document.base / name.text).resolve()
+                        if not path.is_relative_to(project):
+                            foreign[f"{place}: elements from a file"] = str(path)
+        trust.require_reading(foreign)
+
+    def once(self, kind: type[S], keyword: str, place: Callable[[S], Place]) -> S | None:
+        """The only statement of its kind; a second one is a diagnostic that names the first."""
+        first: S | None = None
+        for each in self.each(kind):
+            if first is not None:
+                message = f"{keyword} stands already at {place(first)}"
+                self.diagnostics.error(message, place(each), "leave one of them")
+            first = first or each
+        return first
+
+    def seed(
+        self, repeated: RepeatStatement | None, parameters: Parameters
+    ) -> tuple[Repeat, dict[str, Parameter]]:
+        """How often each point runs, and the parameters that are not its seed."""
+        if repeated is None:
+            return Repeat(), parameters.found
+        name = repeated.seed.text if repeated.seed else None
+        declared = parameters.found.get(name) if name is not None else None
+        repeat = Repeat(repeated.count, name)
+        if declared is not None:
+            with self.diagnostics.gather():
+                repeat = replace(repeat, seeds=seed_of(declared, repeated))
+        return repeat, {k: v for k, v in parameters.found.items() if k != name}
+
+    def targets(self, parameters: Parameters, repeat: Repeat) -> Targets:
+        """What is replaced where; a target that stands nowhere is a diagnostic."""
+        files = [document for document in self.documents if document.kind == "file"]
+        seed = {repeat.seed} if repeat.seed is not None else set()
+        targets = Targets(files, self.diagnostics, known_names(parameters) | seed)
+        for document in self.documents:
+            targets.add(document)
+        annotated = targets.annotated()
+        self.diagnostics.errors += (*absent_targets(annotated), *unprobed(annotated))
+        self.check_regions()
+        return targets
+
+    def check_regions(self) -> None:
+        seen: dict[str, Place] = {}
+        for probed in self.each(RegionStatement):
+            place = probed.name.place(0, len(probed.name.text))
+            if probed.name.text in seen:
+                message = f"the region {probed.name.text} stands already at "
+                hint = "give one of them another name"
+                self.diagnostics.error(message + str(seen[probed.name.text]), place, hint)
+            seen.setdefault(probed.name.text, place)
+
+    def metrics(self, parameters: Parameters) -> dict[str, Metric]:
+        found: dict[str, Metric] = {}
+        for measured in self.each(MetricStatement):
+            name = measured.name.text
+            place = measured.name.place(0, len(name))
+            if name in found:
+                message = f"the metric {name} stands already at {found[name].place}"
+                self.diagnostics.error(message, place, "give one of them another name")
+            found.setdefault(name, measured.metric)
+        for metric in self.regional():
+            self.add_regional(metric, found)
+        for name, metric in found.items():
+            if name in known_names(parameters):
+                declared = parameters.found.get(name)
+                where = f" at {declared.place}" if declared else ""
+                message = f"{name} is a parameter{where}, so no metric can have its name"
+                self.diagnostics.error(message, metric.place, "give one of them another name")
+        return found
+
+    def regional(self) -> Iterator[Metric]:
+        """The metrics that the probes of regions report, each under a name of its own."""
+        for probed in self.each(RegionStatement):
+            place = probed.name.place(0, len(probed.name.text))
+            names = metric_names(probed.name.text, probed.probes)
+            for name, probe in zip(names, probed.probes, strict=True):
+                yield Metric(name, unit=MEASURED[probe.lower()], place=place)
+            yield Metric(f"{probed.name.text}_count", optional=True, place=place)
+
+    def add_regional(self, metric: Metric, found: dict[str, Metric]) -> None:
+        """A METRIC of the same name may say more of it, but not find it somewhere else."""
+        declared = found.setdefault(metric.name, metric)
+        if declared.source or declared.formula is not None:
+            message = f"the region's {metric.name} stands already at {declared.place}"
+            self.diagnostics.error(message, metric.place, "give one of them another name")
+
+    def names(
+        self, dimensions: Mapping[str, Parameter], metrics: Mapping[str, Metric], repeat: Repeat
+    ) -> NameTable:
+        """What expressions may name, with types that are known without looking at any."""
+        declarations = list(self.each(Declaration))
+        unlisted = (Continuous, Dependent, type(None))
+        names = NameTable(self.diagnostics, seed=repeat.seed)
+        words = {word for document in self.documents for word in document.failed}
+        names.words = words - {repeat.seed}
+        names.declared = {d.name.text for d in declarations if not d.same} - {repeat.seed}
+        names.metrics = {name: _TYPES[name] for name in MEASURED} | dict.fromkeys(metrics)
+        names.lists = {name for name, metric in metrics.items() if metric.take == "all"}
+        called = {d.target.text: (d.same or d.name).text for d in declarations}
+        names.renamed = {target: name for target, name in called.items() if target != name}
+        for name, parameter in dimensions.items():
+            names.parameters[name] = parameter.domain.type if parameter.domain else None
+            if isinstance(parameter.domain, unlisted):
+                names.unplaced.add(name)
+        return names
+
+    def check_expressions(
+        self, names: NameTable, dimensions: Mapping[str, Parameter], metrics: Mapping[str, Metric]
+    ) -> None:
+        check_parameters(names, dimensions)
+        check_formulas(names, metrics)
+        for keep in self.each(ConstraintStatement):
+            names.truth(keep.expression, "a constraint")
+        for require in self.each(RequireStatement):
+            names.truth(require.expression, "REQUIRE", host=True)
+        for rank in self.each(RankStatement):
+            names.number(rank.expression, "RANK", host=True)
+        commands = [step.command for step in self.each(BuildStatement)]
+        commands += [step.command for step in self.each(RunStatement)]
+        known = dict.fromkeys([*dimensions, *filter(None, [names.seed])], "1")
+        for command in commands:
+            with self.diagnostics.gather():
+                fill_command(command.text, known)
+            if command.cpus is not None:
+                names.number(command.cpus, "CPUS")
+        for aim in self.each(ObjectiveStatement):
+            for goal in aim.goals:
+                names.number(goal.expression, "an objective", metrics=True)
+
+    def after(self, names: NameTable) -> tuple[After, ...]:
+        found = []
+        for waits in self.each(AfterStatement):
+            for each in waits.on:
+                if not names.may_be(each.text):
+                    place = each.place(0, len(each.text))
+                    hint = did_you_mean(each.text, names.parameters)
+                    self.diagnostics.error(f"no parameter is named {each.text}", place, hint)
+            place = waits.stage.place(0, len(waits.stage.text))
+            found.append(After(waits.stage.text, tuple(name.text for name in waits.on), place))
+        return tuple(found)
+
+    def space(self, dimensions: Mapping[str, Parameter], names: NameTable) -> Space | None:
+        """The space, if all that it is made of is right."""
+        constraints: list[Expression | Zip] = []
+        for document in self.documents:
+            for written in document.written:
+                match written.statement:
+                    case ConstraintStatement(expression=expression):
+                        constraints.append(expression)
+                    case ZipStatement() as together:
+                        self.check_together(together, dimensions, names)
+                        together_names = tuple(name.text for name in together.names)
+                        constraints.append(Zip(together_names, together.place))
+                    case _:
+                        pass
+        if not self.diagnostics.errors:
+            with self.diagnostics.gather():
+                return Space(tuple(dimensions.values()), tuple(constraints))
+        return None
+
+    def check_together(
+        self, together: ZipStatement, dimensions: Mapping[str, Parameter], names: NameTable
+    ) -> None:
+        """NameTable that vary together: declared, listed, each once, and equally many."""
+        sizes: dict[str, int] = {}
+        before = len(self.diagnostics.errors)
+        for name in together.names:
+            place, text = name.place(0, len(name.text)), name.text
+            if text in sizes:
+                self.diagnostics.error(f"{text} stands twice", place, "leave one of them")
+            elif text == names.seed:
+                message = f"{text} is the seed: it is no dimension"
+                self.diagnostics.error(message, place, "leave it away")
+            elif text in names.unplaced:
+                message = f"{text} has no listed set, so it cannot vary together with others"
+                self.diagnostics.error(message, place, "say what must hold: CONSTRAINT VALUE …")
+            elif text in dimensions:
+                domain = dimensions[text].domain
+                sizes[text] = domain.size if domain else 0
+            elif not names.may_be(text):
+                hint = did_you_mean(text, dimensions)
+                self.diagnostics.error(f"no parameter is named {text}", place, hint)
+            else:
+                return
+        if len(set(sizes.values())) > 1 and len(self.diagnostics.errors) == before:
+            lengths = ", ".join(f"{name} has {size}" for name, size in sizes.items())
+            message = f"the sets are not equally long: {lengths} elements"
+            hint = "give each as many elements as the others"
+            self.diagnostics.error(message, together.place, hint)
+
+
+_TYPES: dict[str, Type] = {"wtime": "real", "ctime": "real", "maxrss": "int", "exit": "int"}
+
+
+def _project_of(root: Path) -> Path:
+    """The project that a program in *root* belongs to: its own folder, or one above it."""
+    for folder in (root.resolve(), *root.resolve().parents):
+        if (folder / ".zenturio").is_dir() and trust.is_own(folder):
+            return folder
+    return root.resolve()

@@ -1,0 +1,258 @@
+"""
+Find the lines of a file that are directives, and say which only look like it.
+
+A directive is a whole line: white space, an opener, ``ZEN$``, the body, the closer if there is one.
+Lines in strings, heredocs and comment blocks are told apart by patterns of the dialect (see
+`dialects.verbatim` for their limits); a file of an unknown kind is judged line by line alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from zenturio.annotate.dialects import UNKNOWN, Dialect
+from zenturio.annotate.model import Line
+from zenturio.annotate.source import Source, without_end
+from zenturio.annotate.spans import Span, Spans
+from zenturio.errors import Diagnostic, Passage, Place
+
+MARK = "ZEN$"
+GOES_ON = "ZEN$&"
+_WHOLE_LINE = "a directive is a line of its own"
+_WITHIN = "nothing stands behind {0}; within a value, write its first sign as \\xHH"
+
+KEYWORDS = frozenset(
+    {"SUBSTITUTE", "ASSIGN", "ENV", "PARAM", "CONSTRAINT", "BUILD", "RUN", "REQUIRE", "RANK"}
+    | {"REPEAT", "METRIC", "CR", "OBJECTIVE", "OUTPUT", "USE", "AFTER", "END", "OFF", "ON"}
+)
+"""What a directive may begin with: not the grammar's, which is not needed to find lines."""
+
+_VERB = f"(?:{'|'.join(sorted(KEYWORDS))})"
+_MISSPELT = re.compile(
+    rf"(?i:zen)\$&?|(?i:zen)[ \t]+\$(?!\w)|\$[ \t]*ZEN\b|ZEN[&%#§€@]|(?i:zen)(?=[ \t]+{_VERB}\b)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DirectiveLines:
+    """The directives of a file in order, and what is wrong with lines that only look like one."""
+
+    lines: tuple[Line, ...] = ()
+    """Also those that only say OFF or ON; `Line.last` is the last line, not the one behind it."""
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+    @property
+    def directives(self) -> tuple[Line, ...]:
+        """The lines that a grammar has to read: all but OFF and ON."""
+        return tuple(line for line in self.lines if not switch(line))
+
+
+def find(source: Source, dialect: Dialect) -> DirectiveLines:
+    """Every directive of a text file; nothing of a binary."""
+    if source.text is None or "zen" not in source.text.lower():
+        return DirectiveLines()
+    search = _Search(source, dialect)
+    return DirectiveLines(tuple(search.lines()), tuple(search.diagnostics))
+
+
+def switch(line: Line) -> str:
+    """``OFF`` or ``ON`` if the directive says only that, else nothing."""
+    word = line.body.text.upper()
+    return word if word in {"OFF", "ON"} else ""
+
+
+def hidden(lines: tuple[Line, ...], length: int) -> tuple[range, ...]:
+    """The lines between each OFF and its ON, or the end of a file of *length* lines."""
+    ranges, start = [], None
+    for line in lines:
+        match switch(line):
+            case "OFF" if start is None:
+                start = line.last + 1
+            case "ON" if start is not None:
+                ranges.append(range(start, line.first))
+                start = None
+            case _:
+                pass
+    return (*ranges, range(start, length)) if start is not None else tuple(ranges)
+
+
+class _Search:
+    """One walk over the lines of a file."""
+
+    def __init__(self, source: Source, dialect: Dialect) -> None:
+        self.file = str(source.path)
+        self.texts = [without_end(line) for line in source.lines]
+        self.starts = _starts(source.lines)
+        self.dialect = dialect
+        self.spans = Spans(source.text or "", dialect)
+        self.diagnostics: list[Diagnostic] = []
+
+    def lines(self) -> Iterator[Line]:
+        """The directives; one that goes on is joined."""
+        current: Line | None = None
+        off: Line | None = None
+        for number, text in enumerate(self.texts):
+            found = self._directive(number, text, hidden=off is not None)
+            if found and current and _goes_on(found, current):
+                current = _joined(current, replace(found, body=_behind_and(found.body)))
+                continue
+            if current:
+                yield current
+            current = self._beginning(found)
+            off = self._switched(current, off) if current else off
+        if current:
+            yield current
+        if off:
+            self._warn(off.body.place(0, 3), "OFF without ON: all that follows is hidden")
+
+    def _beginning(self, found: Line | None) -> Line | None:
+        """*found* if it begins a directive; a part that goes on from nothing is an error."""
+        if found is None or not found.body.text.startswith("&"):
+            return found
+        message = f"{GOES_ON} goes on from the line before, which is no directive behind "
+        message += repr(found.opener)
+        self.diagnostics.append(Diagnostic(message, found.body.place(0), f"write {MARK}"))
+        return None
+
+    def _switched(self, line: Line, off: Line | None) -> Line | None:
+        match switch(line):
+            case "OFF":
+                return off or line
+            case "ON":
+                if off is None:
+                    self._warn(line.body.place(0, 2), "ON without OFF: nothing was hidden")
+                return None
+            case _:
+                return off
+
+    def _directive(self, number: int, text: str, *, hidden: bool) -> Line | None:
+        """The directive in a line; what only looks like one is complained about."""
+        if "zen" not in text.lower():
+            return None
+        head = self.dialect.head.match(text)
+        rest = head["rest"] if head else ""
+        if hidden:
+            is_on = re.match(r"ZEN\$[ \t]*ON\b", rest, re.IGNORECASE)
+            return self._line(number, text, head) if head and is_on else None
+        if head and (rest.startswith(MARK) or _MISSPELT.match(rest)):
+            span = self.spans.at(self.starts[number] + _opener_at(head))
+            begins_here = span is None or span.start == self.starts[number] + _opener_at(head)
+            if begins_here and rest.startswith(MARK):
+                return self._line(number, text, head)
+            if begins_here:
+                self._misspelt(number, text, head)
+                return None
+        if MARK in text and not (self.dialect.prose and not rest.startswith(MARK)):
+            self._no_directive(number, text, head)
+        return None
+
+    def _line(self, number: int, text: str, head: re.Match[str]) -> Line | None:
+        """The directive, if its comment ends with its line."""
+        opener = head["opener"] if head["opener"] is not None else head["first"]
+        closer = self.dialect.closers.get(opener, "")
+        start = head.start("rest") + len(MARK)
+        end = len(text.rstrip())
+        if closer:
+            closed = text.find(closer, start)
+            if closed < 0:
+                self._error(number, text, head, f"the comment is not closed in this line: {closer}")
+                return None
+            if text[closed + len(closer) :].strip():
+                message = f"the comment ends before the line does: {closer}"
+                self._error(number, text, head, message, _WITHIN.format(closer))
+                return None
+            end = closed
+        body = text[start:end]
+        column = start + len(body) - len(body.lstrip())
+        place = Place(self.file, number + 1, column + 1, text)
+        passage = Passage(body.strip(), ((0, place),))
+        return Line(number, number, head["indent"] or "", opener, closer, passage)
+
+    def _misspelt(self, number: int, text: str, head: re.Match[str]) -> None:
+        found = _MISSPELT.match(head["rest"])
+        if found:
+            place = self._place(number, text, head.start("rest"), len(found[0]))
+            right = GOES_ON if found[0].endswith("&") else MARK
+            self._warn(place, f"{found[0]} begins no directive", f"did you mean {right}?")
+
+    def _no_directive(self, number: int, text: str, head: re.Match[str] | None) -> None:
+        """Say why a line with ZEN$ is no directive, unless it is prose in a comment."""
+        at = text.index(MARK)
+        span = self.spans.at(self.starts[number] + at)
+        place = self._place(number, text, at, len(MARK))
+        if span and (not span.comment or span.start < self.starts[number]):
+            begins_before = span.start < self.starts[number]
+            hint = "move it out of there" if begins_before else _WHOLE_LINE
+            self._warn(place, f"{MARK} {self._within(span, number)} is no directive", hint)
+        elif head and (span or not self.dialect.verbatim):
+            between = head["rest"][: max(at - head.start("rest"), 0)]
+            if not re.search(r"\w", between):
+                message = f"{MARK} does not stand right behind {text[: at - len(between)].strip()}"
+                self._warn(place, message, "nothing but white space may stand between them")
+        elif foreign := UNKNOWN.head.match(text):
+            self._foreign(place, foreign)
+        else:
+            self._warn(place, f"{MARK} behind code is no directive", _WHOLE_LINE)
+
+    def _foreign(self, place: Place, head: re.Match[str]) -> None:
+        """A line that would be a directive in some other language."""
+        opener = head["opener"] or head["first"]
+        if not head["rest"].startswith(MARK):
+            self._warn(place, f"{MARK} behind code is no directive", _WHOLE_LINE)
+        elif self.dialect.openers:
+            hint = f"{self.dialect.name} comments begin with {' or '.join(self.dialect.openers)}"
+            self._warn(place, f"{opener} {MARK} is no directive: {opener} begins no comment", hint)
+        else:
+            hint = "write it in a file of the same name with .zen behind it"
+            self._warn(place, f"{self.dialect.name} files have no comments", hint)
+
+    def _within(self, span: Span, number: int) -> str:
+        first = self.starts[number]
+        if span.start >= first:
+            return f"in {span.what}"
+        line = next(i for i in range(number, -1, -1) if self.starts[i] <= span.start)
+        return f"in {span.what} that begins in line {line + 1}"
+
+    def _place(self, number: int, text: str, at: int, width: int) -> Place:
+        return Place(self.file, number + 1, at + 1, text, width)
+
+    def _error(
+        self, number: int, text: str, head: re.Match[str], message: str, hint: str = _WHOLE_LINE
+    ) -> None:
+        place = self._place(number, text, head.start("rest"), len(MARK))
+        self.diagnostics.append(Diagnostic(message, place, hint))
+
+    def _warn(self, place: Place, message: str, hint: str = "") -> None:
+        self.diagnostics.append(Diagnostic(message, place, hint, "warning"))
+
+
+def _starts(lines: tuple[str, ...]) -> list[int]:
+    starts, position = [], 0
+    for line in lines:
+        starts.append(position)
+        position += len(line)
+    return starts
+
+
+def _opener_at(head: re.Match[str]) -> int:
+    return head.start("opener") if head["opener"] is not None else head.start("first")
+
+
+def _goes_on(found: Line, current: Line) -> bool:
+    same_opener = found.opener.casefold() == current.opener.casefold()
+    return same_opener and found.body.text.startswith("&")
+
+
+def _behind_and(body: Passage) -> Passage:
+    """The body behind the sign that says that it goes on."""
+    return body.cut(1, len(body.text)).strip()
+
+
+def _joined(line: Line, more: Line) -> Line:
+    """Both as one directive; a single blank parts their texts."""
+    offset = len(line.body.text) + 1
+    pieces = (*line.body.pieces, *((offset + o, place) for o, place in more.body.pieces))
+    body = Passage(f"{line.body.text} {more.body.text}", pieces)
+    return replace(line, last=more.last, body=body)

@@ -1,0 +1,259 @@
+"""Selects the files of an application: in a fixed order, and none from outside its folder."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from zenturio.annotate.diagnostics import Diagnostics
+from zenturio.errors import Diagnostic, Place, did_you_mean
+from zenturio.output_files import OutputFiles
+
+STUDY = "study.zen"
+"""Directives that concern every file of the folder that it stands in."""
+
+SIDE = ".zen"
+"""NAME.zen holds the directives of NAME."""
+
+IGNORE = ".zenignore"
+"""A file in a folder: a pattern on each line, of what below it is no part of the application."""
+
+_LEFT_OUT = frozenset({"__pycache__", "zenturio.toml"})
+"""What is made by running, and what says where to run."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedFile:
+    """A file: where it is, and its path in the application with forward slashes."""
+
+    path: Path
+    name: str
+
+
+@dataclass
+class FileSelection:
+    """The files of an application, each list sorted by name when it is complete."""
+
+    name: str
+    root: Path
+    files: list[SelectedFile] = field(default_factory=list)
+    """What an experiment's folder holds."""
+    sides: list[SelectedFile] = field(default_factory=list)
+    """NAME.zen and study.zen: read, but no part of the experiment."""
+    outputs: list[SelectedFile] = field(default_factory=list)
+    """Charts, tables and the like that were written here: no part of it either."""
+
+
+def find_files(paths: Sequence[str | Path], diagnostics: Diagnostics) -> FileSelection:
+    """The files that *paths* name; a missing one is a diagnostic, a suspicious one a warning."""
+    named = [path for path in map(Path, paths) if _exists(path, diagnostics)]
+    folders = [p if p.is_dir() else p.parent for p in named] or [Path()]
+    root = Path(os.path.commonpath([_absolute(folder) for folder in folders]))
+    if len(folders) == 1:
+        root = folders[0]
+    found = FileSelection(_title(named, root), root)
+    walk = _Walk(found, diagnostics, os.path.realpath(root))
+    for path in named:
+        prefix = os.path.relpath(_absolute(path), _absolute(root)).replace(os.sep, "/")
+        if path.is_dir():
+            below = "" if prefix == "." else prefix + "/"
+            walk.folder(path, below, (os.path.realpath(path),))
+        else:
+            walk.named(path, prefix)
+    found.files = _once(found.files)
+    found.sides = _once(found.sides)
+    _part_outputs(found, {path.absolute() for path in named})
+    _check_sides(found, diagnostics)
+    return found
+
+
+def _absolute(path: Path) -> str:
+    return os.path.abspath(path)  # noqa: PTH100 - Path.resolve would follow symbolic links
+
+
+def _title(named: Sequence[Path], root: Path) -> str:
+    """The only file's stem, or the folder's name."""
+    if len(named) == 1 and not named[0].is_dir():
+        name = named[0].name
+        whole = name.removesuffix(SIDE) if name != STUDY else Path(_absolute(root)).name
+        return Path(whole).stem
+    return Path(_absolute(root)).name or "root"
+
+
+def _exists(path: Path, diagnostics: Diagnostics) -> bool:
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        message = f"{path}: there is no such file or folder"
+        diagnostics.errors.append(Diagnostic(message, hint=_near(path)))
+        return False
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        return True
+    message = f"{path} is neither a file nor a folder"
+    diagnostics.errors.append(Diagnostic(message, hint="name an annotated file, or its folder"))
+    return False
+
+
+def _near(path: Path) -> str:
+    try:
+        names = [entry.name for entry in path.parent.iterdir() if not entry.name.startswith(".")]
+    except (OSError, ValueError):
+        return f"there is no folder {path.parent} either"
+    return did_you_mean(path.name, names)
+
+
+def _once(members: Iterable[SelectedFile]) -> list[SelectedFile]:
+    """Each file once, sorted by name."""
+    return [member for _, member in sorted({m.name: m for m in members}.items())]
+
+
+def _part_outputs(found: FileSelection, named: Collection[Path]) -> None:
+    """Take out what zenturio itself wrote, unless it was named."""
+    written = OutputFiles.of(found.root)
+    for member in found.files:
+        if member.path.absolute() not in named and written.includes(member.path):
+            found.outputs.append(member)
+    found.files = [member for member in found.files if member not in found.outputs]
+
+
+def _check_sides(found: FileSelection, diagnostics: Diagnostics) -> None:
+    names = {member.name for member in found.files}
+    for side in found.sides:
+        of = side.name.removesuffix(SIDE)
+        if not is_study(side.name) and of not in names:
+            message = f"there is no file {Path(of).name} that these directives could be about"
+            hint = f"{did_you_mean(of, names)}; directives for a whole folder stand in {STUDY}"
+            diagnostics.error(message, Place(str(side.path), 1, 1), hint)
+
+
+def is_study(name: str) -> bool:
+    return name.rpartition("/")[2] == STUDY
+
+
+def is_side(name: str) -> bool:
+    return name.endswith(SIDE)
+
+
+def _ignored(folder: Path, below: str, diagnostics: Diagnostics) -> tuple[str, ...]:
+    """The patterns of the folder's ``.zenignore``: a name in it or below, a path from it."""
+    path = folder / IGNORE
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    except (OSError, UnicodeDecodeError) as error:
+        diagnostics.errors.append(Diagnostic(f"{path} cannot be read: {error}"))
+        return ()
+    patterns = (line.strip().rstrip("/") for line in lines if not line.lstrip().startswith("#"))
+    here = f"./{below}"
+    return tuple(here + (p.removeprefix("./") if "/" in p else f"**/{p}") for p in patterns if p)
+
+
+@dataclass
+class _Walk:
+    found: FileSelection
+    diagnostics: Diagnostics
+    inside: str
+    """The real path that no symbolic link may lead out of."""
+    ignored: tuple[str, ...] = ()
+    """Patterns of paths from the root, of the folder that is walked and those around it."""
+
+    def named(self, path: Path, name: str) -> None:
+        """A file that was named itself, with what lies beside it."""
+        if is_side(name):
+            self.found.sides.append(SelectedFile(path, name))
+            of = path.with_name(path.name.removesuffix(SIDE))
+            if not is_study(name) and of.is_file():
+                self.found.files.append(SelectedFile(of, name.removesuffix(SIDE)))
+            return
+        self.found.files.append(SelectedFile(path, name))
+        side = path.with_name(path.name + SIDE)
+        if side.is_file():
+            self.found.sides.append(SelectedFile(side, name + SIDE))
+
+    def folder(self, folder: Path, prefix: str, above: tuple[str, ...]) -> None:
+        """Everything in a folder; *above* are the real paths of the folders around it."""
+        try:
+            with os.scandir(folder) as scanned:
+                entries = sorted(scanned, key=lambda entry: entry.name)
+        except OSError as error:
+            message = f"{folder} cannot be read: {error.strerror}"
+            self.diagnostics.errors.append(Diagnostic(message, hint="change its permissions"))
+            return
+        outer = self.ignored
+        if any(entry.name == IGNORE for entry in entries):
+            self.ignored = (*outer, *_ignored(folder, prefix, self.diagnostics))
+        for entry in entries:
+            if not entry.name.startswith(".") and entry.name not in _LEFT_OUT:
+                self.entry(entry, folder / entry.name, prefix + entry.name, above)
+        self.ignored = outer
+
+    def entry(self, entry: os.DirEntry[str], path: Path, name: str, above: tuple[str, ...]) -> None:
+        if any(match_glob(pattern, name) for pattern in self.ignored):
+            return
+        if not _is_text(name):
+            message = f"{path!a}: the name is not UTF-8"
+            self.diagnostics.errors.append(Diagnostic(message, hint="rename the file"))
+        elif entry.is_symlink() and (reason := self.leads_away(path, above)):
+            self.warn(path, f"the symbolic link {reason}; it is left out")
+        elif entry.is_dir():
+            real = os.path.realpath(path) if entry.is_symlink() else str(path)
+            self.folder(path, name + "/", (*above, real))
+        elif not entry.is_file():
+            self.warn(path, "this is neither a file nor a folder; it is left out")
+        elif is_side(name):
+            self.found.sides.append(SelectedFile(path, name))
+        else:
+            self.found.files.append(SelectedFile(path, name))
+
+    def leads_away(self, path: Path, above: tuple[str, ...]) -> str:
+        """Why a symbolic link is not followed; nothing if it is."""
+        real = os.path.realpath(path)
+        if not os.path.exists(real):  # noqa: PTH110
+            return "leads nowhere"
+        if os.path.commonpath([real, self.inside]) != self.inside:
+            return f"leads out of {self.found.root}"
+        return "leads to a folder around it" if self.encloses(real, above) else ""
+
+    def encloses(self, real: str, above: tuple[str, ...]) -> bool:
+        return any(os.path.realpath(folder) == real for folder in above)
+
+    def warn(self, path: Path, message: str) -> None:
+        hint = "put a copy in its place if the program needs it"
+        self.diagnostics.warnings.append(
+            Diagnostic(f"{path}: {message}", hint=hint, severity="warning")
+        )
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def match_glob(pattern: str, name: str) -> bool:
+    """Whether the path *name* matches: ``*.c`` in any folder, ``src/*.c`` from the root.
+
+    ``*`` and ``?`` stay within a folder's name, ``**/`` stands for any folders or none.
+    """
+    if "/" not in pattern:
+        return fnmatchcase(name.rpartition("/")[2], pattern)
+    return _match(pattern.removeprefix("./").split("/"), name.split("/"))
+
+
+def _match(pattern: list[str], names: list[str]) -> bool:
+    if not pattern:
+        return not names
+    if pattern[0] == "**":
+        return any(_match(pattern[1:], names[at:]) for at in range(len(names) + 1))
+    return bool(names) and fnmatchcase(names[0], pattern[0]) and _match(pattern[1:], names[1:])
+
+
+def under(study: str, names: Iterable[str]) -> Iterator[str]:
+    """Those of *names* in the folder of the study file *study*, and below."""
+    folder = study.removesuffix(STUDY)
+    return (name for name in names if name.startswith(folder))

@@ -1,0 +1,258 @@
+"""Finds the occurrences of the targets of SUBSTITUTE in a file."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import accumulate
+from typing import Any
+
+from zenturio.annotate.directive_lines import hidden
+from zenturio.annotate.model import Annotated, Hole
+from zenturio.annotate.source import without_end
+from zenturio.annotate.spans import Spans
+from zenturio.errors import Diagnostic, did_you_mean
+
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eEdDqQ][+-]?\d+)?")
+_WORD = re.compile(r"\w")
+_NO_WORD_BEFORE, _NO_WORD_BEHIND = r"(?<!\w)", r"(?!\w)"
+_MANY = 2000
+
+# Behind an odd number of \ or %, and flags of a conversion: "\n", "%d", "%-d", "%.*f".
+_ESCAPE = re.compile(r"(?:(?<!\\)(?:\\\\)*\\|(?<!%)(?:%%)*%[-+#0-9.*'$]*)\Z")
+_LONGEST_ESCAPE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """Characters of a file, from *start* to before *end*, that a parameter's text replaces."""
+
+    start: int
+    end: int
+    hole: Hole
+
+
+class HoleLayout:
+    """Which lines of a file may be replaced, and where they begin."""
+
+    def __init__(self, annotated: Annotated) -> None:
+        lines = annotated.source.lines
+        self.starts = [0, *accumulate(map(len, lines))]
+        closed = {n for line in annotated.lines for n in range(line.first, line.last + 1)}
+        for lines_off in hidden(annotated.lines, len(lines)):
+            closed.update(lines_off)
+        self._closed = closed
+
+    def line_of(self, position: int) -> int:
+        return bisect_right(self.starts, position) - 1
+
+    def is_open(self, line: int) -> bool:
+        """Whether occurrences in the line count: not in directives, not between OFF and ON."""
+        return line not in self._closed
+
+    def allows(self, occurrence: Occurrence) -> bool:
+        """Whether all its lines are open and within the scope of its hole."""
+        first, last = self.line_of(occurrence.start), self.line_of(max(occurrence.end - 1, 0))
+        hole = occurrence.hole
+        return (
+            hole.first <= first
+            and last < hole.last
+            and all(self.is_open(line) for line in range(first, last + 1))
+        )
+
+
+def occurrences(annotated: Annotated) -> tuple[Occurrence, ...]:
+    """What is replaced in the file: leftmost first, of several the longest, none overlapping.
+
+    Of two holes with the same target, the one whose scope begins later stands further inside.
+    """
+    layout = HoleLayout(annotated)
+    order = {id(hole): i for i, hole in enumerate(annotated.holes)}
+    found = sorted(
+        (o for o in _candidates(annotated) if layout.allows(o)),
+        key=lambda o: (o.start, -o.end, o.hole.match == "regex", -o.hole.first, order[id(o.hole)]),
+    )
+    taken: list[Occurrence] = []
+    end = 0
+    for occurrence in found:
+        if occurrence.start >= end and not (taken and _same_place(occurrence, taken[-1])):
+            taken.append(occurrence)
+            end = occurrence.end
+    return tuple(taken)
+
+
+def diagnostics(files: Iterable[Annotated]) -> tuple[Diagnostic, ...]:
+    """One for each SUBSTITUTE without OPTIONAL whose target stands in none of its files."""
+    counts: dict[Hole, int] = defaultdict(int)
+    where: dict[Hole, list[Annotated]] = defaultdict(list)
+    for file in files:
+        if file.holes:
+            taken = {id(o.hole) for o in occurrences(file)}
+            for hole in file.holes:
+                directive = _directive_of(hole)
+                counts[directive] += id(hole) in taken
+                where[directive].append(file)
+    return tuple(
+        _absent(hole, where[hole]) for hole, n in counts.items() if not n and not hole.optional
+    )
+
+
+def _directive_of(hole: Hole) -> Hole:
+    """One key for the holes that one directive makes in several files."""
+    return Hole(hole.parameter, hole.target, hole.match, 0, 0, hole.optional, hole.place)
+
+
+def _same_place(one: Occurrence, other: Occurrence) -> bool:
+    """Both empty, at one position: only a group of a regular expression can be so."""
+    return (one.start, one.end) == (other.start, other.end)
+
+
+def _candidates(annotated: Annotated) -> Iterator[Occurrence]:
+    literal = [hole for hole in annotated.holes if hole.match != "regex" and hole.target]
+    if literal:
+        yield from _literal(annotated, literal)
+    for hole in annotated.holes:
+        if hole.match == "regex":
+            yield from _regex(annotated, hole)
+
+
+def _literal(annotated: Annotated, holes: list[Hole]) -> Iterator[Occurrence]:
+    """Every place where a target stands, also those that overlap."""
+    text, escapes = annotated.source.text or "", Escapes(annotated)
+    at: dict[str, list[Hole]] = defaultdict(list)
+    for hole in holes:
+        at[hole.target].append(hole)
+    lengths = {len(target) for target in at}
+    any_of = re.compile("|".join(map(re.escape, sorted(at, key=len, reverse=True))))
+    position = 0
+    while found := any_of.search(text, position):
+        start = found.start()
+        position = start + 1
+        for target in {text[start : start + length] for length in lengths}:
+            for hole in at.get(target, ()):
+                is_word = stands_alone(target, text, start) and start not in escapes
+                if hole.match == "text" or is_word:
+                    yield Occurrence(start, start + len(target), hole)
+
+
+class Escapes:
+    r"""The positions in strings of a file behind a backslash or a percent sign.
+
+    The ``n`` of ``"\n"`` and the ``d`` of ``"%d"`` are no words.
+    """
+
+    def __init__(self, annotated: Annotated) -> None:
+        self._text = annotated.source.text or ""
+        self._dialect = annotated.dialect
+
+    @cached_property
+    def _spans(self) -> Spans:
+        return Spans(self._text, self._dialect)
+
+    def __contains__(self, position: object) -> bool:
+        assert isinstance(position, int)
+        before = self._text[max(position - _LONGEST_ESCAPE, 0) : position]
+        if not _ESCAPE.search(before):
+            return False
+        span = self._spans.at(position)
+        return span is not None and span.is_string and span.start < position
+
+
+def stands_alone(target: str, text: str, start: int) -> bool:
+    """Whether the *target* at *start* is no part of a longer word or number.
+
+    A boundary is asked for only where the target begins or ends with a letter, digit or _. A number
+    is not found inside ``100.5``, ``1e100``, ``1e-100`` or ``x100``, but is in ``1..100``,
+    ``.eq.100`` and ``100.times``.
+    """
+    before, behind = _boundaries(target)
+    return bool(before.match(text, start) and behind.match(text, start + len(target)))
+
+
+@cache
+def _boundaries(target: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """What must stand before and behind *target*: few patterns serve all targets."""
+    before = _NO_WORD_BEFORE if _WORD.match(target) else ""
+    behind = _NO_WORD_BEHIND if target and _WORD.match(target[-1]) else ""
+    if _NUMBER.fullmatch(target):
+        before = r"(?<!\w)(?<!(?<![.A-Za-z])\.)"
+        if target[0] in "+-":
+            before = r"(?<![\d.][eEdDqQ])"
+        elif target[0].isdigit():
+            before += r"(?<![\d.][eEdDqQ][+-])"
+        behind = r"(?!\w)(?!\.(?!\.|[A-Za-z]{2}))"
+    return re.compile(before), re.compile(behind)
+
+
+def _regex(annotated: Annotated, hole: Hole) -> Iterator[Occurrence]:
+    """Matches line by line, so that ``^`` and ``$`` mean what they mean to a reader."""
+    import re2  # noqa: PLC0415 - loaded only where a pattern is used
+
+    pattern: Any = re2.compile(hole.target)
+    group = 1 if pattern.groups else 0
+    position = 0
+    for number, line in enumerate(annotated.source.lines):
+        if hole.first <= number < hole.last:
+            for found in pattern.finditer(without_end(line)):
+                start, end = found.span(group)
+                if start >= 0 and found.end() > found.start():
+                    yield Occurrence(position + start, position + end, hole)
+        position += len(line)
+
+
+def _absent(hole: Hole, files: list[Annotated]) -> Diagnostic:
+    only = files[0].path if len(files) == 1 else f"any of {len(files)} files"
+    message = f"{hole.target} does not stand in {only} where it could be replaced"
+    hints = [hint for file in files[:1] for hint in _hints(hole, file)]
+    hint = hints[0] if hints else _near(hole, files[0])
+    return Diagnostic(message, hole.place, f"{hint}; OPTIONAL if it may be missing")
+
+
+def _hints(hole: Hole, file: Annotated) -> Iterator[str]:
+    """Why a target that stands in the file all the same is not replaced."""
+    layout = HoleLayout(file)
+    scope = next(h for h in file.holes if _directive_of(h) == _directive_of(hole))
+    if hole.match == "regex":
+        return
+    text = file.source.text or ""
+    hidden_lines = []
+    escapes = Escapes(file)
+    for found in re.finditer(re.escape(hole.target), text):
+        line = layout.line_of(found.start())
+        if not layout.is_open(line):
+            hidden_lines.append(line)
+        elif hole.match == "word" and not stands_alone(hole.target, text, found.start()):
+            yield f"it is part of a longer word in line {line + 1}: MATCH TEXT finds it there"
+        elif hole.match == "word" and found.start() in escapes:
+            sign = "a backslash or % of a string"
+            yield f"it stands behind {sign} in line {line + 1}: MATCH TEXT finds it there"
+        elif not scope.first <= line < scope.last:
+            yield f"it stands in line {line + 1}, but {_scope(scope)}"
+        else:
+            yield f"in line {line + 1} it is part of a longer target"
+    own = hole.place.line - 1 if hole.place.file == str(file.source.path) else -1
+    for line in hidden_lines:
+        if line != own:
+            yield f"line {line + 1} is a directive or behind OFF, where nothing is replaced"
+
+
+def _scope(hole: Hole) -> str:
+    if hole.last <= hole.first:
+        return "the scope begins below the directive, where nothing follows"
+    if hole.last == hole.first + 1:
+        return f"the scope is line {hole.last}"
+    return f"the scope is lines {hole.first + 1} to {hole.last}"
+
+
+def _near(hole: Hole, file: Annotated) -> str:
+    layout = HoleLayout(file)
+    lines = file.source.lines[:_MANY]
+    open_text = "".join(line for i, line in enumerate(lines) if layout.is_open(i))
+    words = set(re.findall(r"[^\W\d]\w*", open_text))
+    near = did_you_mean(hole.target, words) if len(words) <= _MANY else ""
+    is_name = hole.match != "regex" and near.startswith("did")
+    return near if is_name else "check the target's spelling"

@@ -1,0 +1,265 @@
+"""Reads sets in braces into domains, preserving the text of each element."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+
+from zenturio.annotate.diagnostics import Diagnostics
+from zenturio.annotate.directive_tokens import unquote
+from zenturio.annotate.external_elements import folder_entries, lines_of
+from zenturio.annotate.set_syntax import (
+    CALLS,
+    NUMBER,
+    Item,
+    WrittenCall,
+    WrittenConcatenation,
+    WrittenElements,
+    WrittenRange,
+    read_elements,
+)
+from zenturio.annotate.typed_elements import TypedElement, listed
+from zenturio.annotate.value_syntax import WrittenText
+from zenturio.errors import AnnotationError, InputError, Passage, SpaceError
+from zenturio.expression import Expression, Type, parse, text_of
+from zenturio.space.concatenation import concatenation, typed
+from zenturio.space.continuous import Continuous
+from zenturio.space.dependent import Dependent
+from zenturio.space.domain import Domain
+from zenturio.space.ranges import arithmetic, geometric_texts, linear, logarithmic
+
+MOST = 1_000_000
+"""WrittenElements of a set that has several kinds of elements."""
+
+LISTED = 1024
+"""A set of so many elements is kept element by element."""
+
+_ALONE = "give it a parameter of its own"
+
+
+def read_set(passage: Passage, base: Path, type: Type | None = None) -> Domain:  # noqa: A002
+    """The set that *passage* writes; files that it names are sought from *base*."""
+    written = read_elements(passage)
+    behind = passage.cut(written.end, len(passage.text)).strip()
+    if behind.text:
+        place = behind.place(0, len(behind.text))
+        hint = "a set ends with its }"
+        raise AnnotationError("the text goes on behind the set", place=place, hint=hint)
+    return _Builder(passage, base, type).whole(written)
+
+
+def files_outside(passage: Passage, base: Path, root: Path) -> Iterator[Passage]:
+    """The files and patterns that the set *passage* reads and that lie outside of *root*."""
+    with suppress(AnnotationError):  # a set that is wrong has been complained about
+        for item in read_elements(passage).items:
+            if isinstance(item, WrittenCall) and item.name in ("LINES", "GLOB") and item.arguments:
+                name = _file_name(item)
+                if not (base / name.text).resolve().is_relative_to(root.resolve()):
+                    yield name
+
+
+def _file_name(item: WrittenCall) -> Passage:
+    argument = item.arguments[0]
+    return unquote(argument) if argument.text[:1] in {'"', "'"} else argument
+
+
+@dataclass(frozen=True)
+class _Builder:
+    passage: Passage
+    base: Path
+    type: Type | None
+
+    def error(self, message: str, item: Item | WrittenElements, hint: str) -> AnnotationError:
+        place = self.passage.place(item.start, item.end)
+        return AnnotationError(message, place=place, hint=hint)
+
+    @contextmanager
+    def placed(self, item: Item | WrittenElements) -> Iterator[None]:
+        """Diagnostics of the space, which knows no places, get that of *item*."""
+        try:
+            yield
+        except SpaceError as error:
+            diagnostic = error.diagnostics[0]
+            hint = diagnostic.hint or "a smaller set, or another way to write it"
+            raise self.error(diagnostic.message, item, hint) from None
+
+    def whole(self, written: WrittenElements) -> Domain:
+        """The domain of a whole set, in the type that TYPE says."""
+        if len(written.items) > 1 or isinstance(written.items[0], WrittenText):
+            return self.union(written, self.type)
+        item = written.items[0]
+        domain = (
+            self.lazy(item)
+            if isinstance(item, WrittenConcatenation)
+            else self.item(item, alone=True)
+        )
+        if domain is None:
+            return self.union(written, self.type)
+        if self.type is None or self.type == domain.type:
+            return domain
+        if isinstance(domain, Dependent) and self.type == "real":
+            return replace(domain, type="real")
+        if isinstance(domain, Continuous | Dependent):
+            message = f"TYPE {self.type} does not go with this set of {domain.type} numbers"
+            raise self.error(message, item, "leave TYPE away")
+        if domain.size <= LISTED:
+            return self.union(written, self.type)
+        with self.placed(item):
+            return typed(domain, self.type)
+
+    def union(self, written: WrittenElements, type: Type | None) -> Domain:  # noqa: A002
+        """All elements of several items, one by one; equal ones are named with their places."""
+        diagnostics = Diagnostics()
+        entries: list[TypedElement] = []
+        for item in written.items:
+            with diagnostics.gather():
+                place = self.passage.place(item.start, item.end)
+                entries += (TypedElement(text, place, origin) for text, origin in self.texts(item))
+        diagnostics.close()
+        return listed(entries, type)
+
+    def texts(self, item: Item) -> Iterator[tuple[str, str]]:
+        """The texts of one item, each with where it comes from if that is not seen."""
+        if isinstance(item, WrittenText):
+            yield item.text, ""
+            return
+        origin = f" in {' '.join(self.passage.text[item.start : item.end].split())}"
+        if isinstance(item, WrittenConcatenation):
+            groups = [[p] if isinstance(p, str) else self.group(p).texts() for p in item.parts]
+            self.few(item, math.prod(map(len, groups)))
+            yield from (("".join(parts), origin) for parts in product(*groups))
+            return
+        domain = self.item(item)
+        self.few(item, domain.size)
+        yield from ((text, origin) for text in domain.texts())
+
+    def few(self, item: Item, size: int) -> None:
+        if size > MOST:
+            raise self.error(f"{size:,} elements are too many beside others", item, _ALONE)
+
+    def item(self, item: WrittenRange | WrittenCall, *, alone: bool = False) -> Domain:
+        if isinstance(item, WrittenRange):
+            return self.range(item, alone=alone)
+        return self.call(item, alone=alone)
+
+    def lazy(self, item: WrittenConcatenation) -> Domain | None:
+        """A concatenation that is too long to be listed; nothing if it is short."""
+        parts = [part if isinstance(part, str) else self.group(part) for part in item.parts]
+        if math.prod(part.size for part in parts if not isinstance(part, str)) <= LISTED:
+            return None
+        with self.placed(item):
+            return concatenation(parts)
+
+    def group(self, written: WrittenElements) -> Domain:
+        """The set within an element; its own type is its own, TYPE concerns the whole."""
+        item = written.items[0]
+        if len(written.items) > 1 or isinstance(item, WrittenText):
+            return self.union(written, "str")
+        if isinstance(item, WrittenConcatenation):
+            return self.lazy(item) or self.union(written, "str")
+        return self.item(item)
+
+    def range(self, item: WrittenRange, *, alone: bool) -> Domain:
+        bounds: list[str | Expression] = [self.bound(bound) for bound in item.bounds]
+        plain = [bound for bound in bounds if isinstance(bound, str)]
+        if len(plain) < len(bounds):
+            return self.dependent(item, bounds, alone=alone)
+        if item.stride is None and _goes_down(*plain):
+            message = f"{plain[0]}:{plain[1]} goes down, but without a stride a range goes up by 1"
+            raise self.error(message, item, f"write {plain[0]}:{plain[1]}:-1, or swap the bounds")
+        with self.placed(item):
+            if item.factor:
+                return geometric_texts(*plain)
+            return arithmetic(*plain)
+
+    def dependent(
+        self, item: WrittenRange, bounds: Sequence[str | Expression], *, alone: bool
+    ) -> Domain:
+        if not alone:
+            message = "a range whose bounds depend on other parameters stands alone in its set"
+            raise self.error(message, item, _ALONE)
+        with self.placed(item):
+            first, last, stride = (*bounds, "1")[:3]
+            return Dependent(first, last, stride, geometric=item.factor)
+
+    def bound(self, bound: Passage) -> str | Expression:
+        """A number as written, or an expression over other parameters."""
+        if not bound.text.startswith("("):
+            return bound.text
+        expression = parse(bound)
+        if expression.names or expression.indexed or expression.host_names:
+            return expression
+        value = expression.value({})
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            place = bound.place(0, len(bound.text))
+            hint = "a number, or an expression that gives one, as (n/2)"
+            raise AnnotationError("this bound is no number", place=place, hint=hint)
+        return text_of(value)
+
+    def call(self, item: WrittenCall, *, alone: bool) -> Domain:
+        want = CALLS[item.name].count(",") + 1
+        if len(item.arguments) != want or not all(a.text for a in item.arguments):
+            given = sum(bool(a.text) for a in item.arguments)
+            message = f"{item.name} takes {want} argument{'s' * (want > 1)}, not {given}"
+            hint = f"write {CALLS[item.name]}; for the text itself, put it in quotes"
+            raise self.error(message, item, hint)
+        if item.name in ("LINES", "GLOB"):
+            return self.found(item)
+        if item.name in ("LIN", "LOG"):
+            return self.spread(item)
+        return self.continuous(item, alone=alone)
+
+    def found(self, item: WrittenCall) -> Domain:
+        """LINES and GLOB: what is on the disk now."""
+        name = _file_name(item)
+        place = name.place(0, len(name.text))
+        if item.name == "LINES":
+            return listed(lines_of(name, self.base, place), None)
+        return listed(folder_entries(name, self.base, place), None)
+
+    def spread(self, item: WrittenCall) -> Domain:
+        first, last, count = item.arguments
+        low, high = self.number(first), self.number(last)
+        number = self.number(count)
+        if not number.isdigit() or len(number) > 7 or int(number) > MOST:
+            place = count.place(0, len(count.text))
+            hint = f"write {CALLS[item.name]}: a whole number, {MOST:,} at most"
+            raise AnnotationError(f"{count.text} is no number of points", place=place, hint=hint)
+        with self.placed(item):
+            return (linear if item.name == "LIN" else logarithmic)(low, high, int(number))
+
+    def continuous(self, item: WrittenCall, *, alone: bool) -> Domain:
+        if not alone:
+            message = (
+                f"{item.name} has no elements that could be listed: it stands alone in its set"
+            )
+            raise self.error(message, item, _ALONE)
+        low, high = (float(self.number(argument)) for argument in item.arguments)
+        if math.isinf(low) or math.isinf(high):
+            raise self.error("a bound is beyond every real number", item, "as 1e300")
+        with self.placed(item):
+            return Continuous(low, high, log=item.name == "LOGUNIFORM")
+
+    def number(self, argument: Passage) -> str:
+        """A number as written, or a constant expression such as ``10**-6`` or ``2*3``."""
+        return argument.text if NUMBER.fullmatch(argument.text) else self.constant(argument)
+
+    def constant(self, argument: Passage) -> str:
+        try:
+            value = parse(argument).value({})
+        except InputError:
+            value = None
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return text_of(value)
+        place = argument.place(0, len(argument.text))
+        hint = "a plain number, as 0.5 or 1e-6"
+        raise AnnotationError(f"{argument.text} is no number", place=place, hint=hint)
+
+
+def _goes_down(first: str, last: str) -> bool:
+    """Whether the second of two numbers is the smaller one."""
+    return float(first) > float(last)

@@ -1,0 +1,293 @@
+"""Evaluates a syntax tree on columns, as ``point_compiler`` does on a point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from zenturio.errors import ExpressionError, Passage
+from zenturio.expression import vector_operators
+from zenturio.expression.column_values import (
+    Array,
+    ColumnValues,
+    by_rows,
+    by_values,
+    constant,
+    merged,
+)
+from zenturio.expression.point_compiler import Key, located, unknown
+from zenturio.expression.row_blocks import RowSelection, RowSource
+from zenturio.expression.scalar_functions import CALLED
+from zenturio.expression.scalar_operators import (
+    ARITHMETIC,
+    RELATIONS,
+    condition,
+    keep,
+    member,
+    negate,
+    negation,
+    power,
+    within,
+)
+from zenturio.expression.syntax_tree import (
+    Arithmetic,
+    Call,
+    Compare,
+    Conditional,
+    Host,
+    Index,
+    Literal,
+    Logic,
+    Member,
+    Name,
+    Negative,
+    Node,
+    Not,
+    Positive,
+    Power,
+    Within,
+)
+from zenturio.expression.truth_columns import are, combined, equals_one
+from zenturio.expression.values import Fault, Value
+from zenturio.expression.vector_functions import FUNCTIONS
+
+Fast = Callable[..., ColumnValues | None]
+
+
+class ColumnEvaluator:
+    """Computes trees of one *passage* on rows.
+
+    What may fail in rows that do not reach it is tried in all rows first: mostly it does not fail,
+    and no rows need be picked. While *trying*, the first failure ends the attempt, so that the time
+    does not double with every level.
+    """
+
+    def __init__(self, passage: Passage, source: Mapping[Key, Array]) -> None:
+        self.passage = passage
+        self.source = source
+        self.trying = False
+
+    def cells(self, node: Node, rows: RowSource) -> ColumnValues:
+        """The values of *node* in *rows*, of which there is at least one."""
+        return _RULES[type(node)](self, node, rows)
+
+    def literal(self, node: Literal, _: RowSource) -> ColumnValues:
+        return constant(node.value)
+
+    def name(self, node: Name, rows: RowSource) -> ColumnValues:
+        return self._lookup(node.name, node, rows)
+
+    def index(self, node: Index, rows: RowSource) -> ColumnValues:
+        return self._lookup(("index", node.name), node, rows)
+
+    def host(self, node: Host, rows: RowSource) -> ColumnValues:
+        return self._lookup(("host", node.name), node, rows)
+
+    def _lookup(self, key: Key, node: Node, rows: RowSource) -> ColumnValues:
+        try:
+            return rows.cells(key)
+        except KeyError:
+            raise unknown(key, self.source, node, self.passage) from None
+        except Fault as fault:
+            raise self._located(fault, node, rows) from None
+
+    def _located(self, fault: Fault, node: Node, rows: RowSource) -> ExpressionError:
+        error = located(fault, node, self.passage)
+        error.row = rows.row(fault.row or 0)
+        return error
+
+    def _apply(
+        self,
+        fast: Fast | None,
+        slow: Callable[..., Value],
+        operands: Sequence[ColumnValues],
+        node: Node,
+        rows: RowSource,
+    ) -> ColumnValues:
+        """The *fast* way where it is proven to be right, else *slow* row by row."""
+        if fast is not None and not all(operand.constant for operand in operands):
+            try:
+                found = fast(*operands)
+            except Fault as fault:
+                raise self._located(fault, node, rows) from None
+            if found is not None:
+                return found
+        if any(operand.constant and operand.data is None for operand in operands):
+            return constant(None)
+        return self._slowly(slow, operands, node, rows)
+
+    def _slowly(
+        self,
+        slow: Callable[..., Value],
+        operands: Sequence[ColumnValues],
+        node: Node,
+        rows: RowSource,
+    ) -> ColumnValues:
+        """*slow* for each row, or for each value that occurs if only one operand varies."""
+        varying = [at for at, operand in enumerate(operands) if not operand.constant]
+        try:
+            if len(varying) != 1:
+                return by_rows(slow, operands)
+            (at,) = varying
+            before = [operand.data for operand in operands[:at]]
+            after = [operand.data for operand in operands[at + 1 :]]
+            return by_values(lambda value: slow(*before, value, *after), operands[at])
+        except Fault as fault:
+            raise self._located(fault, node, rows) from None
+
+    def arithmetic(self, node: Arithmetic, rows: RowSource) -> ColumnValues:
+        found = self.cells(node.first, rows)
+        for step in node.steps:
+            right = self.cells(step.operand, rows)
+            operator = step.operator
+            fast, slow = vector_operators.ARITHMETIC[operator], ARITHMETIC[operator]
+            found = self._apply(fast, slow, (found, right), step, rows)
+        return found
+
+    def power(self, node: Power, rows: RowSource) -> ColumnValues:
+        operands = (self.cells(node.base, rows), self.cells(node.exponent, rows))
+        return self._apply(vector_operators.power, power, operands, node, rows)
+
+    def negative(self, node: Negative, rows: RowSource) -> ColumnValues:
+        return self._apply(
+            vector_operators.negate, negate, (self.cells(node.operand, rows),), node, rows
+        )
+
+    def positive(self, node: Positive, rows: RowSource) -> ColumnValues:
+        return self._apply(
+            vector_operators.keep, keep, (self.cells(node.operand, rows),), node, rows
+        )
+
+    def negated(self, node: Not, rows: RowSource) -> ColumnValues:
+        operand = self.cells(node.operand, rows)
+        return self._apply(vector_operators.negation, negation, (operand,), node, rows)
+
+    def call(self, node: Call, rows: RowSource) -> ColumnValues:
+        operands = [self.cells(argument, rows) for argument in node.arguments]
+        fast = FUNCTIONS.get(node.function)
+        return self._apply(fast, CALLED[node.function], operands, node, rows)
+
+    def compare(self, node: Compare, rows: RowSource) -> ColumnValues:
+        if len(node.steps) > 1:
+            return self.cells(_pairs(node), rows)
+        (step,) = node.steps
+        operands = (self.cells(node.first, rows), self.cells(step.operand, rows))
+
+        def fast(a: ColumnValues, b: ColumnValues) -> ColumnValues | None:
+            return vector_operators.relation(step.operator, a, b)
+
+        return self._apply(fast, RELATIONS[step.operator], operands, node, rows)
+
+    def member(self, node: Member, rows: RowSource) -> ColumnValues:
+        operands = [self.cells(node.item, rows)]
+        operands += [self.cells(option, rows) for option in node.options]
+        found = equals_one(*operands) or self._slowly(member, operands, node, rows)
+        return self._opposite(found, node, rows) if node.negated else found
+
+    def within(self, node: Within, rows: RowSource) -> ColumnValues:
+        operands = (self.cells(node.part, rows), self.cells(node.whole, rows))
+        found = self._apply(None, within, operands, node, rows)
+        return self._opposite(found, node, rows) if node.negated else found
+
+    def _opposite(self, found: ColumnValues, node: Node, rows: RowSource) -> ColumnValues:
+        return self._apply(vector_operators.negation, negation, (found,), node, rows)
+
+    def logic(self, node: Logic, rows: RowSource) -> ColumnValues:
+        found = self._truth(node.operands[0], rows, node.operator)
+        for operand in node.operands[1:]:
+            found = self._further(found, operand, rows, node.operator)
+        return found
+
+    def _truth(self, node: Node, rows: RowSource, operator: str) -> ColumnValues:
+        """True, false or NULL in every row."""
+        found = self.cells(node, rows)
+        if found.kind == "bool":
+            return found
+        try:
+            return by_rows(lambda value: condition(value, operator), [found])
+        except Fault as fault:
+            raise self._located(fault, node, rows) from None
+
+    def _further(
+        self, left: ColumnValues, operand: Node, rows: RowSource, operator: str
+    ) -> ColumnValues:
+        """*left* and (or) the *operand*, which counts only where *left* decides nothing."""
+        decisive = operator == "or"
+        if left.constant:
+            if left.data is decisive:
+                return left
+            return combined(operator, left, self._truth(operand, rows, operator))
+        undecided = ~are(left, decisive)
+        if not undecided.any():
+            return left
+        if undecided.all():
+            return combined(operator, left, self._truth(operand, rows, operator))
+        was, self.trying = self.trying, True
+        try:
+            return combined(operator, left, self._truth(operand, rows, operator))
+        except ExpressionError:
+            if was:
+                raise
+        finally:
+            self.trying = was
+        open_rows, rest = np.flatnonzero(undecided), np.flatnonzero(~undecided)
+        right = self._truth(operand, RowSelection(rows, open_rows), operator)
+        both = combined(operator, left.take(open_rows), right)
+        return merged([(open_rows, both), (rest, left.take(rest))], rows.length)
+
+    def conditional(self, node: Conditional, rows: RowSource) -> ColumnValues:
+        asked = self._truth(node.condition, rows, "if")
+        mask = np.asarray(are(asked, True))
+        if mask.all() or not mask.any():
+            return self.cells(node.then if mask.all() else node.other, rows)
+        was, self.trying = self.trying, True
+        try:
+            return self._branches(node, mask, rows)
+        except ExpressionError:
+            if was:
+                raise
+        finally:
+            self.trying = was
+        parts = []
+        for branch, picked in ((node.then, mask), (node.other, ~mask)):
+            where = np.flatnonzero(picked)
+            parts.append((where, self.cells(branch, RowSelection(rows, where))))
+        return merged(parts, rows.length)
+
+    def _branches(self, node: Conditional, mask: Array, rows: RowSource) -> ColumnValues:
+        then, other = self.cells(node.then, rows), self.cells(node.other, rows)
+        found = vector_operators.chosen(mask, then, other)
+        if found is not None:
+            return found
+        yes, no = np.flatnonzero(mask), np.flatnonzero(~mask)
+        return merged([(yes, then.take(yes)), (no, other.take(no))], rows.length)
+
+
+def _pairs(node: Compare) -> Logic:
+    """A chain of comparisons as each of them, connected by 'and'."""
+    left, pairs = node.first, []
+    for step in node.steps:
+        pairs.append(Compare(left, (step,), start=step.start, end=step.end))
+        left = step.operand
+    return Logic("and", tuple(pairs), start=node.start, end=node.end)
+
+
+_RULES: dict[type[Node], Callable[[ColumnEvaluator, Any, RowSource], ColumnValues]] = {
+    Literal: ColumnEvaluator.literal,
+    Name: ColumnEvaluator.name,
+    Index: ColumnEvaluator.index,
+    Host: ColumnEvaluator.host,
+    Arithmetic: ColumnEvaluator.arithmetic,
+    Power: ColumnEvaluator.power,
+    Negative: ColumnEvaluator.negative,
+    Positive: ColumnEvaluator.positive,
+    Not: ColumnEvaluator.negated,
+    Compare: ColumnEvaluator.compare,
+    Member: ColumnEvaluator.member,
+    Within: ColumnEvaluator.within,
+    Logic: ColumnEvaluator.logic,
+    Conditional: ColumnEvaluator.conditional,
+    Call: ColumnEvaluator.call,
+}
