@@ -44,7 +44,7 @@ def drive(program: Path, count: int, jobs: int) -> dict[str, Any]:
     """A study of *count* experiments, from its text to its last commit, in this process."""
     import zenturio.record.sql
     import zenturio.record.upgrade  # noqa: F401 - what opening a repository would load
-    from zenturio.annotate import scan
+    from zenturio.annotate.scan import scan
     from zenturio.study import Here, choose, run_here
 
     with tempfile.TemporaryDirectory(prefix="zen-drive-") as folder:

@@ -109,7 +109,7 @@ def hosts(path):
 
 def metric(text):
     def read(data, folder):
-        from zenturio.annotate import scan
+        from zenturio.annotate.scan import scan
         from zenturio.experiment.evidence import Evidence
         from zenturio.experiment.experiment import Log, Recipe
         from zenturio.experiment.measure import measure
@@ -130,7 +130,8 @@ def reported(data, folder):
 
 
 def source(data, folder):
-    from zenturio.annotate import Filler, scan
+    from zenturio.annotate.filler import Filler
+    from zenturio.annotate.scan import scan
 
     (folder / "p.sh").write_bytes(data)
     application = scan(folder / "p.sh")

@@ -7,7 +7,7 @@ import shutil
 import pytest
 from typer.testing import CliRunner
 
-from zenturio.annotate import scan
+from zenturio.annotate.scan import scan
 from zenturio.cli.main import app
 from zenturio.errors import SafetyError
 from zenturio.output_files import OutputFiles, write_output

@@ -65,10 +65,10 @@ _ELSEWHERE = {
     "ZenError": "errors",
     "chart": "show.charts.column_charts",
     "experiment": "experiment",
-    "insert": "annotate",
+    "insert": "annotate.insert",
     "run": "show.study",
     "save": "show.saving",
-    "scan": "annotate",
+    "scan": "annotate.scan",
     "search": "search",
     "tune": "show.tuning",
 }

@@ -17,7 +17,7 @@ from typing import Any
 from layout import METRICS, Meter, experiment, outcome, server
 from results import AXES, fill
 
-from zenturio.annotate import scan
+from zenturio.annotate.scan import scan
 from zenturio.execute.parcel import pack, pack_outcome, unpack_outcome
 from zenturio.execute.slurm.session import Session
 from zenturio.execute.slurm_queue import Queue

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zenturio.annotate import json_steps
 from zenturio.annotate.grammar import KEYWORDS, LONGEST, read
-from zenturio.annotate.jsonpath import EVERY
+from zenturio.annotate.jsonpath import EVERY, json_steps
 from zenturio.annotate.statements import (
     AfterStatement,
     BuildStatement,

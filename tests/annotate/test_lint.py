@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from annotated_cases import Case, check, titles
-from zenturio.annotate import lint, scan
+from zenturio.annotate.lint import lint
+from zenturio.annotate.scan import scan
 
 LIKELY = Path(__file__).parent / "likely.txt"
 

@@ -7,8 +7,9 @@ import time
 import pytest
 
 from needs import needs
-from zenturio.annotate import lint, scan
 from zenturio.annotate.git_ignore import GitIgnore
+from zenturio.annotate.lint import lint
+from zenturio.annotate.scan import scan
 
 RULES = """\
 # made by make

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zenturio.annotate import external_elements as external
-from zenturio.annotate import scan
+from zenturio.annotate.scan import scan
 from zenturio.annotate.path_patterns import PathPattern, TooManyEntries
 from zenturio.errors import AnnotationError
 

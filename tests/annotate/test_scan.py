@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from spent import under
-from zenturio.annotate import Filler, scan
 from zenturio.annotate.file_selection import match_glob
+from zenturio.annotate.filler import Filler
+from zenturio.annotate.scan import scan
 from zenturio.errors import AnnotationError, InputError
 from zenturio.expression import parse
 from zenturio.space import Zip

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from annotated_cases import Case, check, read_cases, titles
-from zenturio.annotate import scan
+from zenturio.annotate.scan import scan
 from zenturio.errors import InputError
 
 WRONG = Path(__file__).parent / "wrong.txt"

@@ -302,7 +302,7 @@ def test_check_refuses_an_assignment_that_fixed_form_would_cut_off(tmp_path):
 
 
 def test_on_a_terminal_check_marks_the_place_within_its_line(tmp_path, monkeypatch):
-    from zenturio.annotate import scan
+    from zenturio.annotate.scan import scan
     from zenturio.cli import replaced
 
     path = tmp_path / "a.py"

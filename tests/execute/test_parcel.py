@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zenturio.annotate import scan
 from zenturio.annotate.model import Metric
+from zenturio.annotate.scan import scan
 from zenturio.errors import ConflictError, PlaceError, SafetyError, ZenError
 from zenturio.execute.outputs import attempt_folder, is_of_attempt
 from zenturio.execute.parcel import (

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from needs import needs
-from zenturio.annotate import scan
+from zenturio.annotate.scan import scan
 from zenturio.execute import Local
 from zenturio.experiment import Generator
 

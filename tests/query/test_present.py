@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.query.conftest import fill
-from zenturio.annotate import scan
+from zenturio.annotate.scan import scan
 from zenturio.query import frame, results
 from zenturio.query.groups import groups
 from zenturio.query.present import digests_outside

@@ -6,7 +6,7 @@ after each commit how many are ok.
 
 import sys
 
-from zenturio.annotate import scan
+from zenturio.annotate.scan import scan
 from zenturio.errors import ZenError
 from zenturio.study import Here, Settings, choose, run_here
 

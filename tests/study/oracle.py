@@ -16,8 +16,8 @@ from functools import cache
 from pathlib import Path
 from unittest import mock
 
-from zenturio.annotate import scan
 from zenturio.annotate.model import MEASURED
+from zenturio.annotate.scan import scan
 from zenturio.record import upkeep
 from zenturio.record.open import open_repository
 from zenturio.study import Here, Settings, Summary, choose, run_here

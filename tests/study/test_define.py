@@ -2,7 +2,7 @@
 
 import pytest
 
-from zenturio.annotate import scan
+from zenturio.annotate.scan import scan
 from zenturio.experiment import Generator
 from zenturio.study.define import define
 

@@ -4,7 +4,7 @@ from contextlib import closing
 
 import pytest
 
-from zenturio.annotate import scan
+from zenturio.annotate.scan import scan
 from zenturio.errors import ConflictError, InputError, NotFoundError
 from zenturio.experiment import Generator
 from zenturio.record import Driver

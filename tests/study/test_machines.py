@@ -3,7 +3,7 @@
 import pytest
 
 from cli.conftest import zen
-from zenturio.annotate import scan
+from zenturio.annotate.scan import scan
 from zenturio.errors import InputError
 from zenturio.query import compare, frame, results
 from zenturio.query.groups import groups

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 import zenturio as zen
-from zenturio.annotate import scan
+from zenturio.annotate.scan import scan
 from zenturio.errors import InputError
 from zenturio.execute import Local
 from zenturio.record.open import open_repository

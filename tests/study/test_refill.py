@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from zenturio.annotate import scan
+from zenturio.annotate.scan import scan
 from zenturio.experiment import Generator
 from zenturio.record import Driver
 from zenturio.record.open import open_repository

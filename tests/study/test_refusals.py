@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from zenturio.annotate import lint, scan
+from zenturio.annotate.lint import lint
+from zenturio.annotate.scan import scan
 from zenturio.cli.main import app
 from zenturio.errors import InputError, ZenError
 from zenturio.study.refusals import TRIED, doubtful_formulas, refusals

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from study.places import Drivers, Held, Scrambled, good
-from zenturio.annotate import Goal
+from zenturio.annotate.model import Goal
 from zenturio.errors import ConflictError, Interrupted, PlaceError
 from zenturio.experiment import Step
 from zenturio.expression import parse

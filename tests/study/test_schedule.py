@@ -2,7 +2,7 @@
 
 import pytest
 
-from zenturio.annotate import scan
+from zenturio.annotate.scan import scan
 from zenturio.errors import InputError, NotFoundError
 from zenturio.execute import Simulate
 from zenturio.record import Memory

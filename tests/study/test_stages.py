@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from cli.conftest import zen
 from study.oracle import alive
 from study.places import Held
-from zenturio.annotate import scan
 from zenturio.annotate.objectives import read_goals
+from zenturio.annotate.scan import scan
 from zenturio.errors import AnnotationError, InputError
 from zenturio.experiment import Generator
 from zenturio.record import Memory, upkeep

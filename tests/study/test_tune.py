@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from numba import njit
 
 import zenturio as zen
-from zenturio.annotate import scan
+from zenturio.annotate.scan import scan
 from zenturio.errors import InputError, Interrupted, NotFoundError
 from zenturio.experiment import Generator, Meter, Missing
 from zenturio.experiment.evidence import Evidence

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from needs import needs
-from zenturio.annotate import scan
+from zenturio.annotate.scan import scan
 from zenturio.cli.main import app
 from zenturio.errors import InputError, PlaceError
 from zenturio.study import used_files

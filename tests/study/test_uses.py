@@ -6,7 +6,7 @@ import os
 import pytest
 from typer.testing import CliRunner
 
-from zenturio.annotate import scan
+from zenturio.annotate.scan import scan
 from zenturio.cli.main import app
 from zenturio.errors import InputError, PlaceError
 from zenturio.experiment import Generator

@@ -11,7 +11,7 @@ from zenturio.cli import output, replaced, spaces
 from zenturio.cli.options import Json, Limit, Overrides, Paths, Sample, Trust
 
 if TYPE_CHECKING:
-    from zenturio.annotate import Application
+    from zenturio.annotate.model import Application
     from zenturio.errors import Diagnostic
 
 SHOWN = 100
@@ -103,7 +103,8 @@ def _checked(
     paths: "Sequence[str | Path]", overrides: "Sequence[str]"
 ) -> "tuple[Application | None, tuple[Diagnostic, ...]]":
     """The application, unless it is wrong or a run would refuse it, and all diagnostics."""
-    from zenturio.annotate import lint, scan
+    from zenturio.annotate.lint import lint
+    from zenturio.annotate.scan import scan
     from zenturio.errors import InputError
     from zenturio.study.refusals import doubtful_formulas, refusals
     from zenturio.study.stages import stages_of
@@ -136,7 +137,7 @@ def space(
 
     Examples: zen space matmul.c; zen space . -P 'n={1,2}' --json
     """
-    from zenturio.annotate import scan
+    from zenturio.annotate.scan import scan
 
     application = scan(paths, overrides=param or [])
     if json:
@@ -163,7 +164,7 @@ def expand(
 
     Examples: zen expand matmul.c --out runs; zen expand . -o runs --sample 10 --seed 7
     """
-    from zenturio.annotate import scan
+    from zenturio.annotate.scan import scan
     from zenturio.study.choose import choose
     from zenturio.study.expand import expand
 

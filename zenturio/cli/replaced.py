@@ -7,7 +7,7 @@ import typer
 from zenturio.cli import terminal
 
 if TYPE_CHECKING:
-    from zenturio.annotate import Application
+    from zenturio.annotate.model import Application
     from zenturio.annotate.replacements import Replacement
 
 SHOWN = 1000

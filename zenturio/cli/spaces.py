@@ -12,7 +12,7 @@ from zenturio.cli.patience import TimeIsUp, within
 from zenturio.show import quantities
 
 if TYPE_CHECKING:
-    from zenturio.annotate import Application
+    from zenturio.annotate.model import Application
     from zenturio.space import Domain, Parameter, Point, Space
 
 LISTED = 1000

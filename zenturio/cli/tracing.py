@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from zenturio.cli import output
 
 if TYPE_CHECKING:
-    from zenturio.annotate import Application
+    from zenturio.annotate.model import Application
     from zenturio.study.used_files import Trace
 
 _SHOWN = 50

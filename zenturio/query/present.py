@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from zenturio.annotate import Application, scan
+from zenturio.annotate.model import Application
+from zenturio.annotate.scan import scan
 from zenturio.annotate.stored_files import scan_kept
 from zenturio.errors import InputError
 from zenturio.expression import Value

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zenturio.annotate import scan
+from zenturio.annotate.scan import scan
 from zenturio.execute.places import open_place
 from zenturio.experiment.function import Function
 from zenturio.experiment.function import experiment as as_experiment

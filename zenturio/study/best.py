@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from zenturio.annotate import Goal
+from zenturio.annotate.model import Goal
 from zenturio.annotate.objectives import goals_of
 from zenturio.errors import InputError
 from zenturio.experiment.aggregates import mean

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from zenturio.annotate import Application, Metric
-from zenturio.annotate.model import MEASURED, Repeat
+from zenturio.annotate.model import MEASURED, Application, Metric, Repeat
 from zenturio.errors import NotFoundError
 from zenturio.experiment.provenance import provenance
 from zenturio.experiment.used import recall_versions

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any
 
-from zenturio.annotate import Application, scan
+from zenturio.annotate.model import Application
+from zenturio.annotate.scan import scan
 from zenturio.errors import InputError, NotFoundError, SpaceError
 from zenturio.experiment import Experiment, Generator
 from zenturio.record import Definition, Record, Repository

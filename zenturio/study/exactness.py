@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from zenturio.annotate import MEASURED, Application, Goal, Metric
+from zenturio.annotate.model import MEASURED, Application, Goal, Metric
 
 _VARYING = MEASURED.keys() - {"exit"}
 """What each machine measures anew, whatever the program is."""

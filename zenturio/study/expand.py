@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from zenturio.annotate import IGNORE, Application
+from zenturio.annotate.file_selection import IGNORE
+from zenturio.annotate.model import Application
 from zenturio.errors import ConflictError, Interrupted, PlaceError
 from zenturio.experiment import Experiment, Filed, Generator, Step
 from zenturio.study.choose import Chosen

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Self, cast
 
-from zenturio.annotate import MEASURED, Metric, scan
+from zenturio.annotate.model import MEASURED, Metric
+from zenturio.annotate.scan import scan
 from zenturio.errors import InputError
 from zenturio.execute.noted import noted_values, read_noted
 from zenturio.experiment import (

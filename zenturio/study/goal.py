@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from zenturio.annotate import Goal
+from zenturio.annotate.model import Goal
 from zenturio.errors import ExpressionError
 from zenturio.experiment import Measure, Missing, Outcome, Series
 from zenturio.expression import Expression, Value

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
-from zenturio.annotate import Application, Goal
+from zenturio.annotate.model import Application, Goal
 from zenturio.errors import InputError, NotFoundError, did_you_mean
 from zenturio.execute.machine_codec import own_machine
 from zenturio.execute.places import find_place, open_place

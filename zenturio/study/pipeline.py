@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Lock, Thread
 
-from zenturio.annotate import Application
+from zenturio.annotate.model import Application
 from zenturio.errors import InputError
 from zenturio.experiment import Generator, Machine
 from zenturio.experiment.used import ask_versions

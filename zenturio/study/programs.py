@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from time import time
 from typing import Any
 
-from zenturio.annotate import Application
+from zenturio.annotate.model import Application
 from zenturio.annotate.programs import undeclared_programs
 from zenturio.experiment import Outcome
 from zenturio.experiment.used import file_digest

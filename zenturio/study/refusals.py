@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from zenturio.annotate import MEASURED, Application
+from zenturio.annotate.model import MEASURED, Application
 from zenturio.errors import Diagnostic, ExpressionError, InputError
 from zenturio.execute import Executor
 from zenturio.execute.executor import Refusing

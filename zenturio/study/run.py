@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import monotonic
 
-from zenturio.annotate import Goal
+from zenturio.annotate.model import Goal
 from zenturio.errors import Interrupted, RecordError
 from zenturio.execute import Executor
 from zenturio.execute.executor import Learning

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zenturio.annotate import Application
+from zenturio.annotate.model import Application
 from zenturio.errors import InputError
 from zenturio.execute.places import find_place
 from zenturio.experiment import Generator

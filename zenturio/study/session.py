@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from zenturio.annotate import Application, Goal
+from zenturio.annotate.model import Application, Goal
 from zenturio.errors import InputError, NotFoundError, RecordError
 from zenturio.execute import Executor
 from zenturio.execute.executor import machine_of

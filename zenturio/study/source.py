@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, Protocol
 
-from zenturio.annotate import Goal
+from zenturio.annotate.model import Goal
 from zenturio.errors import InputError
 from zenturio.experiment import Experiment, Outcome
 from zenturio.experiment.aggregates import mean

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from zenturio.annotate import After, Application, scan
 from zenturio.annotate.file_selection import SIDE, is_study
+from zenturio.annotate.model import After, Application
+from zenturio.annotate.scan import scan
 from zenturio.errors import AnnotationError, InputError, did_you_mean
 from zenturio.experiment import Generator
 from zenturio.experiment.identity import framed_digest

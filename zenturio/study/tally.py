@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from zenturio.annotate import Goal
+from zenturio.annotate.model import Goal
 from zenturio.experiment import Experiment, Outcome
 from zenturio.experiment.failure import log_end
 from zenturio.study.goal import Best

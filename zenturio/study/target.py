@@ -13,8 +13,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from zenturio.annotate import Application, Goal, scan
+from zenturio.annotate.model import Application, Goal
 from zenturio.annotate.objectives import read_goals
+from zenturio.annotate.scan import scan
 from zenturio.errors import AnnotationError, InputError, NotFoundError, did_you_mean
 from zenturio.experiment import Generator
 from zenturio.record import Repository

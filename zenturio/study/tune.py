@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from zenturio import trust
-from zenturio.annotate import Application
+from zenturio.annotate.model import Application
 from zenturio.errors import InputError, Interrupted, NotFoundError
 from zenturio.execute import Local
 from zenturio.execute.machine_codec import own_machine

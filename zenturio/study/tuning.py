@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from zenturio.annotate import Application, scan
+from zenturio.annotate.model import Application
+from zenturio.annotate.scan import scan
 from zenturio.search import Direction
 from zenturio.study.ranges import Ranges
 from zenturio.study.target import Called, Target

@@ -3,7 +3,7 @@
 from contextlib import chdir
 from hashlib import blake2b, sha256
 
-from zenturio.annotate import scan
+from zenturio.annotate.scan import scan
 from zenturio.experiment import Missing
 from zenturio.experiment.experiment import Artifact, Experiment, Log, Outcome, Recipe
 from zenturio.record import Definition, Driver, Field

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from show.portal.served import served
-from zenturio.annotate import scan
+from zenturio.annotate.scan import scan
 from zenturio.record.open import FOLDER
 from zenturio.show.portal.pages.artifacts import BEGINNING, COLUMNS, ROWS, image_type, look
 from zenturio.show.portal.state import Settings
