@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zenturio.annotate import external_elements as external
-from zenturio.annotate.scan import scan
 from zenturio.annotate.path_patterns import PathPattern, TooManyEntries
+from zenturio.annotate.scan import scan
 from zenturio.errors import AnnotationError
 
 NAMES = ("a", "b.c", ".h", "a/x", "a/.y", "a/b/c", "a/b/.d/e", "d/a/b", "[x]", "e/a b/ü")

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from zenturio import trust
-from zenturio.annotate.derived_checks import check_formulas, check_parameters
 from zenturio.annotate.commands import fill_command
 from zenturio.annotate.derived_checks import check_formulas, check_parameters
 from zenturio.annotate.diagnostics import Diagnostics
@@ -66,7 +65,7 @@ class Assembly:
         """The application, if nothing is wrong with it."""
         self.check_files_outside(root)
         parameters = self.parameters()
-        repeated = self.once(Repeated, "REPEAT", lambda each: each.place)
+        repeated = self.once(RepeatStatement, "REPEAT", lambda each: each.place)
         repeat, dimensions = self.seed(repeated, parameters)
         targets = self.targets(parameters, repeat)
         metrics = self.metrics(parameters)
