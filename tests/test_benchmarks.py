@@ -25,7 +25,7 @@ SMALLEST = {
     "results": "--size 1000",
     "scale": "--experiments 1000 --workers 10 --seconds 1 --rows 1000 --runs 64",
     "schedule": "--rounds 1 --tasks 100",
-    "schedule_quality": "--only small",
+    "schedule_quality": "--only small --most 1",
     "slurm": "--runs 4 --rounds 1",
     "space": "--only dedispersion",
     "ssh": "--commands 4 --rounds 1",
