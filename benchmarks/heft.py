@@ -59,14 +59,22 @@ def columns(case: Case) -> dict[str, Any]:
 
 def ours(case: Case) -> dict[str, float]:
     """Seconds and makespan of our plan: the fastest of some."""
-    from zenturio.schedule import Link, Machine, Platform, Problem, Task, Workflow, check
+    from zenturio.schedule import (
+        NetworkLink,
+        Platform,
+        PlatformMachine,
+        Problem,
+        Workflow,
+        WorkflowTask,
+        check,
+    )
     from zenturio.schedule.algorithms.heft import heft
 
     made = columns(case)
-    tasks = [Task(f"t{i}", work) for i, work in enumerate(made["work"])]
+    tasks = [WorkflowTask(f"t{i}", work) for i, work in enumerate(made["work"])]
     edges = [(f"t{a}", f"t{b}", d) for (a, b), d in zip(made["edges"], made["data"], strict=True)]
-    machines = tuple(Machine(f"m{i}", speed) for i, speed in enumerate(made["speed"]))
-    platform = Platform("joined", machines, default=Link("", "", BANDWIDTH))
+    machines = tuple(PlatformMachine(f"m{i}", speed) for i, speed in enumerate(made["speed"]))
+    platform = Platform("joined", machines, default=NetworkLink("", "", BANDWIDTH))
     problem = Problem.of(Workflow.of("layers", tasks, edges), platform)
     check(heft(problem))
     seconds = []
@@ -128,14 +136,14 @@ def asked(python: Path, case: Case) -> dict[str, float]:
 
 def million() -> dict[str, float]:
     """A trace, scaled: seconds for the plan, and the most memory that the process had."""
-    from zenturio.schedule import Link, Machine, Platform, Problem, check
+    from zenturio.schedule import NetworkLink, Platform, PlatformMachine, Problem, check
     from zenturio.schedule.algorithms.heft import heft
     from zenturio.schedule.formats import read_workflow
     from zenturio.schedule.generators.recipe import scale
 
     speeds = np.random.default_rng(1).uniform(0.5, 3, MACHINES).tolist()
-    machines = tuple(Machine(f"m{i}", v, site=f"s{i % 4}") for i, v in enumerate(speeds))
-    platform = Platform("grid", machines, default=Link("", "", 1e7, 0.01))
+    machines = tuple(PlatformMachine(f"m{i}", v, site=f"s{i % 4}") for i, v in enumerate(speeds))
+    platform = Platform("grid", machines, default=NetworkLink("", "", 1e7, 0.01))
     flow = read_workflow(TRACE)
     heft(Problem.of(scale(flow, 1000), platform))  # compiles
     problem = Problem.of(scale(flow, MILLION), platform)

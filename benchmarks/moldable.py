@@ -199,12 +199,12 @@ def compared(alpha: float, seeds: int, cache: Path) -> dict[str, dict]:
 
 def _agree(alpha: float, found: dict[str, dict]) -> None:
     """Refuse to compare simulators that disagree."""
-    from zenturio.schedule.cluster import Cluster
+    from zenturio.schedule.cluster import ClusterQueue
     from zenturio.schedule.fitness import on_demand
 
     problem = _problem()
     peer = found["PyGAD, simulator in Python"]
-    here = on_demand(problem, alpha)(Cluster(problem).outcomes(np.array(peer["counts"])))
+    here = on_demand(problem, alpha)(ClusterQueue(problem).outcomes(np.array(peer["counts"])))
     if not np.allclose(here, peer["best"], rtol=1e-12):
         raise SystemExit(f"the simulators disagree: {here.tolist()}, {peer['best']}")
 

@@ -21,10 +21,10 @@ from typing import Any
 from zenturio.schedule import identical
 from zenturio.schedule.generators.bioinformatics import Online51
 from zenturio.schedule.kernels.priority import POLICIES
-from zenturio.schedule.online import Online
-from zenturio.schedule.sharing import Sharing
+from zenturio.schedule.online import OnlineSimulation
+from zenturio.schedule.sharing import SharingPolicy
 from zenturio.schedule.simulate import simulate
-from zenturio.schedule.stream import Stream, Submission
+from zenturio.schedule.stream import WorkflowStream, WorkflowSubmission
 
 UNITS = ("task", "dag")
 TOLD = ("makespan", "excess", "slowdown_mean", "slowdown_median", "fairness_std")
@@ -40,19 +40,19 @@ def seconds(work: Callable[[], Any], rounds: int = 3) -> float:
     return statistics.median(found)
 
 
-def round_of(stream: Stream) -> None:
-    online = Online(stream, identical(4))
+def round_of(stream: WorkflowStream) -> None:
+    online = OnlineSimulation(stream, identical(4))
     for policy in POLICIES:
         for by in UNITS:
             _ = online.play(policy, by).metrics
 
 
-def repeated(stream: Stream, times: int) -> Stream:
+def repeated(stream: WorkflowStream, times: int) -> WorkflowStream:
     """*stream* again and again, each time when the one before has been worked off."""
-    return Stream.of(
+    return WorkflowStream.of(
         "longer",
         [
-            Submission(each.workflow, each.arrival + 3100 * i)
+            WorkflowSubmission(each.workflow, each.arrival + 3100 * i)
             for i in range(times)
             for each in stream.submissions
         ],
@@ -61,19 +61,19 @@ def repeated(stream: Stream, times: int) -> Stream:
 
 def speed(times: int) -> dict[str, Any]:
     stream = Online51().stream(0)
-    online = Online(stream, identical(4))
+    online = OnlineSimulation(stream, identical(4))
     arrivals = stream.arrivals[stream.owner]
     round_of(stream)  # compiles, if it has to
     facts: dict[str, Any] = {"round": seconds(lambda: round_of(stream)), "policies": {}}
     for policy in POLICIES:
-        sharing = Sharing(online.ranked, policy)
+        sharing = SharingPolicy(online.ranked, policy)
         slow = simulate(online.problem, sharing, arrivals=arrivals).plan
         assert (slow.end == online.play(policy).plan.end).all(), "the peer plans otherwise"
         ours = seconds(lambda policy=policy: online.play(policy))
         peer = seconds(
             lambda sharing=sharing: simulate(online.problem, sharing, arrivals=arrivals), 1
         )
-        longer = Online(repeated(stream, times), identical(4))
+        longer = OnlineSimulation(repeated(stream, times), identical(4))
         longer.play(policy)
         facts["policies"][policy] = {
             "ms": 1e3 * ours,
@@ -86,7 +86,7 @@ def speed(times: int) -> dict[str, Any]:
 
 def quality(seeds: int) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
-    streams = [Online(Online51().stream(seed), identical(4)) for seed in range(seeds)]
+    streams = [OnlineSimulation(Online51().stream(seed), identical(4)) for seed in range(seeds)]
     for by in UNITS:
         for policy in POLICIES:
             each = [online.play(policy, by).metrics for online in streams]

@@ -25,8 +25,15 @@ from typing import Any
 
 import numpy as np
 
-from zenturio.schedule import Link, Machine, Platform, Problem, Task, Workflow
-from zenturio.schedule.evaluate import makespans, numbers
+from zenturio.schedule import (
+    NetworkLink,
+    Platform,
+    PlatformMachine,
+    Problem,
+    Workflow,
+    WorkflowTask,
+)
+from zenturio.schedule.evaluate import makespans, problem_arrays
 
 MACHINES, SITES = 300, 4
 PROGRAM = r"""
@@ -78,16 +85,18 @@ def problem(tasks: int) -> Problem:
             pairs[a, b] = float(chance.uniform(0, 5))
     flow = Workflow.of(
         f"random-{tasks}",
-        [Task(f"t{i}", float(chance.uniform(1, 9))) for i in range(tasks)],
+        [WorkflowTask(f"t{i}", float(chance.uniform(1, 9))) for i in range(tasks)],
         [(f"t{a}", f"t{b}", size) for (a, b), size in pairs.items()],
     )
     sites = chance.integers(SITES, size=MACHINES).tolist()
     speeds = chance.uniform(0.5, 3, size=MACHINES).tolist()
     machines = [
-        Machine(f"m{i}", v, site=f"s{s}")
+        PlatformMachine(f"m{i}", v, site=f"s{s}")
         for i, (v, s) in enumerate(zip(speeds, sites, strict=True))
     ]
-    return Problem.of(flow, Platform("grid", tuple(machines), default=Link("", "", 2.0, 0.25)))
+    return Problem.of(
+        flow, Platform("grid", tuple(machines), default=NetworkLink("", "", 2.0, 0.25))
+    )
 
 
 def in_c(given: Any, processors: Any, orders: Any, folder: Path) -> Evaluate:
@@ -113,12 +122,12 @@ def in_c(given: Any, processors: Any, orders: Any, folder: Path) -> Evaluate:
 
 
 def in_kernel(given: Any, processors: Any, orders: Any) -> Evaluate:
-    from zenturio.schedule.kernels.evaluate import play_all
+    from zenturio.schedule.kernels.evaluate import all_makespans
 
     found = np.empty(len(processors))
 
     def run() -> Any:
-        play_all(given, processors, orders, found)
+        all_makespans(given, processors, orders, found)
         return found
 
     return run
@@ -193,7 +202,7 @@ def timed(ways: dict[str, tuple[Evaluate, int]], rounds: int) -> dict[str, float
 
 def compare(tasks: int, rounds: int, *, all_ways: bool) -> dict[str, float]:
     """Seconds for one evaluation in each way, which must all find the same."""
-    given = numbers(problem(tasks))
+    given = problem_arrays(problem(tasks))
     chance = np.random.default_rng(1)
     plans = max(400_000 // tasks, 16)
     processors = chance.integers(MACHINES, size=(plans, tasks)).astype(np.uint32)

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from zenturio.schedule import Link, Machine, Platform, Problem, check, identical
+from zenturio.schedule import NetworkLink, Platform, PlatformMachine, Problem, check, identical
 from zenturio.schedule.algorithm import make
 from zenturio.schedule.bounds import lower_bound
 from zenturio.schedule.formats import read_workflow
@@ -70,10 +70,10 @@ def wien2k() -> Iterator[Case]:
 def grid(count: int, speeds: tuple[float, ...]) -> Platform:
     sites = "abcd"
     machines = tuple(
-        Machine(f"m{i}", speeds[i % len(speeds)], site=sites[i % 4]) for i in range(count)
+        PlatformMachine(f"m{i}", speeds[i % len(speeds)], site=sites[i % 4]) for i in range(count)
     )
-    links = tuple(Link(site, site, 100e6, 0.001) for site in sites)
-    return Platform(f"grid of {count}", machines, links, Link("", "", 10e6, 0.02))
+    links = tuple(NetworkLink(site, site, 100e6, 0.001) for site in sites)
+    return Platform(f"grid of {count}", machines, links, NetworkLink("", "", 10e6, 0.02))
 
 
 def layered(machines: int) -> Iterator[Case]:

@@ -1,6 +1,13 @@
 """Worked examples of the literature."""
 
-from zenturio.schedule import Link, Machine, Platform, Problem, Task, Workflow
+from zenturio.schedule import (
+    NetworkLink,
+    Platform,
+    PlatformMachine,
+    Problem,
+    Workflow,
+    WorkflowTask,
+)
 
 TIMES = [
     (14, 16, 9), (13, 19, 18), (11, 13, 19), (13, 8, 17), (12, 13, 10),
@@ -35,12 +42,14 @@ def arabnejad():
 def wired(count):
     """Equal machines, between which a byte takes a second."""
     return Platform(
-        "wired", tuple(Machine(f"p{i}") for i in range(count)), default=Link("", "", 1.0)
+        "wired",
+        tuple(PlatformMachine(f"p{i}") for i in range(count)),
+        default=NetworkLink("", "", 1.0),
     )
 
 
 def _three(name, times, edges):
-    tasks = [Task(f"n{i + 1}", times=each) for i, each in enumerate(times)]
+    tasks = [WorkflowTask(f"n{i + 1}", times=each) for i, each in enumerate(times)]
     flow = Workflow.of(name, tasks, [(f"n{a}", f"n{b}", float(c)) for a, b, c in edges])
     return Problem.of(flow, wired(3))
 
@@ -61,8 +70,10 @@ def master_slave():
         ("t22", "t31"), ("t23", "t31"), ("t21", "t32"),
     ]  # fmt: skip
     tasks = [
-        Task(name, work, tag=tag) for tag, each in layers.items() for name, work in each.items()
+        WorkflowTask(name, work, tag=tag)
+        for tag, each in layers.items()
+        for name, work in each.items()
     ]
     resources = [("r11", "a"), ("r21", "b"), ("r22", "b"), ("r31", "c")]
-    machines = tuple(Machine(name, tags=frozenset(tag)) for name, tag in resources)
+    machines = tuple(PlatformMachine(name, tags=frozenset(tag)) for name, tag in resources)
     return Problem.of(Workflow.of("figure 5", tasks, edges), Platform("resources", machines))

@@ -7,7 +7,14 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from zenturio.schedule import Link, Machine, Platform, Problem, Task, Workflow
+from zenturio.schedule import (
+    NetworkLink,
+    Platform,
+    PlatformMachine,
+    Problem,
+    Workflow,
+    WorkflowTask,
+)
 
 
 def times(problem, processor, order):
@@ -50,7 +57,7 @@ def platforms(machines=(1, 4), same=False):
         count = draw(st.integers(*machines))
         speed = st.just(1.0) if same else st.sampled_from([0.5, 1.0, 2.0, 4.0])
         made = tuple(
-            Machine(
+            PlatformMachine(
                 f"m{i}",
                 draw(speed),
                 cores=draw(st.integers(1, 2)),
@@ -59,7 +66,7 @@ def platforms(machines=(1, 4), same=False):
             )
             for i in range(count)
         )
-        default = Link(
+        default = NetworkLink(
             "",
             "",
             draw(st.sampled_from([0.5, 8.0, float("inf")])),
@@ -82,7 +89,7 @@ def flows(draw, tasks=(1, 8)):
         for a in range(b)
         if draw(st.integers(0, 2)) == 0
     ]
-    return Workflow.of("drawn", [Task(f"t{i}", draw(work)) for i in range(count)], edges)
+    return Workflow.of("drawn", [WorkflowTask(f"t{i}", draw(work)) for i in range(count)], edges)
 
 
 @st.composite

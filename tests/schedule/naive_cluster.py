@@ -3,7 +3,15 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from zenturio.schedule import Curve, Link, Machine, Platform, Task, Workflow, identical
+from zenturio.schedule import (
+    NetworkLink,
+    Platform,
+    PlatformMachine,
+    ScalingCurve,
+    Workflow,
+    WorkflowTask,
+    identical,
+)
 from zenturio.schedule.moldable import MoldableProblem
 
 SECONDS = st.integers(1, 6).map(float) | st.floats(0.1, 9)
@@ -12,14 +20,14 @@ SECONDS = st.integers(1, 6).map(float) | st.floats(0.1, 9)
 @st.composite
 def curves(draw, nodes):
     counts = draw(st.sets(st.integers(1, nodes), min_size=1))
-    return Curve(tuple(sorted(counts)), tuple(draw(SECONDS) for _ in counts))
+    return ScalingCurve(tuple(sorted(counts)), tuple(draw(SECONDS) for _ in counts))
 
 
 @st.composite
 def tasks(draw, nodes, name):
     if draw(st.integers(0, 3)):
-        return Task(name, curve=draw(curves(nodes)))
-    return Task(name, draw(st.just(0.0) | SECONDS), cores=draw(st.integers(1, nodes)))
+        return WorkflowTask(name, curve=draw(curves(nodes)))
+    return WorkflowTask(name, draw(st.just(0.0) | SECONDS), cores=draw(st.integers(1, nodes)))
 
 
 @st.composite
@@ -31,8 +39,10 @@ def problems(draw, most=8):
     chosen = draw(st.lists(st.sampled_from(pairs), unique=True, max_size=10)) if pairs else []
     edges = [(names[a], names[b], draw(st.sampled_from([0.0, 1.0, 2.5]))) for a, b in chosen]
     flow = Workflow.of("drawn", [draw(tasks(nodes, f"t{i}")) for i in range(count)], edges)
-    machines = tuple(Machine(f"n{i}") for i in range(nodes))
-    link = draw(st.sampled_from([Link("", ""), Link("", "", bandwidth=1.0, latency=0.5)]))
+    machines = tuple(PlatformMachine(f"n{i}") for i in range(nodes))
+    link = draw(
+        st.sampled_from([NetworkLink("", ""), NetworkLink("", "", bandwidth=1.0, latency=0.5)])
+    )
     return MoldableProblem.of(flow, Platform("drawn", machines, default=link))
 
 
@@ -42,7 +52,9 @@ def queues(draw):
     nodes = draw(st.integers(3, 8))
     sizes = st.integers(1, nodes)
     drawn = draw(st.lists(st.tuples(st.integers(0, 6), sizes), min_size=4, max_size=12))
-    jobs = [Task(f"t{i}", float(work), cores=cores) for i, (work, cores) in enumerate(drawn)]
+    jobs = [
+        WorkflowTask(f"t{i}", float(work), cores=cores) for i, (work, cores) in enumerate(drawn)
+    ]
     return MoldableProblem.of(Workflow.of("queue", jobs), identical(nodes))
 
 

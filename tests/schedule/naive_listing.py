@@ -9,7 +9,7 @@ from fractions import Fraction
 from hypothesis import strategies as st
 
 from schedule import naive
-from zenturio.schedule import Problem, Task, Workflow
+from zenturio.schedule import Problem, Workflow, WorkflowTask
 
 
 def arrival(problem, task, where, place, end):
@@ -103,9 +103,9 @@ def problems(draw, tasks=(1, 9), machines=(1, 4)):
         shared = draw(st.sampled_from(["", "", "", "one", "other"]))
         times = st.sampled_from([1.0, 2.0, 3.0, 5.0, math.inf])
         if not draw(st.booleans()):
-            return Task(task.name, task.work, machine=shared)
+            return WorkflowTask(task.name, task.work, machine=shared)
         own = [draw(times if i != first else st.just(2.0)) for i in range(len(platform))]
-        return Task(task.name, times=tuple(own), machine=shared)
+        return WorkflowTask(task.name, times=tuple(own), machine=shared)
 
     made = [changed(task) for task in flow.tasks]
     return Problem.of(Workflow.of("drawn", made, list(flow.edges)), platform)

@@ -6,7 +6,7 @@ import math
 from functools import cache
 
 from schedule.naive_listing import edges_of, fits, mean_delay, mean_time
-from zenturio.schedule.algorithms.shuffle import shuffled
+from zenturio.schedule.algorithms.shuffle import shuffle_placement
 
 NOISE = 1e-9
 
@@ -154,7 +154,7 @@ def dcp(problem):
 def xdcp(problem, printed):
     queues = [[] for _ in range(problem.processors)]
     for task in problem.order.tolist():
-        queues[int(shuffled(problem)[task])].append(task)
+        queues[int(shuffle_placement(problem)[task])].append(task)
     lengths = [Table(problem, queues, printed).whole]
     while len(lengths) < 2 or lengths[-1] < 0.95 * lengths[-2]:
         lengths.append(_round(problem, queues, printed))

@@ -5,25 +5,37 @@ from hypothesis import given, settings
 
 from schedule import naive
 from zenturio.errors import InputError
-from zenturio.schedule import Machine, Platform, Problem, Task, Workflow, check, identical
-from zenturio.schedule.assigned import assigned, processors, urgency
+from zenturio.schedule import (
+    Platform,
+    PlatformMachine,
+    Problem,
+    Workflow,
+    WorkflowTask,
+    check,
+    identical,
+)
+from zenturio.schedule.assigned import plan_as_assigned, processor_names, ranks_as_placed
 
 
 def test_a_task_runs_on_the_processor_that_it_names():
-    flow = Workflow.of("f", [Task("a", 1, machine="wide/1"), Task("b", 2, machine="slim")])
-    problem = Problem.of(flow, Platform("p", (Machine("slim"), Machine("wide", cores=2))))
-    plan = check(assigned(problem))
-    assert processors(problem) == ["slim", "wide/0", "wide/1"]
+    flow = Workflow.of(
+        "f", [WorkflowTask("a", 1, machine="wide/1"), WorkflowTask("b", 2, machine="slim")]
+    )
+    problem = Problem.of(
+        flow, Platform("p", (PlatformMachine("slim"), PlatformMachine("wide", cores=2)))
+    )
+    plan = check(plan_as_assigned(problem))
+    assert processor_names(problem) == ["slim", "wide/0", "wide/1"]
     assert [plan.machine(task) for task in (0, 1)] == ["wide/1", "slim"]
 
 
 def test_the_most_urgent_task_of_a_processor_is_first():
     tasks = [
-        Task("low", 1, machine="p1"),
-        Task("high", 1, machine="p1"),
-        Task("end", 5, machine="p2"),
+        WorkflowTask("low", 1, machine="p1"),
+        WorkflowTask("high", 1, machine="p1"),
+        WorkflowTask("end", 5, machine="p2"),
     ]
-    plan = assigned(Problem.of(Workflow.of("f", tasks, [("high", "end")]), identical(2)))
+    plan = plan_as_assigned(Problem.of(Workflow.of("f", tasks, [("high", "end")]), identical(2)))
     assert plan.start.tolist() == [1, 0, 1]
 
 
@@ -45,13 +57,13 @@ def test_urgency_is_the_longest_path_from_the_start_of_a_task(drawn):
         ]
         return problem.time(task, processor[task]) + max(ahead, default=0)
 
-    assert urgency(problem, processor).tolist() == pytest.approx(
+    assert ranks_as_placed(problem, processor).tolist() == pytest.approx(
         [way(t) for t in range(problem.tasks)]
     )
 
 
 @pytest.mark.parametrize(("machine", "hint"), [("", "--algorithm NAME"), ("p3", "p1, p2")])
 def test_a_task_that_names_no_processor_is_shown(machine, hint):
-    problem = Problem.of(Workflow.of("f", [Task("a", 1, machine=machine)]), identical(2))
+    problem = Problem.of(Workflow.of("f", [WorkflowTask("a", 1, machine=machine)]), identical(2))
     with pytest.raises(InputError, match=f"(?s)task 'a' does not say where it runs.*{hint}"):
-        assigned(problem)
+        plan_as_assigned(problem)

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schedule import naive, naive_listing, naive_placing
-from zenturio.schedule import Machine, Platform, Problem, Task, Workflow, identical
-from zenturio.schedule.bounds import Bounds, gap, lower_bound, lower_bounds
-from zenturio.schedule.kernels.bounding import crowding, multiples
+from zenturio.schedule import Platform, PlatformMachine, Problem, Workflow, WorkflowTask, identical
+from zenturio.schedule.bounds import LowerBounds, gap, lower_bound, lower_bounds
+from zenturio.schedule.kernels.bounding import equal_task_times, interval_excess
 
 ROUNDING = 1 + 1e-12
 
@@ -37,19 +37,19 @@ def test_what_must_lie_in_an_interval_is_what_its_twin_says(drawn, processors):
     last = first + slack
     begins = np.unique(np.concatenate([first, last]))
     wanted = naive_placing.crowding(first, last, length, begins, processors)
-    assert crowding(first, last, length, begins, processors) == pytest.approx(wanted)
+    assert interval_excess(first, last, length, begins, processors) == pytest.approx(wanted)
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.sampled_from([0.5, 1.0, 1.5, 4.0]), min_size=1, max_size=4), st.integers(0, 9))
 def test_multiples_are_the_ends_of_equal_tasks(pace, count):
     every = sorted(each * times for each in pace for times in range(1, count + 1))
-    assert multiples(np.array(pace), count).tolist() == every[:count]
+    assert equal_task_times(np.array(pace), count).tolist() == every[:count]
 
 
 def test_each_bound_has_a_problem_that_it_is_for():
     def bounds(works, edges, platform):
-        made = [Task(str(i), work) for i, work in enumerate(works)]
+        made = [WorkflowTask(str(i), work) for i, work in enumerate(works)]
         return lower_bounds(Problem.of(Workflow.of("made", made, edges), platform))
 
     chain = bounds([3, 4], [("0", "1")], identical(2))
@@ -60,8 +60,8 @@ def test_each_bound_has_a_problem_that_it_is_for():
     assert (uneven.load, uneven.level) == (5, 6)
     fork = [("0", "1"), ("0", "2"), ("0", "3"), ("0", "4"), ("1", "5")]
     found = bounds([4, 3, 3, 3, 3, 4], fork, identical(2))
-    assert found == Bounds(critical=11, load=10, crowded=12, level=11)
-    fast = Platform("two", (Machine("slow"), Machine("fast", 3.0)))
+    assert found == LowerBounds(critical=11, load=10, crowded=12, level=11)
+    fast = Platform("two", (PlatformMachine("slow"), PlatformMachine("fast", 3.0)))
     assert bounds([8], [], fast).best == pytest.approx(8 / 3)
     assert bounds([2, 2, 2, 2], [], fast).load == pytest.approx(2)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from schedule import examples, naive_listing, naive_paths
 from zenturio.errors import InputError
-from zenturio.schedule import Problem, Task, Workflow, check, identical
+from zenturio.schedule import Problem, Workflow, WorkflowTask, check, identical
 from zenturio.schedule.algorithm import describe, make
 from zenturio.schedule.generators import generate
 
@@ -74,7 +74,7 @@ def test_rounds_go_on_while_they_pay():
 
 
 def test_what_talks_much_comes_together():
-    tasks = [Task(f"t{i}", 1) for i in range(4)]
+    tasks = [WorkflowTask(f"t{i}", 1) for i in range(4)]
     flow = Workflow.of("pairs", tasks, [("t0", "t1", 9.0), ("t2", "t3", 9.0)])
     plan = planned("dcp", Problem.of(flow, examples.wired(3)))
     assert plan.makespan == 2

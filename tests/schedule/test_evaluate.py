@@ -7,10 +7,14 @@ from hypothesis import strategies as st
 
 from schedule import naive
 from zenturio.errors import InputError
-from zenturio.schedule import Problem, Task, Workflow, check, identical
-from zenturio.schedule.evaluate import evaluate, makespans, numbers, orders_by
+from zenturio.schedule import Problem, Workflow, WorkflowTask, check, identical
+from zenturio.schedule.evaluate import evaluate, makespans, problem_arrays, topological_orders
 
-CHAIN = Workflow.of("chain", [Task("a", 1), Task("b", 2), Task("c", 3)], [("a", "b"), ("b", "c")])
+CHAIN = Workflow.of(
+    "chain",
+    [WorkflowTask("a", 1), WorkflowTask("b", 2), WorkflowTask("c", 3)],
+    [("a", "b"), ("b", "c")],
+)
 
 
 @settings(deadline=None)  # the first example compiles
@@ -30,12 +34,12 @@ def test_a_population_has_the_makespans_that_its_plans_have_alone(problem, data)
         st.integers(0, problem.processors - 1), min_size=problem.tasks, max_size=problem.tasks
     )
     ranks = data.draw(st.lists(st.permutations(range(problem.tasks)), min_size=1, max_size=4))
-    orders = orders_by(problem, ranks)
+    orders = topological_orders(problem, ranks)
     processors = np.array([data.draw(rows) for _ in orders])
-    found = makespans(numbers(problem), processors, orders)
+    found = makespans(problem_arrays(problem), processors, orders)
     alone = [evaluate(problem, *each).makespan for each in zip(processors, orders, strict=True)]
     assert found.tolist() == alone
-    common = makespans(numbers(problem), processors, orders[0])
+    common = makespans(problem_arrays(problem), processors, orders[0])
     assert common.tolist() == [evaluate(problem, each, orders[0]).makespan for each in processors]
 
 
@@ -46,19 +50,19 @@ def test_of_the_ready_tasks_the_one_of_the_lowest_rank_is_first(problem, data):
         st.sampled_from([-1.5, 0, 0.5, 2, 3]), min_size=problem.tasks, max_size=problem.tasks
     )
     rank = data.draw(ranks)
-    assert orders_by(problem, rank).tolist() == naive.order_by(problem, rank)
-    assert orders_by(problem, [rank, rank]).tolist() == [naive.order_by(problem, rank)] * 2
+    assert topological_orders(problem, rank).tolist() == naive.order_by(problem, rank)
+    assert topological_orders(problem, [rank, rank]).tolist() == [naive.order_by(problem, rank)] * 2
 
 
 def test_what_cannot_run_takes_for_ever_even_if_it_has_no_work():
-    flow = Workflow.of("f", [Task("a", 0.0), Task("b", 1.0)], [("a", "b")])
+    flow = Workflow.of("f", [WorkflowTask("a", 0.0), WorkflowTask("b", 1.0)], [("a", "b")])
     problem = naive.tagged(Problem.of(flow, identical(2)), 0)
-    assert makespans(numbers(problem), [[0, 1], [1, 0]], [0, 1]).tolist() == [1.0, np.inf]
+    assert makespans(problem_arrays(problem), [[0, 1], [1, 0]], [0, 1]).tolist() == [1.0, np.inf]
 
 
 def test_an_order_that_is_none_takes_for_ever_or_is_refused():
     problem = Problem.of(CHAIN, identical(1))
-    assert makespans(numbers(problem), [0, 0, 0], [[0, 2, 1]]).tolist() == [np.inf]
+    assert makespans(problem_arrays(problem), [0, 0, 0], [[0, 2, 1]]).tolist() == [np.inf]
     with pytest.raises(InputError, match="c is too early"):
         evaluate(problem, [0, 0, 0], [0, 2, 1])
     with pytest.raises(InputError, match="each after what it waits for"):
@@ -80,14 +84,14 @@ def test_numbers_that_are_none_of_its_tasks_and_processors_are_refused(
     processors, orders, diagnostic
 ):
     with pytest.raises(InputError, match=diagnostic):
-        makespans(numbers(Problem.of(CHAIN, identical(1))), processors, orders)
+        makespans(problem_arrays(Problem.of(CHAIN, identical(1))), processors, orders)
 
 
 def test_ranks_are_numbers_one_for_each_task_of_a_workflow_without_loops():
     with pytest.raises(InputError, match="3 tasks"):
-        orders_by(Problem.of(CHAIN, identical(1)), [1, 2])
+        topological_orders(Problem.of(CHAIN, identical(1)), [1, 2])
     with pytest.raises(InputError, match="NaN"):
-        orders_by(Problem.of(CHAIN, identical(1)), [1, 2, np.nan])
-    loop = Workflow.of("loop", [Task("a"), Task("b")], [("a", "b"), ("b", "a")])
+        topological_orders(Problem.of(CHAIN, identical(1)), [1, 2, np.nan])
+    loop = Workflow.of("loop", [WorkflowTask("a"), WorkflowTask("b")], [("a", "b"), ("b", "a")])
     with pytest.raises(InputError, match="has a loop"):
-        orders_by(Problem.of(loop, identical(1)), [1, 2])
+        topological_orders(Problem.of(loop, identical(1)), [1, 2])

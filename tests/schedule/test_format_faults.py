@@ -302,14 +302,14 @@ def test_depth_and_length_are_refused(tmp_path, text):
 
 
 def test_too_many_lists_are_refused_before_they_are_made(tmp_path, monkeypatch):
-    monkeypatch.setattr("zenturio.schedule.formats.document.MOST_PARTS", 1000)
+    monkeypatch.setattr("zenturio.schedule.formats.document.MAX_PARTS", 1000)
     assert "more than 1,000 lists and objects" in told(
         read_workflow, tmp_path / "f.json", '{"tasks": [' + "{}," * 2000 + "{}]}"
     )
 
 
 def test_too_large_a_file_is_not_read(tmp_path, monkeypatch):
-    monkeypatch.setattr("zenturio.schedule.formats.document.MOST_BYTES", 100)
+    monkeypatch.setattr("zenturio.schedule.formats.document.MAX_BYTES", 100)
     assert "more than 100 are not read" in told(read_workflow, tmp_path / "f.json", "x" * 200)
 
 

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from zenturio.schedule import Curve, Link, Machine, Platform, Problem, Step, Task, Workflow
+from zenturio.schedule import (
+    LoadStep,
+    NetworkLink,
+    Platform,
+    PlatformMachine,
+    Problem,
+    ScalingCurve,
+    Workflow,
+    WorkflowTask,
+)
 from zenturio.schedule.formats import (
     from_networkx,
     ours,
@@ -35,12 +44,12 @@ def tasks(draw, names):
         st.none()
         | st.lists(st.integers(1, 99), min_size=1, max_size=4, unique=True).flatmap(
             lambda nodes: st.tuples(*[st.floats(1e-6, 1e9)] * len(nodes)).map(
-                lambda seconds: Curve(tuple(sorted(nodes)), seconds)
+                lambda seconds: ScalingCurve(tuple(sorted(nodes)), seconds)
             )
         )
     )
     return [
-        Task(
+        WorkflowTask(
             name,
             draw(numbers),
             draw(st.sampled_from(["job", "transfer"])),
@@ -54,7 +63,7 @@ def tasks(draw, names):
             curve,
         )
         if draw(st.booleans())
-        else Task(name, draw(numbers), program=draw(words))
+        else WorkflowTask(name, draw(numbers), program=draw(words))
         for name in names
     ]
 
@@ -63,7 +72,7 @@ def tasks(draw, names):
 def workflows(draw, alphabet=None, plain=False, acyclic=False):
     text = st.text(alphabet or st.characters(codec="utf-8"), max_size=6)
     names = draw(st.lists(text, min_size=1, max_size=8, unique=True))
-    made = [Task(name, draw(numbers)) for name in names] if plain else draw(tasks(names))
+    made = [WorkflowTask(name, draw(numbers)) for name in names] if plain else draw(tasks(names))
     pairs = [(a, b) for i, a in enumerate(names) for j, b in enumerate(names) if i != j]
     pairs = [(a, b) for a, b in pairs if not acyclic or names.index(a) < names.index(b)]
     chosen = draw(st.lists(st.sampled_from(pairs), unique=True, max_size=12)) if pairs else []
@@ -98,11 +107,13 @@ def test_so_it_does_as_columns(tmp_path, flow):
 
 
 def test_notes_and_a_platform_are_kept_too(tmp_path):
-    flow = Workflow.of("noted", [Task("a")], makespan=3.5, author={"name": "Ada"})
-    machine = Machine(
-        "m", 2.0, 4, 1e9, "vienna", frozenset(["gpu"]), 0.1, (Step(0, 1), Step(5, 0.5))
+    flow = Workflow.of("noted", [WorkflowTask("a")], makespan=3.5, author={"name": "Ada"})
+    machine = PlatformMachine(
+        "m", 2.0, 4, 1e9, "vienna", frozenset(["gpu"]), 0.1, (LoadStep(0, 1), LoadStep(5, 0.5))
     )
-    platform = Platform("two", (machine, Machine("n")), (Link("vienna", "", 1e6, 0.1),))
+    platform = Platform(
+        "two", (machine, PlatformMachine("n")), (NetworkLink("vienna", "", 1e6, 0.1),)
+    )
     found = again(flow, tmp_path / "flow.json", platform)
     assert found.workflow.notes == flow.notes
     assert (found.platform.machines, found.platform.links) == (platform.machines, platform.links)
@@ -217,7 +228,7 @@ def test_an_stg_file_is_written_as_it_was_read(tmp_path, name):
 
 
 def test_a_loop_is_kept_but_not_by_stg(tmp_path):
-    flow = Workflow.of("loop", [Task("a"), Task("b")], [("a", "b"), ("b", "a")])
+    flow = Workflow.of("loop", [WorkflowTask("a"), WorkflowTask("b")], [("a", "b"), ("b", "a")])
     assert again(flow, tmp_path / "l.json").workflow.looped
     assert again(flow, tmp_path / "l.dot").workflow.looped
     with pytest.raises(Exception, match="has a loop"):
@@ -343,7 +354,7 @@ def test_networkx_attributes_of_other_names_are_work_and_bytes():
 def test_what_is_written_is_whole_or_as_before(tmp_path):
     path = tmp_path / "flow.json"
     path.write_text("before")
-    flow = Workflow.of("bad", [Task("a")], note=float("nan"))
+    flow = Workflow.of("bad", [WorkflowTask("a")], note=float("nan"))
     with pytest.raises(Exception, match="notes cannot be written"):
         write_workflow(flow, path)
     assert path.read_text() == "before"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from zenturio.schedule.kernels.gaps import NONE, find, insert, no_gaps, use
+from zenturio.schedule.kernels.gaps import NONE, find_gap, insert_gap, no_gaps, use_gap
 
 
 def longest(gaps, gap):
@@ -31,12 +31,12 @@ def test_the_longest_below_each_gap_is_known_after_every_change(seed):
         if random.random() < 0.5 or not intervals:  # a new gap behind all others
             start = clock + float(random.integers(1, 5))
             clock = start + float(random.integers(1, 30))
-            insert(gaps, 0, NONE, start, clock)
+            insert_gap(gaps, 0, NONE, start, clock)
             intervals.append([start, clock])
         else:
             ready = float(random.integers(0, int(clock) + 1))
             length = float(random.integers(1, 12))
-            gap = find(gaps, 0, ready, length)
+            gap = find_gap(gaps, 0, ready, length)
             expected = first_fit(intervals, ready, length)
             assert (None if gap == NONE else float(gaps.start[gap])) == expected
             if gap != NONE:
@@ -45,6 +45,6 @@ def test_the_longest_below_each_gap_is_known_after_every_change(seed):
                 end = start + length
                 at = next(i for i, (a, b) in enumerate(intervals) if a == expected and b > a)
                 first, behind = intervals[at]
-                use(gaps, 0, gap, start, end)
+                use_gap(gaps, 0, gap, start, end)
                 intervals[at : at + 1] = [[first, start], [end, behind]]
         longest(gaps, int(gaps.root[0]))

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from tests.schedule.test_formats import DATA, SHARED
 from zenturio.errors import InputError, NotFoundError
-from zenturio.schedule import Problem, Task, Workflow
+from zenturio.schedule import Problem, Workflow, WorkflowTask
 from zenturio.schedule.formats import read_workflow
 from zenturio.schedule.generators import count_of, describe, generate, instance_of, names
 from zenturio.schedule.generators.kwave import simulation_curve
 from zenturio.schedule.generators.recipe import scale
-from zenturio.schedule.shape import shape
+from zenturio.schedule.shape import shape_of
 
 QUICK = settings(deadline=None, max_examples=40)
 TRACE = DATA / "srasearch-chameleon-10a-001.json"
@@ -256,7 +256,7 @@ def test_layered_graphs_have_their_layers_and_no_edge_twice(tasks, deep, degree,
     given_ = {"tasks": tasks, "layers": deep, "degree": degree}
     flow = generate("layered", given_, seed).workflow
     wanted = min(deep or max(round(tasks**0.5), 1), tasks)
-    assert (len(flow), shape(flow).levels) == (tasks, wanted)
+    assert (len(flow), shape_of(flow).levels) == (tasks, wanted)
     assert len(set(zip(flow.sources, flow.targets, strict=True))) == len(flow.data)
     assert ((flow.work >= 5) & (flow.work <= 35)).all()
 
@@ -310,7 +310,7 @@ def test_scaling_twice_names_no_task_twice():
 
 def test_a_fork_is_scaled_between_its_ends():
     names_ = ["a", *"bcd", "e"]
-    tasks = [Task(n, 1.0, program="p" if n in "bcd" else n) for n in names_]
+    tasks = [WorkflowTask(n, 1.0, program="p" if n in "bcd" else n) for n in names_]
     edges = [("a", n, 5.0) for n in "bcd"] + [(n, "e", 7.0) for n in "bcd"]
     found = scale(Workflow.of("fork", tasks, edges), 12, noise=0)
     count = Counter(task.program for task in found.tasks)
@@ -372,7 +372,7 @@ def test_the_shape_is_what_walking_the_graph_tells(tasks, seed):
     for task in flow.order.tolist():
         before = max((end[int(b)] for b in flow.before.of(task)), default=0.0)
         end[task] = before + float(flow.work[task])
-    found = shape(flow)
+    found = shape_of(flow)
     assert found.critical == pytest.approx(max(end.values()))
     assert found.width == max(Counter(flow.level.tolist()).values())
     assert found.parallelism == pytest.approx(flow.work.sum() / found.critical)

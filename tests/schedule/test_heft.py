@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from schedule import examples, naive_listing
 from zenturio.errors import InputError
-from zenturio.schedule import Problem, Task, Workflow, check, identical
+from zenturio.schedule import Problem, Workflow, WorkflowTask, check, identical
 from zenturio.schedule.algorithm import make
-from zenturio.schedule.listing import listed, mean_delays, mean_times, upward_ranks
+from zenturio.schedule.listing import list_schedule, mean_delays, mean_times, upward_ranks
 
 RANKS = [108.0, 77.0, 80.0, 80.0, 69.0, 190 / 3, 128 / 3, 107 / 3, 133 / 3, 44 / 3]
 
@@ -31,11 +31,16 @@ def test_the_worked_example_has_the_ranks_and_the_plan_that_are_printed():
 def test_a_later_task_fills_a_gap_that_is_long_enough():
     flow = Workflow.of(
         "gap",
-        [Task("a", times=(1, 9)), Task("b", times=(9, 1)), Task("c", times=(9, 50)), Task("d", 3)],
+        [
+            WorkflowTask("a", times=(1, 9)),
+            WorkflowTask("b", times=(9, 1)),
+            WorkflowTask("c", times=(9, 50)),
+            WorkflowTask("d", 3),
+        ],
         [("a", "b", 0.0), ("b", "c", 0.0)],
     )
     problem = Problem.of(flow, identical(2))
-    plan = check(listed(problem, "by hand", np.arange(4, dtype=np.int32)))
+    plan = check(list_schedule(problem, "by hand", np.arange(4, dtype=np.int32)))
     assert plan.start.tolist() == [0, 1, 2, 2]
     assert planned(Problem.of(flow, identical(2))).makespan == 11
 
@@ -60,7 +65,7 @@ def test_tasks_are_put_as_one_would_by_hand(problem, data):
     if data.draw(st.booleans()):
         shape = problem.tasks, problem.processors
         ahead = np.random.default_rng(data.draw(st.integers(0, 99))).integers(0, 5, shape) * 1.0
-    plan = check(listed(problem, "by hand", np.array(order), np.array(home), ahead))
+    plan = check(list_schedule(problem, "by hand", np.array(order), np.array(home), ahead))
     place, start, end = naive_listing.put(problem, order, home, ahead)
     tasks = range(problem.tasks)
     assert plan.processor.tolist() == [place[t] for t in tasks]
@@ -73,11 +78,11 @@ def test_tasks_are_put_as_one_would_by_hand(problem, data):
 def test_hundreds_of_gaps_are_searched_as_one_would_by_hand(seed, processors, edges):
     rng = np.random.default_rng(seed)
     count = 150
-    tasks = [Task(f"t{i}", float(rng.choice([0, 1, 2, 3, 30]))) for i in range(count)]
+    tasks = [WorkflowTask(f"t{i}", float(rng.choice([0, 1, 2, 3, 30]))) for i in range(count)]
     ends = {tuple(sorted(rng.choice(count, 2, replace=False).tolist())) for _ in range(40 * edges)}
     flow = Workflow.of("random", tasks, [(f"t{a}", f"t{b}") for a, b in sorted(ends)])
     problem = Problem.of(flow, identical(processors))
-    plan = check(listed(problem, "by hand", problem.order))
+    plan = check(list_schedule(problem, "by hand", problem.order))
     place, start, _ = naive_listing.put(problem, problem.order)
     assert plan.processor.tolist() == [place[t] for t in range(count)]
     assert plan.start.tolist() == [start[t] for t in range(count)]
@@ -93,23 +98,25 @@ def test_a_plan_is_the_same_every_time(problem):
 
 def test_tasks_that_share_a_machine_go_where_all_of_them_can_run():
     tasks = [
-        Task("a", times=(1, 5, float("inf")), machine="here"),
-        Task("b", times=(float("inf"), 5, 1), machine="here"),
+        WorkflowTask("a", times=(1, 5, float("inf")), machine="here"),
+        WorkflowTask("b", times=(float("inf"), 5, 1), machine="here"),
     ]
     plan = planned(Problem.of(Workflow.of("two", tasks), identical(3)))
     assert plan.processor.tolist() == [1, 1]
     apart = [
-        Task("a", times=(1, float("inf")), machine="here"),
-        Task("b", times=(float("inf"), 1), machine="here"),
+        WorkflowTask("a", times=(1, float("inf")), machine="here"),
+        WorkflowTask("b", times=(float("inf"), 1), machine="here"),
     ]
     with pytest.raises(InputError, match="no machine can run all of a, b"):
         Problem.of(Workflow.of("two", apart), identical(2))
 
 
 def test_a_task_is_never_put_where_it_cannot_run():
-    problem = Problem.of(Workflow.of("one", [Task("a", times=(1, float("inf")))]), identical(2))
+    problem = Problem.of(
+        Workflow.of("one", [WorkflowTask("a", times=(1, float("inf")))]), identical(2)
+    )
     with pytest.raises(InputError, match="where it cannot run"):
-        listed(problem, "by hand", problem.order, np.array([1]))
+        list_schedule(problem, "by hand", problem.order, np.array([1]))
 
 
 @st.composite

@@ -12,20 +12,20 @@ from hypothesis import strategies as st
 from schedule import naive
 from zenturio.errors import InputError
 from zenturio.schedule import (
-    Link,
-    Machine,
+    LoadStep,
+    NetworkLink,
     Platform,
+    PlatformMachine,
     Problem,
-    Step,
-    Task,
     Workflow,
+    WorkflowTask,
     check,
     identical,
 )
 from zenturio.schedule.algorithm import make
 from zenturio.schedule.generators import instance_of
-from zenturio.schedule.loops import Repeats
-from zenturio.schedule.perturb import Perturbation, disturbed
+from zenturio.schedule.loops import LoopIterations
+from zenturio.schedule.perturb import Perturbation, simulate_perturbed
 from zenturio.schedule.simulate import simulate
 from zenturio.schedule.testbeds import grid_2005
 
@@ -39,14 +39,14 @@ def hybrid(seed=0, **given):
 def machines(*loads):
     """As many machines of speed 1, with (time, share) as their loads; data take 1 second."""
     made = (
-        Machine(f"m{i}", site=f"s{i}", load=tuple(Step(*step) for step in steps))
+        PlatformMachine(f"m{i}", site=f"s{i}", load=tuple(LoadStep(*step) for step in steps))
         for i, steps in enumerate(loads)
     )
-    return Platform("some", tuple(made), default=Link("", "", latency=1.0))
+    return Platform("some", tuple(made), default=NetworkLink("", "", latency=1.0))
 
 
 def alone(work=10.0):
-    return Workflow.of("alone", [Task("a", work)])
+    return Workflow.of("alone", [WorkflowTask("a", work)])
 
 
 def runs(trace):
@@ -111,7 +111,11 @@ def test_a_task_waits_for_its_machine_if_all_have_failed():
 
 
 def test_what_ran_on_a_machine_is_run_again_when_what_is_bound_to_it_must_go_elsewhere():
-    tasks = [Task("a", 4, machine="M"), Task("b", 4, machine="M"), Task("c", 9)]
+    tasks = [
+        WorkflowTask("a", 4, machine="M"),
+        WorkflowTask("b", 4, machine="M"),
+        WorkflowTask("c", 9),
+    ]
     flow = Workflow.of("bound", tasks, [("a", "b"), ("c", "b")])
     problem = Problem.of(flow, machines([(5, 0)], [(5, 0)], []))
     trace = simulate(problem, hybrid())
@@ -123,7 +127,11 @@ def test_what_ran_on_a_machine_is_run_again_when_what_is_bound_to_it_must_go_els
 
 
 def test_what_is_bound_to_what_has_run_stays_where_that_ran():
-    tasks = [Task("a", 4, machine="M"), Task("b", 4, machine="M"), Task("c", 9)]
+    tasks = [
+        WorkflowTask("a", 4, machine="M"),
+        WorkflowTask("b", 4, machine="M"),
+        WorkflowTask("c", 9),
+    ]
     flow = Workflow.of("bound", tasks, [("a", "b"), ("c", "b")])
     trace = simulate(Problem.of(flow, machines([], [(5, 0.5)], [])), hybrid())
     assert trace.plan.processor.tolist() == [1, 1, 0]
@@ -131,11 +139,16 @@ def test_what_is_bound_to_what_has_run_stays_where_that_ran():
 
 
 def test_tasks_of_a_loop_that_share_a_machine_move_together():
-    tasks = [Task("s", 1), Task("a", 5, machine="M"), Task("b", 4, machine="M"), Task("t", 1)]
+    tasks = [
+        WorkflowTask("s", 1),
+        WorkflowTask("a", 5, machine="M"),
+        WorkflowTask("b", 4, machine="M"),
+        WorkflowTask("t", 1),
+    ]
     edges = [("s", "a"), ("s", "b"), ("a", "t"), ("b", "t"), ("t", "s")]
     flow = Workflow.of("bound", tasks, edges)
     problem = Problem.of(flow, machines([(8, 0), (9, 1)], []))
-    trace = simulate(problem, hybrid(), repeats=Repeats(2))
+    trace = simulate(problem, hybrid(), repeats=LoopIterations(2))
     assert Counter(run.task for run in trace.good) == {0: 2, 1: 3, 2: 2, 3: 2}
     begin = trace.again[0].time
     places = {(run.task, run.start >= begin): run.processor for run in trace.good}
@@ -144,7 +157,7 @@ def test_tasks_of_a_loop_that_share_a_machine_move_together():
 
 
 def test_of_two_late_tasks_the_one_moves_that_gains_by_it():
-    flow = Workflow.of("two", [Task("a", 10), Task("b", 10)])
+    flow = Workflow.of("two", [WorkflowTask("a", 10), WorkflowTask("b", 10)])
     problem = Problem.of(flow, machines([(9.5, 0.2)], [(9, 0.01)], [], []))
     trace = simulate(problem, hybrid(contract=0.1, interval=11))
     assert noted(trace)["late"][1] == 2
@@ -152,7 +165,7 @@ def test_of_two_late_tasks_the_one_moves_that_gains_by_it():
 
 
 def test_what_waits_is_planned_anew_when_a_machine_gets_slow():
-    flow = Workflow.of("two", [Task("a", 5), Task("b", 10)], [("a", "b")])
+    flow = Workflow.of("two", [WorkflowTask("a", 5), WorkflowTask("b", 10)], [("a", "b")])
     trace = simulate(Problem.of(flow, machines([(4, 0.5)], [])), hybrid(contract=9))
     assert trace.plan.processor.tolist() == [0, 1]
     assert trace.makespan == 6 + 1 + 10
@@ -189,7 +202,10 @@ def test_whatever_befalls_machines_all_is_run_by_the_rules(drawn, data, adopt):
         st.tuples(st.floats(0, 20), st.sampled_from([0.0, 0.25, 0.5, 2.0])), max_size=4
     )
     loaded = tuple(
-        replace(each, load=(*(Step(*step) for step in sorted(data.draw(steps))), Step(30.0, 1.0)))
+        replace(
+            each,
+            load=(*(LoadStep(*step) for step in sorted(data.draw(steps))), LoadStep(30.0, 1.0)),
+        )
         for each in problem.platform.machines
     )
     problem = Problem.of(problem.workflow, replace(problem.platform, machines=loaded))
@@ -214,7 +230,7 @@ def wien2k():
 @pytest.mark.parametrize("given", [{}, {"adopt": "always"}, {"static": "cpop", "interval": 15}])
 def test_each_task_of_a_loop_ends_once_in_each_iteration(wien2k, given):
     policy = hybrid(**given)
-    trace = disturbed(wien2k, policy, ROUGH, 3, repeats=Repeats(2))
+    trace = simulate_perturbed(wien2k, policy, ROUGH, 3, repeats=LoopIterations(2))
     counts = Counter(run.task for run in trace.good)
     assert set(counts.values()) == {2}
     assert len(counts) == wien2k.tasks
@@ -224,13 +240,15 @@ def test_each_task_of_a_loop_ends_once_in_each_iteration(wien2k, given):
         done = {run.task for run in trace.good if begin <= run.start and run.end <= end}
         assert done == set(range(wien2k.tasks))
     keeps_the_rules(trace, wien2k)
-    assert trace.runs == disturbed(wien2k, policy, ROUGH, 3, repeats=Repeats(2)).runs
+    assert (
+        trace.runs == simulate_perturbed(wien2k, policy, ROUGH, 3, repeats=LoopIterations(2)).runs
+    )
 
 
 def test_a_loop_of_unknown_length_is_run_until_it_converges(wien2k):
     lengths = set()
     for seed in range(4):
-        trace = simulate(wien2k, hybrid(), repeats=Repeats(converging=0.4, seed=seed))
+        trace = simulate(wien2k, hybrid(), repeats=LoopIterations(converging=0.4, seed=seed))
         assert not trace.left
         assert noted(trace)["iteration"][-1] == len(trace.again) + 1
         lengths.add(len(trace.again))
@@ -238,13 +256,13 @@ def test_a_loop_of_unknown_length_is_run_until_it_converges(wien2k):
 
 
 def test_without_disturbance_each_iteration_of_a_loop_takes_as_long_as_was_foreseen(wien2k):
-    trace = simulate(wien2k, hybrid(), repeats=Repeats(2))
+    trace = simulate(wien2k, hybrid(), repeats=LoopIterations(2))
     spans = np.diff([0.0, *(event.time for event in trace.again), trace.makespan])
     assert spans == pytest.approx([noted(trace)["end"][0]] * 2)
 
 
 def test_in_a_loop_the_whole_workflow_is_planned_but_for_what_runs(wien2k):
-    trace = simulate(wien2k, hybrid(), repeats=Repeats(1))
+    trace = simulate(wien2k, hybrid(), repeats=LoopIterations(1))
     columns = noted(trace)
     before_its_end = columns["time"][:-1]
     running = [sum(run.start < time < run.end for run in trace.good) for time in before_its_end]
@@ -266,8 +284,8 @@ def test_what_is_left_of_a_workflow_without_loops_takes_ever_less_time():
 def test_migration_halves_the_time_where_machines_become_slow_for_long():
     problem = Problem.of(instance_of("wien2k").workflow, grid_2005())
     how = Perturbation.read("every=20:400,lasting=500:1000,share=0.05:0.3")
-    with_it = disturbed(problem, hybrid(interval=5), how, 1).makespan
-    without = disturbed(problem, hybrid(interval=5, contract=1e9), how, 1).makespan
+    with_it = simulate_perturbed(problem, hybrid(interval=5), how, 1).makespan
+    without = simulate_perturbed(problem, hybrid(interval=5, contract=1e9), how, 1).makespan
     assert with_it < without / 2
 
 

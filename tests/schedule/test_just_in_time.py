@@ -8,11 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schedule import examples, naive_listing
-from zenturio.schedule import Machine, Platform, Problem, Step, Task, Workflow, check, identical
+from zenturio.schedule import (
+    LoadStep,
+    Platform,
+    PlatformMachine,
+    Problem,
+    Workflow,
+    WorkflowTask,
+    check,
+    identical,
+)
 from zenturio.schedule.algorithm import make
 from zenturio.schedule.generators import generate, instance_of
-from zenturio.schedule.loops import Repeats
-from zenturio.schedule.perturb import Perturbation, disturbed
+from zenturio.schedule.loops import LoopIterations
+from zenturio.schedule.perturb import Perturbation, simulate_perturbed
 from zenturio.schedule.simulate import simulate
 
 RULES = [("lazy", {}), ("lazy", {"by": "time"}), ("m-s", {}), ("pm-s", {})]
@@ -85,24 +94,26 @@ def test_priorities_help_on_random_sweeps():
 
 
 def test_the_lazy_take_what_ends_first_or_what_runs_shortest():
-    flow = Workflow.of("bag", [Task(f"t{i}", 4) for i in range(3)])
-    problem = Problem.of(flow, Platform("two", (Machine("fast", 2), Machine("slow", 1))))
+    flow = Workflow.of("bag", [WorkflowTask(f"t{i}", 4) for i in range(3)])
+    problem = Problem.of(
+        flow, Platform("two", (PlatformMachine("fast", 2), PlatformMachine("slow", 1)))
+    )
     assert planned("lazy", problem).processor.tolist() == [0, 0, 1]
     assert planned("lazy", problem, by="time").processor.tolist() == [0, 0, 0]
 
 
 def test_the_lazy_leave_a_machine_that_has_become_slow():
-    flow = Workflow.of("chain", [Task("a", 2), Task("b", 4)], [("a", "b")])
-    slow = Machine("fast", 2, load=(Step(0.5, 0.1),))
-    problem = Problem.of(flow, Platform("two", (slow, Machine("slow", 1))))
+    flow = Workflow.of("chain", [WorkflowTask("a", 2), WorkflowTask("b", 4)], [("a", "b")])
+    slow = PlatformMachine("fast", 2, load=(LoadStep(0.5, 0.1),))
+    problem = Problem.of(flow, Platform("two", (slow, PlatformMachine("slow", 1))))
     assert simulate(problem, make("lazy")).plan.processor.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("name", ["lazy", "m-s", "pm-s"])
 def test_what_a_failure_takes_is_sent_elsewhere(name):
-    flow = Workflow.of("bag", [Task(f"t{i}", 4) for i in range(6)])
-    failing = Machine("failing", load=(Step(1, 0.0),))
-    problem = Problem.of(flow, Platform("two", (failing, Machine("good"))))
+    flow = Workflow.of("bag", [WorkflowTask(f"t{i}", 4) for i in range(6)])
+    failing = PlatformMachine("failing", load=(LoadStep(1, 0.0),))
+    problem = Problem.of(flow, Platform("two", (failing, PlatformMachine("good"))))
     algorithm = make(name)
     for _ in range(2):  # the second play knows nothing of the first
         trace = simulate(problem, algorithm)
@@ -111,7 +122,12 @@ def test_what_a_failure_takes_is_sent_elsewhere(name):
 
 
 def test_tasks_that_share_a_machine_wait_for_it():
-    tasks = [Task("a", 5, machine="x"), Task("b", 1), Task("c", 1, machine="x"), Task("d", 1)]
+    tasks = [
+        WorkflowTask("a", 5, machine="x"),
+        WorkflowTask("b", 1),
+        WorkflowTask("c", 1, machine="x"),
+        WorkflowTask("d", 1),
+    ]
     plan = planned("m-s", Problem.of(Workflow.of("bag", tasks), identical(2)))
     assert plan.processor.tolist() == [0, 1, 0, 1]
     assert plan.start.tolist() == [0, 0, 5, 1]
@@ -119,7 +135,7 @@ def test_tasks_that_share_a_machine_wait_for_it():
 
 def test_loads_that_are_to_come_are_not_foreseen():
     problem = examples.master_slave()
-    machines = tuple(replace(each, load=(Step(3, 0.5),)) for each in problem.platform.machines)
+    machines = tuple(replace(each, load=(LoadStep(3, 0.5),)) for each in problem.platform.machines)
     loaded = Problem.of(problem.workflow, Platform("loaded", machines))
     assert planned("pm-s", loaded).makespan == 15
 
@@ -129,11 +145,12 @@ def test_loads_that_are_to_come_are_not_foreseen():
 def test_lazy_plays_each_iteration_of_a_loop_and_what_comes_after_it(by, transfers):
     made = instance_of(f"wien2k:kpoints=4,loop=true,transfers={str(transfers).lower()}")
     flow = made.workflow
-    more = [*flow.tasks, Task("report", 1.0)]
+    more = [*flow.tasks, WorkflowTask("report", 1.0)]
     flow = Workflow.of("f", more, [*flow.edges, ("mixer", "report")])
     problem = Problem.of(flow, identical(3))
     once, thrice = (
-        simulate(problem, make("lazy", {"by": by}), repeats=Repeats(count)) for count in (1, 3)
+        simulate(problem, make("lazy", {"by": by}), repeats=LoopIterations(count))
+        for count in (1, 3)
     )
     assert not once.left
     assert not thrice.left
@@ -146,6 +163,6 @@ def test_lazy_plays_each_iteration_of_a_loop_and_what_comes_after_it(by, transfe
 def test_lazy_plays_loops_on_machines_that_fail():
     problem = Problem.of(instance_of("wien2k:kpoints=4,loop=true").workflow, identical(3))
     how = Perturbation.read("every=20:80,lasting=10:40,share=0.1:0.5,failing=0.3")
-    trace = disturbed(problem, make("lazy"), how, 5, repeats=Repeats(3))
+    trace = simulate_perturbed(problem, make("lazy"), how, 5, repeats=LoopIterations(3))
     assert not trace.left
     assert len(trace.again) == 2

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from zenturio.errors import InputError
-from zenturio.schedule.library import ROOM, Library
+from zenturio.schedule.library import MAX_CACHED, ProblemCache
 from zenturio.schedule.moldable import MoldableProblem
 
 
@@ -17,7 +17,7 @@ def written(path, work):
 
 
 def test_a_problem_is_made_once_however_many_ask():
-    library = Library()
+    library = ProblemCache()
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: library.problem("wien2k:kpoints=4"), range(20)))
     assert len(set(map(id, found))) == 1
@@ -26,7 +26,7 @@ def test_a_problem_is_made_once_however_many_ask():
 
 
 def test_a_file_is_read_again_when_it_says_something_else(tmp_path):
-    library, path = Library(), tmp_path / "flow.json"
+    library, path = ProblemCache(), tmp_path / "flow.json"
     first = library.problem(written(path, 3), "identical:2")
     when = path.stat().st_mtime_ns
     assert library.problem(written(path, 3), "identical:2") is first
@@ -36,7 +36,7 @@ def test_a_file_is_read_again_when_it_says_something_else(tmp_path):
 
 
 def test_so_is_a_file_that_a_generator_reads(tmp_path):
-    library, path = Library(), tmp_path / "flow.json"
+    library, path = ProblemCache(), tmp_path / "flow.json"
     text = f"recipe:trace={written(path, 3)},tasks=5"
     assert library.problem(text, "identical:1").work.sum() == pytest.approx(15, rel=0.1)
     written(path, 4)
@@ -48,7 +48,7 @@ def test_so_is_a_platform_when_the_log_of_its_load_says_something_else(tmp_path,
     log, path = tmp_path / "a.swf", tmp_path / f"grid.{ending}"
     toml = "[[machine]]\nname = 'm'\nload = 'a.swf'"
     path.write_text(toml if ending == "toml" else '{"machines": [{"name": "m", "load": "a.swf"}]}')
-    library, loads = Library(), []
+    library, loads = ProblemCache(), []
     for processors in (1, 3):
         log.write_text(f"; MaxProcs: 4\n1 0 0 100 {processors}{' -1' * 13}\n")
         loads.append(library.platform(str(path)).machines[0].load[0].share)
@@ -56,7 +56,7 @@ def test_so_is_a_platform_when_the_log_of_its_load_says_something_else(tmp_path,
 
 
 def test_one_workflow_may_be_asked_for_as_several_kinds_of_problem():
-    library = Library()
+    library = ProblemCache()
     rigid = library.problem("kwave-tree", "identical:9")
     assert isinstance(
         library.problem("kwave-tree", "identical:9", MoldableProblem), MoldableProblem
@@ -65,9 +65,9 @@ def test_one_workflow_may_be_asked_for_as_several_kinds_of_problem():
 
 
 def test_what_was_not_asked_for_lately_is_forgotten():
-    library = Library()
+    library = ProblemCache()
     first = library.problem("wien2k:kpoints=1")
-    for kpoints in range(2, ROOM + 1):
+    for kpoints in range(2, MAX_CACHED + 1):
         library.problem(f"wien2k:kpoints={kpoints}")
     assert library.problem("wien2k:kpoints=1") is first
     library.problem("wien2k:kpoints=99")
@@ -78,4 +78,4 @@ def test_what_was_not_asked_for_lately_is_forgotten():
 
 def test_a_workflow_needs_machines(tmp_path):
     with pytest.raises(InputError, match="names no machines"):
-        Library().problem(written(tmp_path / "flow.json", 1))
+        ProblemCache().problem(written(tmp_path / "flow.json", 1))

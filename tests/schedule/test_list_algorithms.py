@@ -9,11 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schedule import examples, naive, naive_listing
-from zenturio.schedule import Machine, Platform, Problem, Task, Workflow, check, identical
+from zenturio.schedule import (
+    Platform,
+    PlatformMachine,
+    Problem,
+    Workflow,
+    WorkflowTask,
+    check,
+    identical,
+)
 from zenturio.schedule.algorithm import make
 from zenturio.schedule.algorithms.cpop import critical_path
 from zenturio.schedule.algorithms.peft import optimistic_costs
-from zenturio.schedule.algorithms.shuffle import shuffled
+from zenturio.schedule.algorithms.shuffle import shuffle_placement
 from zenturio.schedule.listing import downward_ranks, mean_delays, mean_times, upward_ranks
 
 NAMES = [
@@ -55,11 +63,15 @@ def test_the_critical_path_of_the_worked_example_is_on_one_processor():
 
 
 def test_what_cannot_run_with_the_critical_path_goes_elsewhere():
-    tasks = [Task("a", times=(5, 9)), Task("b", times=(math.inf, 5)), Task("c", times=(5, 9))]
+    tasks = [
+        WorkflowTask("a", times=(5, 9)),
+        WorkflowTask("b", times=(math.inf, 5)),
+        WorkflowTask("c", times=(5, 9)),
+    ]
     flow = Workflow.of("path", tasks, [("a", "b"), ("b", "c")])
     plan = planned("cpop", Problem.of(flow, identical(2)))
     assert plan.processor.tolist() == [1, 1, 1]
-    tasks[0] = Task("a", times=(5, math.inf))
+    tasks[0] = WorkflowTask("a", times=(5, math.inf))
     plan = planned("cpop", Problem.of(Workflow.of("path", tasks, flow.edges), identical(2)))
     assert plan.processor.tolist() == [0, 1, 0]
 
@@ -116,7 +128,11 @@ def test_the_next_task_is_the_one_that_the_rule_says(problem, rule):
 
 
 def test_short_tasks_come_first_or_last_or_where_they_lose_least():
-    tasks = [Task("long", times=(8, 9)), Task("short", times=(1, 2)), Task("bound", times=(3, 20))]
+    tasks = [
+        WorkflowTask("long", times=(8, 9)),
+        WorkflowTask("short", times=(1, 2)),
+        WorkflowTask("bound", times=(3, 20)),
+    ]
     problem = Problem.of(Workflow.of("bag", tasks), identical(2))
     assert planned("min-min", problem).start.tolist() == [0, 0, 1]
     assert planned("max-min", problem).start.tolist() == [0, 0, 8]
@@ -124,15 +140,15 @@ def test_short_tasks_come_first_or_last_or_where_they_lose_least():
 
 
 def test_layers_are_dealt_to_the_processors_that_can_run_them():
-    tasks = [Task(f"{layer}{i}", 1, tag=layer) for layer in "ab" for i in range(5)]
-    machines = [Machine(f"m{i}", tags=frozenset("a" if i < 2 else "b")) for i in range(5)]
+    tasks = [WorkflowTask(f"{layer}{i}", 1, tag=layer) for layer in "ab" for i in range(5)]
+    machines = [PlatformMachine(f"m{i}", tags=frozenset("a" if i < 2 else "b")) for i in range(5)]
     edges = [(f"a{i}", f"b{i}") for i in range(5)]
     problem = Problem.of(Workflow.of("layers", tasks, edges), Platform("p", tuple(machines)))
-    assert shuffled(problem).tolist() == [0, 1, 0, 1, 0, 2, 3, 4, 2, 3]
+    assert shuffle_placement(problem).tolist() == [0, 1, 0, 1, 0, 2, 3, 4, 2, 3]
 
 
 def test_dealing_goes_on_from_layer_to_layer_or_begins_anew():
-    tasks = [Task(f"{layer}{i}", 1) for layer in "ab" for i in range(4)]
+    tasks = [WorkflowTask(f"{layer}{i}", 1) for layer in "ab" for i in range(4)]
     edges = [(f"a{i}", f"b{i}") for i in range(4)]
     problem = Problem.of(Workflow.of("layers", tasks, edges), identical(3))
     assert planned("shuffle", problem).processor.tolist() == [0, 1, 2, 0] * 2
@@ -148,7 +164,7 @@ def test_chance_differs_by_seed_and_by_nothing_else(problem):
 
 
 def test_chance_uses_all_processors_that_a_task_can_run_on():
-    tasks = [Task(f"t{i}", times=(1, math.inf, 1)) for i in range(200)]
+    tasks = [WorkflowTask(f"t{i}", times=(1, math.inf, 1)) for i in range(200)]
     places = planned("random", Problem.of(Workflow.of("bag", tasks), identical(3))).processor
     assert np.bincount(places, minlength=3)[1] == 0
     assert 70 < np.count_nonzero(places == 0) < 130

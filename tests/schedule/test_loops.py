@@ -7,8 +7,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zenturio.errors import InputError
-from zenturio.schedule import Link, Machine, Platform, Problem, Task, Workflow, identical
-from zenturio.schedule.loops import Repeats, forward, loops, straight
+from zenturio.schedule import (
+    NetworkLink,
+    Platform,
+    PlatformMachine,
+    Problem,
+    Workflow,
+    WorkflowTask,
+    identical,
+)
+from zenturio.schedule.loops import (
+    LoopIterations,
+    find_loops,
+    forward_edges,
+    single_iteration_problem,
+)
 from zenturio.schedule.simulate import simulate
 
 
@@ -25,7 +38,9 @@ class Eager:
 
 
 def flow(tasks, edges):
-    return Workflow.of("flow", [Task(name, 1.0) for name in tasks], [tuple(e) for e in edges])
+    return Workflow.of(
+        "flow", [WorkflowTask(name, 1.0) for name in tasks], [tuple(e) for e in edges]
+    )
 
 
 def named(flow, loop):
@@ -36,17 +51,17 @@ def named(flow, loop):
 
 def test_a_loop_begins_where_it_is_entered_and_is_closed_by_the_edges_that_lead_there():
     found = flow("zabcx", ["za", "ab", "bc", "ca", "ba", "cx"])
-    assert [named(found, loop) for loop in loops(found)] == [("abc", "a", {"ca", "ba"}, "x")]
+    assert [named(found, loop) for loop in find_loops(found)] == [("abc", "a", {"ca", "ba"}, "x")]
 
 
 def test_a_loop_that_nothing_enters_begins_with_its_first_task():
     found = flow("ba", ["ab", "ba"])
-    assert [named(found, loop) for loop in loops(found)] == [("ba", "b", {"ab"}, "")]
+    assert [named(found, loop) for loop in find_loops(found)] == [("ba", "b", {"ab"}, "")]
 
 
 def test_loops_inside_come_before_those_around_them():
     found = flow("abcdx", ["ab", "bc", "cb", "cd", "da", "dx"])
-    assert [named(found, loop) for loop in loops(found)] == [
+    assert [named(found, loop) for loop in find_loops(found)] == [
         ("bc", "b", {"cb"}, "d"), ("abcd", "a", {"da"}, "x"),
     ]  # fmt: skip
 
@@ -56,9 +71,9 @@ def test_loops_inside_come_before_those_around_them():
 def test_without_the_edges_that_close_loops_there_is_none(edges):
     names = "abcdefgh"
     found = flow(names, sorted(names[a] + names[b] for a, b in edges))
-    cut = loops(found)
-    kept = forward(found, cut)
-    once = straight(Problem.of(found, identical(1)), cut)
+    cut = find_loops(found)
+    kept = forward_edges(found, cut)
+    once = single_iteration_problem(Problem.of(found, identical(1)), cut)
     assert len(once.order) == len(names)
     graph = nx.DiGraph(list(edges))
     knots = [each for each in nx.strongly_connected_components(graph) if len(each) > 1]
@@ -75,10 +90,10 @@ def test_without_the_edges_that_close_loops_there_is_none(edges):
 def test_loops_end_whatever_they_look_like(edges, count):
     names = "abcdefg"
     found = flow(names, sorted(names[a] + names[b] for a, b in edges))
-    trace = simulate(Problem.of(found, identical(2)), Eager(), repeats=Repeats(count))
+    trace = simulate(Problem.of(found, identical(2)), Eager(), repeats=LoopIterations(count))
     assert not trace.left
     depth = np.zeros(len(names), int)
-    for loop in loops(found):
+    for loop in find_loops(found):
         depth[list(loop.tasks)] += 1
     runs = np.bincount([run.task for run in trace.good], minlength=len(names))
     assert runs.tolist() == (count**depth).tolist()
@@ -87,7 +102,7 @@ def test_loops_end_whatever_they_look_like(edges, count):
 def test_what_follows_a_loop_waits_for_its_last_iteration():
     found = flow("abx", ["ab", "ba", "ax"])
     policy = Eager()
-    trace = simulate(Problem.of(found, identical(3)), policy, repeats=Repeats(2))
+    trace = simulate(Problem.of(found, identical(3)), policy, repeats=LoopIterations(2))
     assert [(run.task, run.start) for run in trace.runs] == [(0, 0), (1, 1), (0, 2), (1, 3), (2, 4)]
     assert [(event.time, event.task) for event in trace.again] == [(2, 0)]
     assert (2, "again", 0) in policy.told
@@ -95,22 +110,22 @@ def test_what_follows_a_loop_waits_for_its_last_iteration():
 
 
 def test_data_go_from_the_last_task_of_an_iteration_to_the_first_of_the_next():
-    machines = (Machine("m", site="x"), Machine("n", site="y"))
-    platform = Platform("two", machines, default=Link("", "", bandwidth=2.0, latency=1.0))
-    tasks = [Task("a", 1), Task("b", 1)]
+    machines = (PlatformMachine("m", site="x"), PlatformMachine("n", site="y"))
+    platform = Platform("two", machines, default=NetworkLink("", "", bandwidth=2.0, latency=1.0))
+    tasks = [WorkflowTask("a", 1), WorkflowTask("b", 1)]
     found = Workflow.of("f", tasks, [("a", "b", 2.0), ("b", "a", 8.0)])
-    trace = simulate(Problem.of(found, platform), Eager(), repeats=Repeats(2))
+    trace = simulate(Problem.of(found, platform), Eager(), repeats=LoopIterations(2))
     assert [(run.task, run.start) for run in trace.runs] == [(0, 0), (1, 3), (0, 9), (1, 12)]
 
 
 def test_how_often_a_loop_is_run_depends_on_its_seed_alone():
     problem = Problem.of(flow("ab", ["ab", "ba"]), identical(2))
     counts = [
-        len(simulate(problem, Eager(), repeats=Repeats(converging=0.25, seed=s)).again) + 1
+        len(simulate(problem, Eager(), repeats=LoopIterations(converging=0.25, seed=s)).again) + 1
         for s in range(200)
     ]
     assert counts[:50] == [
-        len(simulate(problem, Eager(), repeats=Repeats(converging=0.25, seed=s)).again) + 1
+        len(simulate(problem, Eager(), repeats=LoopIterations(converging=0.25, seed=s)).again) + 1
         for s in range(50)
     ]
     assert 3 < np.mean(counts) < 5
@@ -118,12 +133,12 @@ def test_how_often_a_loop_is_run_depends_on_its_seed_alone():
 
 
 def test_repeats_are_a_number_or_a_probability():
-    assert Repeats.read("3", 7) == Repeats(3, seed=7)
-    assert Repeats.read("0.5") == Repeats(converging=0.5)
-    assert Repeats.read("", 2) == Repeats(seed=2)
+    assert LoopIterations.read("3", 7) == LoopIterations(3, seed=7)
+    assert LoopIterations.read("0.5") == LoopIterations(converging=0.5)
+    assert LoopIterations.read("", 2) == LoopIterations(seed=2)
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "2.5", "often", "nan", "inf"])
 def test_other_repeats_are_refused(text):
     with pytest.raises(InputError, match=f"iterations '{text}'"):
-        Repeats.read(text)
+        LoopIterations.read(text)

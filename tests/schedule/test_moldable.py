@@ -8,15 +8,26 @@ from hypothesis import given, settings
 
 from schedule import naive_cluster
 from zenturio.errors import InputError
-from zenturio.schedule import Curve, Link, Machine, Platform, Task, Workflow, check, identical
+from zenturio.schedule import (
+    NetworkLink,
+    Platform,
+    PlatformMachine,
+    ScalingCurve,
+    Workflow,
+    WorkflowTask,
+    check,
+    identical,
+)
 from zenturio.schedule import faults as faults_of
-from zenturio.schedule.cluster import Cluster
+from zenturio.schedule.cluster import ClusterQueue
 from zenturio.schedule.metrics import metrics
-from zenturio.schedule.moldable import MoldableProblem, moldable
+from zenturio.schedule.moldable import MoldableProblem, has_moldable_tasks
 
-CURVE = Curve((1, 2, 4), (8.0, 5.0, 6.0))
+CURVE = ScalingCurve((1, 2, 4), (8.0, 5.0, 6.0))
 FLOW = Workflow.of(
-    "two", [Task("a", curve=CURVE), Task("b", 3.0, cores=2), Task("c", 0.0)], [("a", "b", 4.0)]
+    "two",
+    [WorkflowTask("a", curve=CURVE), WorkflowTask("b", 3.0, cores=2), WorkflowTask("c", 0.0)],
+    [("a", "b", 4.0)],
 )
 
 
@@ -26,7 +37,7 @@ def problem(platform=None):
 
 def plan(**changes):
     """Task a on nodes 0 and 1 from 0 to 5, then b on 2 and 3 to 8, and c on 0 at 0; with *changes*."""
-    found = Cluster(problem()).plan(np.array([2, 2, 1]), "hand")
+    found = ClusterQueue(problem()).plan(np.array([2, 2, 1]), "hand")
     given = {
         "start": np.array([0.0, 5.0, 0.0]),
         "end": np.array([5.0, 8.0, 0.0]),
@@ -50,43 +61,52 @@ def test_a_task_takes_what_its_curve_says_for_its_number_of_nodes():
 
 
 def test_fast_nodes_take_less_and_slow_links_delay():
-    machines = tuple(Machine(f"n{i}", speed=2.0) for i in range(4))
-    slow = Platform("slow", machines, default=Link("", "", bandwidth=8.0, latency=1.0))
+    machines = tuple(PlatformMachine(f"n{i}", speed=2.0) for i in range(4))
+    slow = Platform("slow", machines, default=NetworkLink("", "", bandwidth=8.0, latency=1.0))
     found = problem(slow)
     assert (found.time(0, 1), found.time(1, 2)) == (4, 1.5)
     assert found.delay.tolist() == [1.5]
 
 
 def test_a_node_of_several_cores_runs_a_task_of_as_many():
-    machines = tuple(Machine(f"n{i}", cores=2) for i in range(2))
+    machines = tuple(PlatformMachine(f"n{i}", cores=2) for i in range(2))
     found = problem(Platform("wide", machines))
     assert found.time(1, 1) == 3
     assert found.possible[found.row[0]].tolist() == [1, 2]
 
 
 def test_tasks_of_the_same_curve_share_a_row():
-    tasks = [Task(f"t{i}", curve=CURVE) for i in range(3)]
+    tasks = [WorkflowTask(f"t{i}", curve=CURVE) for i in range(3)]
     found = MoldableProblem.of(Workflow.of("same", tasks), identical(2))
     assert found.row.tolist() == [0, 0, 0]
     assert found.seconds.tolist() == [[np.inf, 8, 5]]
 
 
 def test_file_transfers_become_delays():
-    tasks = [Task("a", curve=CURVE), Task("move", 6.0, kind="transfer"), Task("b", curve=CURVE)]
+    tasks = [
+        WorkflowTask("a", curve=CURVE),
+        WorkflowTask("move", 6.0, kind="transfer"),
+        WorkflowTask("b", curve=CURVE),
+    ]
     flow = Workflow.of("moved", tasks, [("a", "move"), ("move", "b")])
-    machines = (Machine("x"), Machine("y"))
-    found = MoldableProblem.of(flow, Platform("p", machines, default=Link("", "", bandwidth=2.0)))
+    machines = (PlatformMachine("x"), PlatformMachine("y"))
+    found = MoldableProblem.of(
+        flow, Platform("p", machines, default=NetworkLink("", "", bandwidth=2.0))
+    )
     assert (found.tasks, found.delay.tolist()) == (2, [3.0])
 
 
 @pytest.mark.parametrize(
     ("task", "said"),
     [
-        (Task("a", 1, cores=9), "'a' needs at least 9 nodes; the cluster has 4"),
-        (Task("a", curve=Curve((5,), (1.0,))), "'a' needs at least 5 nodes; the cluster has 4"),
-        (Task("a", 1, machine="m"), "'a' is bound to the abstract machine 'm'"),
-        (Task("a", times=(1, 2, 3, 4)), "'a' has times for 4 different machines"),
-        (Task("a", 1, tag="gpu"), "it needs the tag 'gpu'"),
+        (WorkflowTask("a", 1, cores=9), "'a' needs at least 9 nodes; the cluster has 4"),
+        (
+            WorkflowTask("a", curve=ScalingCurve((5,), (1.0,))),
+            "'a' needs at least 5 nodes; the cluster has 4",
+        ),
+        (WorkflowTask("a", 1, machine="m"), "'a' is bound to the abstract machine 'm'"),
+        (WorkflowTask("a", times=(1, 2, 3, 4)), "'a' has times for 4 different machines"),
+        (WorkflowTask("a", 1, tag="gpu"), "it needs the tag 'gpu'"),
     ],
 )
 def test_what_no_such_cluster_can_run_is_refused(task, said):
@@ -96,15 +116,15 @@ def test_what_no_such_cluster_can_run_is_refused(task, said):
 
 
 def test_machines_that_differ_are_no_cluster():
-    machines = (Machine("fast", 2.0), Machine("slow", memory=1e9))
+    machines = (PlatformMachine("fast", 2.0), PlatformMachine("slow", memory=1e9))
     with pytest.raises(InputError, match="'fast' and 'slow' differ in speed and memory") as caught:
         problem(Platform("mixed", machines))
     assert "identical:64" in str(caught.value)
 
 
 def test_a_workflow_is_moldable_where_a_task_has_a_curve():
-    assert moldable(FLOW.tasks)
-    assert not moldable([Task("a", 1.0)])
+    assert has_moldable_tasks(FLOW.tasks)
+    assert not has_moldable_tasks([WorkflowTask("a", 1.0)])
 
 
 def test_a_plan_tells_its_figures():
@@ -118,8 +138,8 @@ def test_a_plan_tells_its_figures():
 
 
 def test_nodes_are_charged_at_their_price():
-    dear = tuple(Machine(f"n{i}", cost=i) for i in range(4))
-    found = Cluster(problem(Platform("dear", dear))).plan(np.array([2, 2, 1]))
+    dear = tuple(PlatformMachine(f"n{i}", cost=i) for i in range(4))
+    found = ClusterQueue(problem(Platform("dear", dear))).plan(np.array([2, 2, 1]))
     assert found.nodes(1).tolist() == [0, 1]
     assert metrics(found)["cost"] == 5 * (0 + 1) + 3 * (0 + 1)
 
@@ -145,10 +165,10 @@ def test_what_is_wrong_with_a_plan_is_told(changes, said):
 
 
 def test_two_tasks_on_one_node_are_told():
-    tasks = [Task(name, 4.0, cores=2) for name in ("a", "b")]
+    tasks = [WorkflowTask(name, 4.0, cores=2) for name in ("a", "b")]
     both = MoldableProblem.of(Workflow.of("both", tasks), identical(3))
     found = replace(
-        Cluster(both).plan(both.fewest),
+        ClusterQueue(both).plan(both.fewest),
         start=np.array([0.0, 3.0]), end=np.array([4.0, 7.0]),
         node=np.array([0, 1, 1, 2], np.int32),
     )  # fmt: skip

@@ -11,12 +11,18 @@ from hypothesis import strategies as st
 
 from schedule import naive_cluster
 from zenturio.errors import InputError
-from zenturio.schedule import Curve, Task, Workflow, check, identical
+from zenturio.schedule import ScalingCurve, Workflow, WorkflowTask, check, identical
 from zenturio.schedule.algorithm import describe, make
-from zenturio.schedule.cluster import Cluster, Outcomes
-from zenturio.schedule.fitness import LOCAL, MAKESPAN, on_demand, static
+from zenturio.schedule.cluster import ClusterQueue, QueueOutcomes
+from zenturio.schedule.fitness import MAKESPAN, TOTAL_TIME, on_demand, static_allocation
 from zenturio.schedule.generators import generate
-from zenturio.schedule.growing import by_way, grown, guesses, outset, tempered
+from zenturio.schedule.growing import (
+    anneal_allocations,
+    best_start,
+    grow_allocations,
+    simple_allocations,
+    submitted_by_rank,
+)
 from zenturio.schedule.moldable import MoldableProblem
 
 ALL = ("cpa", "moldable-front", "moldable-global", "moldable-local", "moldable-static")
@@ -34,13 +40,16 @@ def planned(name, problem, seed=1, **settings):
 
 def outcome(plan):
     total = (plan.end - plan.start).sum()
-    return Outcomes(np.array([total]), np.array([plan.makespan]), np.array([plan.cost]))
+    return QueueOutcomes(np.array([total]), np.array([plan.makespan]), np.array([plan.cost]))
 
 
 def small(seed):
     """Four tasks on four nodes."""
     rng = np.random.default_rng(seed)
-    tasks = [Task(f"t{i}", curve=Curve((1, 2, 4), tuple(rng.uniform(2, 9, 3)))) for i in range(4)]
+    tasks = [
+        WorkflowTask(f"t{i}", curve=ScalingCurve((1, 2, 4), tuple(rng.uniform(2, 9, 3))))
+        for i in range(4)
+    ]
     return MoldableProblem.of(
         Workflow.of("small", tasks, [("t0", "t2"), ("t1", "t2")][: seed % 3]), identical(4)
     )
@@ -49,38 +58,38 @@ def small(seed):
 def least(problem, fitness):
     """The best fitness of all numbers of nodes, submitted breadth first."""
     sets = [problem.possible[row].tolist() for row in problem.row]
-    return min(fitness(Cluster(problem).outcomes(np.array(list(product(*sets))))))
+    return min(fitness(ClusterQueue(problem).outcomes(np.array(list(product(*sets))))))
 
 
 @settings(max_examples=100, deadline=None)
 @given(naive_cluster.molded(), st.floats(0, 1))
 def test_the_fitness_functions_are_those_of_the_paper(drawn, alpha):
     problem, counts, _ = drawn
-    plan = Cluster(problem).plan(counts)
+    plan = ClusterQueue(problem).plan(counts)
     found, nodes = outcome(plan), problem.nodes
     t = [problem.time(i, counts[i]) for i in range(problem.tasks)]
     c = sum(seconds * count for seconds, count in zip(t, counts, strict=True))
     fewest = problem.fewest.tolist()
     t_max = sum(problem.time(i, n) * n for i, n in enumerate(fewest)) or 1.0
-    assert LOCAL(found)[0] == pytest.approx(sum(t))
+    assert TOTAL_TIME(found)[0] == pytest.approx(sum(t))
     assert on_demand(problem, alpha)(found)[0] == pytest.approx(
         alpha * plan.makespan / t_max + (1 - alpha) * c / t_max
     )
     c_max = t_max * nodes
-    assert static(problem, alpha, "printed")(found)[0] == pytest.approx(
+    assert static_allocation(problem, alpha, "printed")(found)[0] == pytest.approx(
         alpha * plan.makespan / t_max + (1 - alpha) * (c_max - c) / c_max
     )
     paid = nodes * plan.makespan or 1.0
-    assert static(problem, alpha)(found)[0] == pytest.approx(
+    assert static_allocation(problem, alpha)(found)[0] == pytest.approx(
         alpha * plan.makespan / t_max + (1 - alpha) * (paid - c) / paid
     )
 
 
 def test_as_printed_the_static_fitness_rewards_twice_the_time_at_twice_the_cost():
     problem = kwave("independent", 4)
-    short = Outcomes(np.array([1.0]), np.array([100.0]), np.array([3200.0]))
-    long = Outcomes(np.array([1.0]), np.array([200.0]), np.array([6400.0]))
-    meant, printed = static(problem, 0.01), static(problem, 0.01, "printed")
+    short = QueueOutcomes(np.array([1.0]), np.array([100.0]), np.array([3200.0]))
+    long = QueueOutcomes(np.array([1.0]), np.array([200.0]), np.array([6400.0]))
+    meant, printed = static_allocation(problem, 0.01), static_allocation(problem, 0.01, "printed")
     assert meant(short) < meant(long)
     assert printed(long) < printed(short)
 
@@ -108,7 +117,8 @@ def test_workflows_of_no_task_and_of_one_are_planned(name):
     nothing = MoldableProblem.of(Workflow.of("none", []), identical(3))
     assert planned(name, nothing).makespan == 0
     one = MoldableProblem.of(
-        Workflow.of("one", [Task("a", curve=Curve((1, 2), (4.0, 3.0)))]), identical(3)
+        Workflow.of("one", [WorkflowTask("a", curve=ScalingCurve((1, 2), (4.0, 3.0)))]),
+        identical(3),
     )
     assert planned(name, one).makespan in {3, 4}
 
@@ -139,7 +149,7 @@ def test_on_small_workflows_no_numbers_of_nodes_are_better(seed, alpha):
     problem = small(seed)
     for name, fitness in (
         ("moldable-global", on_demand(problem, alpha)),
-        ("moldable-static", static(problem, alpha)),
+        ("moldable-static", static_allocation(problem, alpha)),
     ):
         found = planned(name, problem, alpha=alpha, generations=50)
         assert fitness(outcome(found))[0] <= least(problem, fitness) * (1 + 1e-9)
@@ -227,53 +237,53 @@ def longest(problem, counts):
 @settings(max_examples=100, deadline=None)
 @given(naive_cluster.problems())
 def test_the_critical_path_grows_until_the_area_is_as_long(problem):
-    found = grown(Cluster(problem), "balance")
+    found = grow_allocations(ClusterQueue(problem), "balance")
     assert found.tolist() == naive_growth(problem)
 
 
 def test_of_equal_gains_the_first_task_of_the_path_grows():
-    curve = Curve((1, 2), (8.0, 5.0))
-    tasks = [Task("a", curve=curve), Task("b", curve=curve), Task("c", 8.0)]
+    curve = ScalingCurve((1, 2), (8.0, 5.0))
+    tasks = [WorkflowTask("a", curve=curve), WorkflowTask("b", curve=curve), WorkflowTask("c", 8.0)]
     problem = MoldableProblem.of(Workflow.of("equal", tasks, [("a", "b")]), identical(2))
     # then the path is 13 long, and so is the area: (10 + 8 + 8) / 2
-    assert grown(Cluster(problem), "balance").tolist() == [2, 1, 1]
+    assert grow_allocations(ClusterQueue(problem), "balance").tolist() == [2, 1, 1]
 
 
 def test_an_area_as_long_as_the_path_but_for_rounding_lets_nothing_grow():
-    curve = Curve((1, 2, 3, 4), (8.0, 4.2, 3.6, 2.6))
+    curve = ScalingCurve((1, 2, 3, 4), (8.0, 4.2, 3.6, 2.6))
     problem = MoldableProblem.of(
-        Workflow.of("two", [Task(name, curve=curve) for name in "ab"], []), identical(6)
+        Workflow.of("two", [WorkflowTask(name, curve=curve) for name in "ab"], []), identical(6)
     )
-    assert grown(Cluster(problem), "balance").tolist() == [3, 3]
+    assert grow_allocations(ClusterQueue(problem), "balance").tolist() == [3, 3]
 
 
 @settings(max_examples=40, deadline=None)
 @given(naive_cluster.problems())
 def test_the_best_plan_on_the_way_of_growth_is_taken(problem):
-    cluster = Cluster(problem)
-    balance, best = grown(cluster, "balance"), grown(cluster)
-    plans = [by_way(cluster, counts).plan(counts).makespan for counts in (balance, best)]
-    fewest = by_way(cluster, problem.fewest).plan(problem.fewest).makespan
+    cluster = ClusterQueue(problem)
+    balance, best = grow_allocations(cluster, "balance"), grow_allocations(cluster)
+    plans = [submitted_by_rank(cluster, counts).plan(counts).makespan for counts in (balance, best)]
+    fewest = submitted_by_rank(cluster, problem.fewest).plan(problem.fewest).makespan
     assert plans[1] <= min(plans[0], fewest) * (1 + 1e-9)
 
 
 @settings(max_examples=40, deadline=None)
 @given(naive_cluster.problems())
 def test_guesses_are_possible_and_the_best_of_them_is_where_one_begins(problem):
-    cluster, tried = Cluster(problem, "easy"), guesses(problem)
+    cluster, tried = ClusterQueue(problem, "easy"), simple_allocations(problem)
     assert all(np.isfinite(problem.times(counts)).all() for counts in tried)
-    begun, counts, worth = outset(cluster, MAKESPAN, tried)
+    begun, counts, worth = best_start(cluster, MAKESPAN, tried)
     assert begun.plan(counts).makespan == worth
-    assert worth == min(by_way(cluster, each).plan(each).makespan for each in tried)
+    assert worth == min(submitted_by_rank(cluster, each).plan(each).makespan for each in tried)
 
 
 @settings(max_examples=40, deadline=None)
 @given(naive_cluster.molded(), st.integers(0, 99), st.sampled_from([0.0, 0.3, 1.0]))
 def test_annealing_never_makes_a_plan_worse_and_tells_the_truth(drawn, seed, alpha):
     problem, counts, order = drawn
-    cluster = Cluster(problem, "fifo", order)
-    for fitness in (on_demand(problem, alpha), static(problem, alpha), LOCAL):
-        after, found = tempered(cluster, fitness, counts, seed, 200)
+    cluster = ClusterQueue(problem, "fifo", order)
+    for fitness in (on_demand(problem, alpha), static_allocation(problem, alpha), TOTAL_TIME):
+        after, found = anneal_allocations(cluster, fitness, counts, seed, 200)
         before, now = (
             fitness(outcome(check(c.plan(n)))) for c, n in ((cluster, counts), (after, found))
         )

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from schedule import naive_cluster
 from zenturio.errors import InputError
-from zenturio.schedule import Curve, Task, Workflow, check, identical
-from zenturio.schedule.cluster import Cluster
+from zenturio.schedule import ScalingCurve, Workflow, WorkflowTask, check, identical
+from zenturio.schedule.cluster import ClusterQueue
 from zenturio.schedule.moldable import MoldableProblem
 
 DISCIPLINES = ("fifo", "easy", "conservative")
@@ -16,19 +16,19 @@ DISCIPLINES = ("fifo", "easy", "conservative")
 
 def rigid(nodes, *jobs, edges=()):
     """Jobs of (seconds, nodes), named a, b, ..."""
-    tasks = [Task("abcdefgh"[i], float(t), cores=n) for i, (t, n) in enumerate(jobs)]
+    tasks = [WorkflowTask("abcdefgh"[i], float(t), cores=n) for i, (t, n) in enumerate(jobs)]
     return MoldableProblem.of(Workflow.of("rigid", tasks, edges), identical(nodes))
 
 
 def starts(problem, discipline):
-    return check(Cluster(problem, discipline).plan(problem.fewest)).start.tolist()
+    return check(ClusterQueue(problem, discipline).plan(problem.fewest)).start.tolist()
 
 
 @settings(max_examples=200, deadline=None)  # the first example compiles
 @given(naive_cluster.molded(), st.sampled_from(DISCIPLINES))
 def test_a_queue_is_played_as_its_discipline_says(drawn, discipline):
     problem, counts, order = drawn
-    plan = check(Cluster(problem, discipline, order).plan(counts, "drawn"))
+    plan = check(ClusterQueue(problem, discipline, order).plan(counts, "drawn"))
     start, end = naive_cluster.times(problem, counts, discipline, order)
     assert plan.start.tolist() == start
     assert plan.end.tolist() == end
@@ -42,7 +42,7 @@ def test_many_rows_have_the_outcomes_that_their_plans_have_alone(problem, discip
         [data.draw(st.sampled_from(problem.possible[row].tolist())) for row in problem.row]
         for _ in range(4)
     ]
-    cluster = Cluster(problem, discipline)
+    cluster = ClusterQueue(problem, discipline)
     found = cluster.outcomes(np.array(rows))
     plans = [cluster.plan(np.array(row)) for row in rows]
     assert found.makespan.tolist() == [plan.makespan for plan in plans]
@@ -83,35 +83,35 @@ def test_tasks_of_one_level_start_in_the_order_in_which_they_were_given():
 
 def test_submitting_in_another_order_makes_another_plan():
     problem = rigid(2, (1, 2), (2, 2))
-    plan = check(Cluster(problem, order=np.array([1, 0])).plan(problem.fewest))
+    plan = check(ClusterQueue(problem, order=np.array([1, 0])).plan(problem.fewest))
     assert plan.start.tolist() == [2, 0]
 
 
 def test_neighbouring_nodes_are_given_where_there_are_any():
     problem = rigid(5, (1, 1), (5, 1), (1, 1), (3, 2), edges=[("a", "d")])
-    plan = check(Cluster(problem).plan(problem.fewest))
+    plan = check(ClusterQueue(problem).plan(problem.fewest))
     assert [plan.nodes(task).tolist() for task in range(4)] == [[0], [1], [2], [2, 3]]
     assert plan.machine(3) == "p3-p4"
 
 
 def test_the_lowest_nodes_are_given_where_they_are_no_neighbours():
     problem = rigid(3, (1, 1), (5, 1), (1, 1), (3, 2), edges=[("a", "d")])
-    plan = check(Cluster(problem).plan(problem.fewest))
+    plan = check(ClusterQueue(problem).plan(problem.fewest))
     assert plan.nodes(3).tolist() == [0, 2]
     assert plan.machine(3) == "p1, p3"
 
 
 def test_a_number_of_nodes_on_which_a_task_cannot_run_is_refused():
-    task = Task("wide", curve=Curve((2, 4), (3.0, 2.0)))
+    task = WorkflowTask("wide", curve=ScalingCurve((2, 4), (3.0, 2.0)))
     problem = MoldableProblem.of(Workflow.of("one", [task]), identical(8))
     with pytest.raises(InputError, match="'wide' cannot run on 5 nodes") as caught:
-        Cluster(problem).plan(np.array([5]))
+        ClusterQueue(problem).plan(np.array([5]))
     assert "from 2 to 4" in str(caught.value)
     with pytest.raises(InputError, match="2 numbers of nodes for 1 tasks"):
-        Cluster(problem).plan(np.array([2, 2]))
+        ClusterQueue(problem).plan(np.array([2, 2]))
 
 
 def test_a_workflow_without_tasks_takes_no_time():
     problem = MoldableProblem.of(Workflow.of("none", []), identical(2))
-    plan = check(Cluster(problem).plan(problem.fewest))
+    plan = check(ClusterQueue(problem).plan(problem.fewest))
     assert (plan.makespan, plan.cost, plan.idle) == (0, 0, 0)

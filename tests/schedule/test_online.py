@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from schedule.test_online_twins import platforms, streams
 from zenturio.errors import InputError, NotFoundError
 from zenturio.schedule import (
-    Machine,
+    LoadStep,
     Platform,
+    PlatformMachine,
     Problem,
-    Step,
-    Task,
     Workflow,
+    WorkflowTask,
     check,
     faults,
     identical,
@@ -24,23 +24,23 @@ from zenturio.schedule.algorithm import describe, make
 from zenturio.schedule.algorithms.heft import heft
 from zenturio.schedule.generators import generate
 from zenturio.schedule.generators.bioinformatics import Gee, MaxDo, Online51
-from zenturio.schedule.kernels.priority import POLICIES, Standing, priority
-from zenturio.schedule.online import Online
+from zenturio.schedule.kernels.priority import POLICIES, WaitingWorkflow, priority
+from zenturio.schedule.online import OnlineSimulation
 from zenturio.schedule.perturb import Perturbation
-from zenturio.schedule.stream import Stream, Submission
+from zenturio.schedule.stream import WorkflowStream, WorkflowSubmission
 
 ONE = identical(1)
-SHORT = Workflow.of("short", [Task("s", 2)])
-LONG = Workflow.of("long", [Task("a", 6), Task("b", 4)], [("a", "b")])
+SHORT = Workflow.of("short", [WorkflowTask("s", 2)])
+LONG = Workflow.of("long", [WorkflowTask("a", 6), WorkflowTask("b", 4)], [("a", "b")])
 
 
 def stream(*pairs):
-    return Stream.of("some", [Submission(flow, arrival) for flow, arrival in pairs])
+    return WorkflowStream.of("some", [WorkflowSubmission(flow, arrival) for flow, arrival in pairs])
 
 
 def ends(policy, *pairs, on=ONE, by="task"):
     """When each workflow ends, by its name."""
-    online = Online(stream(*pairs), on)
+    online = OnlineSimulation(stream(*pairs), on)
     found = online.play(policy, by)
     check(found.plan)
     names = [each.name for each in found.stream.submissions]
@@ -49,14 +49,14 @@ def ends(policy, *pairs, on=ONE, by="task"):
 
 def order(policy, *pairs, on=ONE, by="task"):
     """The tasks by their starts."""
-    plan = Online(stream(*pairs), on).play(policy, by).plan
+    plan = OnlineSimulation(stream(*pairs), on).play(policy, by).plan
     return [plan.problem.workflow.names[task] for task in np.argsort(plan.start, kind="stable")]
 
 
 @pytest.fixture(scope="module")
 def experiment():
     """The study of the paper, under each policy."""
-    online = Online(Online51().stream(0), identical(4))
+    online = OnlineSimulation(Online51().stream(0), identical(4))
     return {policy: online.play(policy) for policy in POLICIES}
 
 
@@ -84,23 +84,23 @@ def test_the_longest_way_starves_what_is_nearly_done():
 
 
 def test_age_brings_what_is_nearly_done_before_what_is_young():
-    young = Workflow.of("young", [Task("y", 9)])
-    waits = [(Workflow.of("first", [Task("f", 30)]), 0), (SHORT, 1), (young, 29)]
+    young = Workflow.of("young", [WorkflowTask("y", 9)])
+    waits = [(Workflow.of("first", [WorkflowTask("f", 30)]), 0), (SHORT, 1), (young, 29)]
     assert order("g-heft", *waits)[1:] == ["young/y", "short/s"]
     assert order("aging", *waits)[1:] == ["short/s", "young/y"]
     assert order("aging-exp", *waits)[1:] == ["short/s", "young/y"]
 
 
 def test_the_exponent_beats_a_rank_that_a_straight_line_does_not():
-    old = Workflow.of("old", [Task("o", 1)])
-    young = Workflow.of("young", [Task("y", 9)])
-    waits = [(Workflow.of("first", [Task("f", 6)]), 0), (old, 1), (young, 6)]
+    old = Workflow.of("old", [WorkflowTask("o", 1)])
+    young = Workflow.of("young", [WorkflowTask("y", 9)])
+    waits = [(Workflow.of("first", [WorkflowTask("f", 6)]), 0), (old, 1), (young, 6)]
     assert order("aging", *waits)[1:] == ["young/y", "old/o"]
     assert order("aging-exp", *waits)[1:] == ["old/o", "young/y"]
 
 
 def test_the_workflow_that_lags_most_is_served_for_fairness():
-    waits = [(Workflow.of("first", [Task("f", 10)]), 0), (LONG, 0), (SHORT, 7)]
+    waits = [(Workflow.of("first", [WorkflowTask("f", 10)]), 0), (LONG, 0), (SHORT, 7)]
     assert order("fcfs", *waits)[1:] == ["long/a", "long/b", "short/s"]
     assert order("foft", *waits)[1:] == ["short/s", "long/a", "long/b"]
     waits[2] = (SHORT, 9)  # (1 + 2) / 2 is less than (10 + 10) / 10
@@ -109,13 +109,13 @@ def test_the_workflow_that_lags_most_is_served_for_fairness():
 
 def test_basic_sends_at_once_and_lets_tasks_queue():
     assert ends("basic", (LONG, 0), (SHORT, 1)) == {"long": 12, "short": 8}
-    wide = Workflow.of("wide", [Task(f"w{i}", 4) for i in range(3)])
+    wide = Workflow.of("wide", [WorkflowTask(f"w{i}", 4) for i in range(3)])
     assert ends("basic", (wide, 0), (SHORT, 1)) == {"wide": 12, "short": 14}
     assert ends("srpt", (wide, 0), (SHORT, 1)) == {"wide": 14, "short": 6}
 
 
 def test_by_dag_each_workflow_sends_one_task_before_any_sends_another():
-    wide = Workflow.of("wide", [Task(f"w{i}", 4) for i in range(4)])
+    wide = Workflow.of("wide", [WorkflowTask(f"w{i}", 4) for i in range(4)])
     both = [(wide, 0), (SHORT, 0)]
     three = identical(3)
     assert ends("fcfs", *both, on=three) == {"wide": 8, "short": 6}
@@ -123,19 +123,24 @@ def test_by_dag_each_workflow_sends_one_task_before_any_sends_another():
 
 
 def test_by_dag_no_machine_idles_while_a_task_is_ready():
-    wide = Workflow.of("wide", [Task(f"w{i}", 4) for i in range(4)])
+    wide = Workflow.of("wide", [WorkflowTask(f"w{i}", 4) for i in range(4)])
     assert ends("fcfs", (wide, 0), on=identical(4), by="dag") == {"wide": 4}
 
 
 def test_a_task_that_suits_no_idle_machine_holds_nobody_up():
-    big = Workflow.of("big", [Task("b1", 9, tag="big"), Task("b2", 9, tag="big"), Task("b3", 1)])
-    two = Platform("two", (Machine("m", tags=frozenset({"big"})), Machine("n")))
+    big = Workflow.of(
+        "big",
+        [WorkflowTask("b1", 9, tag="big"), WorkflowTask("b2", 9, tag="big"), WorkflowTask("b3", 1)],
+    )
+    two = Platform("two", (PlatformMachine("m", tags=frozenset({"big"})), PlatformMachine("n")))
     assert ends("g-heft", (big, 0), (SHORT, 0), on=two) == {"big": 18, "short": 2}
 
 
 def test_tasks_that_share_an_abstract_machine_do_so_in_their_own_workflow_only():
-    pair = Workflow.of("pair", [Task("p", 3, machine="M"), Task("q", 3, machine="M")])
-    plan = Online(stream((pair, 0), (pair, 0)), identical(2)).play("fcfs").plan
+    pair = Workflow.of(
+        "pair", [WorkflowTask("p", 3, machine="M"), WorkflowTask("q", 3, machine="M")]
+    )
+    plan = OnlineSimulation(stream((pair, 0), (pair, 0)), identical(2)).play("fcfs").plan
     assert plan.processor.tolist() == [0, 0, 1, 1]
     assert plan.makespan == 6
 
@@ -143,7 +148,7 @@ def test_tasks_that_share_an_abstract_machine_do_so_in_their_own_workflow_only()
 @settings(deadline=None, max_examples=40)
 @given(streams(), platforms(), st.sampled_from(POLICIES), st.sampled_from(["task", "dag"]))
 def test_no_policy_beats_the_lower_bound_or_starts_what_has_not_arrived(found, on, policy, by):
-    played = Online(found, on).play(policy, by)
+    played = OnlineSimulation(found, on).play(policy, by)
     assert not list(faults(played.plan))
     assert (played.plan.start >= found.arrivals[found.owner]).all()
     assert played.makespan >= played.lower_bound * (1 - 1e-9)
@@ -152,17 +157,17 @@ def test_no_policy_beats_the_lower_bound_or_starts_what_has_not_arrived(found, o
 @settings(deadline=None, max_examples=25)
 @given(streams(), platforms(), st.sampled_from(POLICIES))
 def test_without_transfers_no_machine_idles_that_suits_a_ready_task(found, on, policy):
-    plain = Platform("plain", tuple(Machine(each.name, each.speed) for each in on.machines))
+    plain = Platform("plain", tuple(PlatformMachine(each.name, each.speed) for each in on.machines))
     flows = {
         id(each.workflow): Workflow.of(
             each.workflow.name,
-            [Task(task.name, task.work) for task in each.workflow.tasks],
+            [WorkflowTask(task.name, task.work) for task in each.workflow.tasks],
             [(a, b) for a, b, _ in each.workflow.edges],
         )
         for each in found.submissions
     }
     bare = stream(*((flows[id(each.workflow)], each.arrival) for each in found.submissions))
-    played = Online(bare, plain).play(policy)
+    played = OnlineSimulation(bare, plain).play(policy)
     if policy == "basic":
         return
     times, counts = played.ready()
@@ -176,8 +181,8 @@ def test_without_transfers_no_machine_idles_that_suits_a_ready_task(found, on, p
 
 
 def test_priorities_need_no_workflow():
-    small = Standing(rank=2, arrival=5, age=10, alone=4, remaining=2, ahead=2)
-    large = Standing(rank=8, arrival=0, age=15, alone=40, remaining=20, ahead=30)
+    small = WaitingWorkflow(rank=2, arrival=5, age=10, alone=4, remaining=2, ahead=2)
+    large = WaitingWorkflow(rank=8, arrival=0, age=15, alone=40, remaining=20, ahead=30)
     first = {policy: priority(policy, small) > priority(policy, large) for policy in POLICIES}
     assert first == {
         "basic": False,
@@ -191,7 +196,7 @@ def test_priorities_need_no_workflow():
 
 
 def test_each_priority_is_the_formula_of_the_paper():
-    of = Standing(rank=2, arrival=5, age=10, alone=4, remaining=8, ahead=2)
+    of = WaitingWorkflow(rank=2, arrival=5, age=10, alone=4, remaining=8, ahead=2)
     found = {policy: priority(policy, of) for policy in POLICIES}
     assert found.pop("aging-exp") == pytest.approx(math.log(2 * math.exp(1 + 10 / 4)))
     assert found == {
@@ -201,24 +206,24 @@ def test_each_priority_is_the_formula_of_the_paper():
 
 def test_alone_is_what_heft_takes():
     flows = [generate("layered", {"tasks": 30}, seed).workflow for seed in range(3)]
-    online = Online(stream(*((flow, 5) for flow in flows)), identical(3))
+    online = OnlineSimulation(stream(*((flow, 5) for flow in flows)), identical(3))
     makespans = [heft(Problem.of(flow, identical(3))).makespan for flow in flows]
     assert online.play("srpt").alone.tolist() == makespans
 
 
 def test_great_age_overflows_nothing():
-    old = Standing(rank=1, age=1e9, alone=1)
-    older = Standing(rank=1, age=2e9, alone=1)
+    old = WaitingWorkflow(rank=1, age=1e9, alone=1)
+    older = WaitingWorkflow(rank=1, age=2e9, alone=1)
     assert priority("aging-exp", older) > priority("aging-exp", old)
-    assert priority("aging-exp", Standing(rank=0, age=1e9)) == -math.inf
-    assert priority("srpt", Standing(remaining=0)) == math.inf
+    assert priority("aging-exp", WaitingWorkflow(rank=0, age=1e9)) == -math.inf
+    assert priority("srpt", WaitingWorkflow(remaining=0)) == math.inf
 
 
 # What comes of it.
 
 
 def test_slowdown_is_the_time_from_arrival_by_the_time_alone():
-    found = Online(stream((LONG, 0), (SHORT, 1)), ONE).play("fcfs")
+    found = OnlineSimulation(stream((LONG, 0), (SHORT, 1)), ONE).play("fcfs")
     assert found.makespans.tolist() == [10, 11]
     assert found.slowdowns.tolist() == [1, 5.5]
     assert found.metrics["slowdown_mean"] == 3.25
@@ -236,7 +241,7 @@ def test_slowdown_is_the_time_from_arrival_by_the_time_alone():
 
 
 def test_workflows_and_ready_tasks_are_counted_over_time():
-    found = Online(stream((LONG, 0), (SHORT, 1), (SHORT, 20)), ONE).play("fcfs")
+    found = OnlineSimulation(stream((LONG, 0), (SHORT, 1), (SHORT, 20)), ONE).play("fcfs")
     times, counts = found.workflows()
     assert dict(zip(times.tolist(), counts.tolist(), strict=True)) == {
         0: 1, 1: 2, 10: 1, 12: 0, 20: 1, 22: 0,
@@ -246,16 +251,22 @@ def test_workflows_and_ready_tasks_are_counted_over_time():
 
 
 def test_the_bound_knows_that_work_cannot_be_done_before_it_arrives():
-    assert Online(stream((SHORT, 0), (LONG, 50)), identical(2)).play("fcfs").lower_bound == 60
-    wide = Workflow.of("wide", [Task(f"w{i}", 4) for i in range(6)])
-    assert Online(stream((SHORT, 0), (wide, 50)), identical(2)).play("fcfs").lower_bound == 62
-    fast = Platform("fast", (Machine("m", 3.0), Machine("n", 1.0)))
-    assert Online(stream((wide, 0)), fast).play("fcfs").lower_bound == 6
+    assert (
+        OnlineSimulation(stream((SHORT, 0), (LONG, 50)), identical(2)).play("fcfs").lower_bound
+        == 60
+    )
+    wide = Workflow.of("wide", [WorkflowTask(f"w{i}", 4) for i in range(6)])
+    assert (
+        OnlineSimulation(stream((SHORT, 0), (wide, 50)), identical(2)).play("fcfs").lower_bound
+        == 62
+    )
+    fast = Platform("fast", (PlatformMachine("m", 3.0), PlatformMachine("n", 1.0)))
+    assert OnlineSimulation(stream((wide, 0)), fast).play("fcfs").lower_bound == 6
 
 
 def test_a_machine_that_changes_is_shared_as_well():
-    half = Platform("half", (Machine("m", load=(Step(2, 0.5),)),))
-    found = Online(stream((SHORT, 0), (SHORT, 0)), half).play("fcfs")
+    half = Platform("half", (PlatformMachine("m", load=(LoadStep(2, 0.5),)),))
+    found = OnlineSimulation(stream((SHORT, 0), (SHORT, 0)), half).play("fcfs")
     assert found.ended.tolist() == [2, 6]
     assert found.alone.tolist() == [2, 2]
 
@@ -263,7 +274,7 @@ def test_a_machine_that_changes_is_shared_as_well():
 @pytest.mark.parametrize("policy", POLICIES)
 def test_what_is_lost_with_a_machine_is_run_again(policy):
     how = Perturbation.read("every=5:20,lasting=5:10,failing=0.5")
-    online = Online(stream((Gee().instance(0).workflow, 0), (MaxDo().instance(0).workflow, 9)),
+    online = OnlineSimulation(stream((Gee().instance(0).workflow, 0), (MaxDo().instance(0).workflow, 9)),
                     identical(3))  # fmt: skip
     found = online.play(policy, "task", how, 1)
     again = online.play(policy, "task", how, 1)
@@ -274,8 +285,8 @@ def test_what_is_lost_with_a_machine_is_run_again(policy):
 
 
 def test_workflows_that_cannot_end_are_told_and_nothing_is_made_up():
-    broken = Platform("broken", (Machine("m", load=(Step(11, 0),)),))
-    found = Online(stream((LONG, 0), (SHORT, 1)), broken).play("fcfs")
+    broken = Platform("broken", (PlatformMachine("m", load=(LoadStep(11, 0),)),))
+    found = OnlineSimulation(stream((LONG, 0), (SHORT, 1)), broken).play("fcfs")
     assert found.left == ["short"]
     assert found.makespan == math.inf
     assert found.metrics == {}
@@ -359,7 +370,7 @@ def test_each_policy_is_an_algorithm_with_its_unit_as_a_setting(name):
     assert [(each.name, each.default, each.choices) for each in found.settings] == [
         ("by", "task", ("task", "dag"))
     ]
-    online = Online(stream((LONG, 0), (SHORT, 0), (SHORT, 0)), identical(2))
+    online = OnlineSimulation(stream((LONG, 0), (SHORT, 0), (SHORT, 0)), identical(2))
     for by in ("task", "dag"):
         mine = make(name, {"by": by}).play(online).plan
         assert mine.notes == {"by": by}
@@ -367,8 +378,13 @@ def test_each_policy_is_an_algorithm_with_its_unit_as_a_setting(name):
 
 
 def test_names_are_made_to_differ():
-    found = Stream.of(
-        "some", [Submission(SHORT, 1), Submission(SHORT, 0), Submission(LONG, 0, "short-1")]
+    found = WorkflowStream.of(
+        "some",
+        [
+            WorkflowSubmission(SHORT, 1),
+            WorkflowSubmission(SHORT, 0),
+            WorkflowSubmission(LONG, 0, "short-1"),
+        ],
     )
     assert [each.name for each in found.submissions] == ["short-2", "short-1", "short-3"]
 
@@ -376,12 +392,14 @@ def test_names_are_made_to_differ():
 @pytest.mark.parametrize(
     ("make_it", "words"),
     [
-        (lambda: Submission(SHORT, -1), "arrives at -1"),
-        (lambda: Submission(SHORT, math.nan), "arrives at nan"),
-        (lambda: Stream.of("none", []), "has no workflow"),
+        (lambda: WorkflowSubmission(SHORT, -1), "arrives at -1"),
+        (lambda: WorkflowSubmission(SHORT, math.nan), "arrives at nan"),
+        (lambda: WorkflowStream.of("none", []), "has no workflow"),
         (lambda: stream((Workflow.of("empty", []), 0)), "has no task"),
         (
-            lambda: Online(stream((Workflow.of("idle", [Task("i")]), 0)), ONE).play("fcfs"),
+            lambda: OnlineSimulation(
+                stream((Workflow.of("idle", [WorkflowTask("i")]), 0)), ONE
+            ).play("fcfs"),
             "no time",
         ),
     ],
@@ -393,5 +411,5 @@ def test_what_cannot_be_a_stream_is_refused(make_it, words):
 
 def test_a_policy_that_there_is_not_is_refused_with_what_is_near():
     with pytest.raises(NotFoundError) as caught:
-        Online(stream((SHORT, 0)), ONE).play("sprt")
+        OnlineSimulation(stream((SHORT, 0)), ONE).play("sprt")
     assert "srpt" in caught.value.diagnostics[0].hint

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zenturio.schedule import Link, Machine, Platform, Task, Workflow, check
+from zenturio.schedule import NetworkLink, Platform, PlatformMachine, Workflow, WorkflowTask, check
 from zenturio.schedule.kernels.priority import POLICIES
-from zenturio.schedule.online import Online
-from zenturio.schedule.sharing import Sharing
+from zenturio.schedule.online import OnlineSimulation
+from zenturio.schedule.sharing import SharingPolicy
 from zenturio.schedule.simulate import simulate
-from zenturio.schedule.stream import Stream, Submission
+from zenturio.schedule.stream import WorkflowStream, WorkflowSubmission
 
 EXACT = [1.0, 2.0, 3.0, 8.0]
 """Numbers of which no sum, mean or half is rounded, so that what ties does so in both ways."""
@@ -20,7 +20,7 @@ EXACT = [1.0, 2.0, 3.0, 8.0]
 def platforms(draw):
     count = draw(st.sampled_from([1, 2, 4]))
     machines = tuple(
-        Machine(
+        PlatformMachine(
             f"m{i}",
             draw(st.sampled_from([0.5, 1.0, 2.0])),
             tags=frozenset(["big"] if i == 0 or draw(st.booleans()) else []),
@@ -30,7 +30,7 @@ def platforms(draw):
     )
     latency = draw(st.sampled_from([0.0, 0.5]))
     return Platform(
-        "drawn", machines, default=Link("", "", draw(st.sampled_from([2.0, 8.0])), latency)
+        "drawn", machines, default=NetworkLink("", "", draw(st.sampled_from([2.0, 8.0])), latency)
     )
 
 
@@ -39,7 +39,7 @@ def flows(draw, name):
     count = draw(st.integers(1, 6))
     some = st.sampled_from
     tasks = [
-        Task(
+        WorkflowTask(
             f"t{i}",
             draw(some(EXACT)),
             tag=draw(some(["", "", "big"])),
@@ -61,9 +61,9 @@ def streams(draw):
     kinds = [draw(flows(f"f{i}")) for i in range(draw(st.integers(1, 3)))]
     arrivals = st.sampled_from([0.0, 0.0, 1.0, 2.0, 5.5, 100.0])
     count = draw(st.integers(1, 6))
-    return Stream.of(
+    return WorkflowStream.of(
         "drawn",
-        [Submission(draw(st.sampled_from(kinds)), draw(arrivals)) for _ in range(count)],
+        [WorkflowSubmission(draw(st.sampled_from(kinds)), draw(arrivals)) for _ in range(count)],
     )
 
 
@@ -71,10 +71,10 @@ def streams(draw):
 @settings(deadline=None, max_examples=60)
 @given(streams(), platforms(), st.sampled_from(["task", "dag"]))
 def test_both_ways_of_sharing_give_the_same_plan(policy, stream, platform, by):
-    online = Online(stream, platform)
+    online = OnlineSimulation(stream, platform)
     fast = online.play(policy, by).plan
     arrivals = stream.arrivals[stream.owner]
-    slow = simulate(online.problem, Sharing(online.ranked, policy, by), arrivals=arrivals)
+    slow = simulate(online.problem, SharingPolicy(online.ranked, policy, by), arrivals=arrivals)
     assert not slow.left
     assert fast.start.tolist() == slow.plan.start.tolist()
     assert fast.end.tolist() == slow.plan.end.tolist()

@@ -9,17 +9,30 @@ from hypothesis import strategies as st
 
 from schedule import naive
 from zenturio.errors import InputError
-from zenturio.schedule import Machine, Platform, Problem, Step, Task, Workflow, identical
+from zenturio.schedule import (
+    LoadStep,
+    Platform,
+    PlatformMachine,
+    Problem,
+    Workflow,
+    WorkflowTask,
+    identical,
+)
 from zenturio.schedule.evaluate import evaluate
-from zenturio.schedule.perturb import Perturbation, disturbed, perturbed, product
-from zenturio.schedule.robust import futures, loaded
+from zenturio.schedule.perturb import (
+    Perturbation,
+    combined_load,
+    perturbed_platform,
+    simulate_perturbed,
+)
+from zenturio.schedule.robust import perturbed_makespans, replay_under_load
 from zenturio.schedule.simulate import simulate
 
 OFTEN = Perturbation(every=(1, 4), lasting=(1, 3), share=(0.2, 0.8), failing=0.25)
 shares = st.sampled_from([0.0, 0.25, 0.5, 1.0, 2.0])
 loads = st.lists(st.tuples(st.integers(0, 12), shares), max_size=5).map(
     lambda steps: tuple(
-        Step(float(time), share) for time, share in sorted(steps, key=lambda s: s[0])
+        LoadStep(float(time), share) for time, share in sorted(steps, key=lambda s: s[0])
     )
 )
 
@@ -57,15 +70,15 @@ def test_disturbances_are_drawn_evenly_from_their_ranges():
 
 
 def test_each_machine_has_chance_of_its_own():
-    few, many = (perturbed(identical(count), OFTEN, 5, 100) for count in (2, 4))
+    few, many = (perturbed_platform(identical(count), OFTEN, 5, 100) for count in (2, 4))
     assert [m.load for m in few.machines] == [m.load for m in many.machines[:2]]
     assert len({m.load for m in many.machines}) == 4
-    assert perturbed(identical(2), OFTEN, 6, 100).machines[0].load != few.machines[0].load
+    assert perturbed_platform(identical(2), OFTEN, 6, 100).machines[0].load != few.machines[0].load
 
 
 @given(loads, loads, st.lists(st.integers(0, 14), min_size=1))
 def test_of_two_loads_at_once_a_machine_gives_the_share_of_the_share(one, other, times):
-    both = product(one, other)
+    both = combined_load(one, other)
     assert list(both) == sorted(both, key=lambda step: step.time)
     for time in times:
         assert share_at(both, time) == share_at(one, time) * share_at(other, time)
@@ -78,7 +91,7 @@ def test_a_plan_on_loaded_machines_has_the_times_of_its_simulation(drawn, data):
     machines = tuple(replace(m, load=data.draw(loads)) for m in problem.platform.machines)
     problem = replace(problem, platform=replace(problem.platform, machines=machines))
     plan = evaluate(problem, processor, order)
-    trace, found = simulate(problem, plan), loaded(plan)
+    trace, found = simulate(problem, plan), replay_under_load(plan)
     for task in trace.left:
         assert found.end[task] == np.inf
     done = [task for task in range(problem.tasks) if task not in trace.left]
@@ -91,27 +104,27 @@ def test_a_plan_on_loaded_machines_has_the_times_of_its_simulation(drawn, data):
 def test_a_plan_has_in_each_future_the_makespan_that_its_simulation_has(drawn, seed):
     problem, processor, order = drawn
     plan = evaluate(problem, processor, order)
-    found = futures(plan, OFTEN, range(seed, seed + 3))
+    found = perturbed_makespans(plan, OFTEN, range(seed, seed + 3))
     assert found.tolist() == [
-        disturbed(problem, plan, OFTEN, each).makespan for each in range(seed, seed + 3)
+        simulate_perturbed(problem, plan, OFTEN, each).makespan for each in range(seed, seed + 3)
     ]
 
 
 def test_a_machine_is_disturbed_as_long_as_the_workflow_takes():
-    problem = Problem.of(Workflow.of("f", [Task("a", 1000)]), identical(1))
+    problem = Problem.of(Workflow.of("f", [WorkflowTask("a", 1000)]), identical(1))
     plan = evaluate(problem, [0], [0])
     slow = Perturbation(every=(1, 1), lasting=(9, 9), share=(0.1, 0.1))
-    trace = disturbed(problem, plan, slow)
+    trace = simulate_perturbed(problem, plan, slow)
     assert trace.makespan == pytest.approx(1000 / (1 + 0.9) * 10, rel=0.01)
-    assert futures(plan, slow, range(1)).tolist() == [trace.makespan]
+    assert perturbed_makespans(plan, slow, range(1)).tolist() == [trace.makespan]
 
 
 def test_a_machine_that_is_gone_for_good_is_not_waited_for():
-    machines = (Machine("m", load=(Step(2.0, 0.0),)),)
-    problem = Problem.of(Workflow.of("f", [Task("a", 5)]), Platform("p", machines))
+    machines = (PlatformMachine("m", load=(LoadStep(2.0, 0.0),)),)
+    problem = Problem.of(Workflow.of("f", [WorkflowTask("a", 5)]), Platform("p", machines))
     plan = evaluate(problem, [0], [0])
-    assert disturbed(problem, plan, OFTEN).left == (0,)
-    assert futures(plan, OFTEN, range(1)).tolist() == [np.inf]
+    assert simulate_perturbed(problem, plan, OFTEN).left == (0,)
+    assert perturbed_makespans(plan, OFTEN, range(1)).tolist() == [np.inf]
 
 
 def test_a_perturbation_is_read_from_a_line():

@@ -10,10 +10,16 @@ from hypothesis import strategies as st
 from schedule import naive, naive_listing, naive_placing
 from zenturio.schedule import Plan, check
 from zenturio.schedule.algorithms.heft import heft
-from zenturio.schedule.cases import FREE, case_of, order_of, plan_of, ranked
-from zenturio.schedule.kernels.memetic import climb, justified, settled
-from zenturio.schedule.kernels.placing import backwards, board_of, decode
-from zenturio.schedule.kernels.varying import critical, cross, move
+from zenturio.schedule.cases import (
+    FREE,
+    decoded_plan,
+    decoding_problem_of,
+    ranked_orders,
+    start_order,
+)
+from zenturio.schedule.kernels.memetic import evaluate_plan, justify, local_search
+from zenturio.schedule.kernels.placing import decode_plan, empty_plan, reversed_order
+from zenturio.schedule.kernels.varying import critical_tasks, crossover, random_move
 from zenturio.search.kernels.rng import stream
 
 seeds = st.integers(0, 2**32)
@@ -32,7 +38,7 @@ def drawn(draw):
 
 
 def board_for(problem):
-    return board_of(problem.tasks, problem.processors)
+    return empty_plan(problem.tasks, problem.processors)
 
 
 def possible(problem, order):
@@ -46,8 +52,8 @@ def possible(problem, order):
 @given(drawn())
 def test_each_task_is_put_into_the_first_gap_where_its_gene_says(given_plan):
     problem, order, genes = given_plan
-    case, board = case_of(problem), board_for(problem)
-    makespan = decode(case, case.forth, order, genes, board)
+    case, board = decoding_problem_of(problem), board_for(problem)
+    makespan = decode_plan(case, case.forth, order, genes, board)
     place, start, end = naive_placing.decode(problem, order, genes, naive_placing.links(problem))
     tasks = range(problem.tasks)
     assert board.place.tolist() == [place[t] for t in tasks]
@@ -61,13 +67,13 @@ def test_each_task_is_put_into_the_first_gap_where_its_gene_says(given_plan):
 @given(drawn())
 def test_a_plan_backwards_is_a_plan_of_the_problem_with_its_edges_turned(given_plan):
     problem, order, genes = given_plan
-    case, board, turned = case_of(problem), board_for(problem), np.empty_like(order)
-    decode(case, case.forth, order, genes, board)
-    backwards(order, board.end, turned)
+    case, board, turned = decoding_problem_of(problem), board_for(problem), np.empty_like(order)
+    decode_plan(case, case.forth, order, genes, board)
+    reversed_order(order, board.end, turned)
     ends = board.end[turned]
     assert (np.diff(ends) <= 0).all()
     assert possible(problem, turned[::-1])
-    total = decode(case, case.back, turned, genes, board)
+    total = decode_plan(case, case.back, turned, genes, board)
     where = board.place.astype(np.int32)
     check(Plan(problem, "", where, total - board.end, total - board.start))
 
@@ -76,9 +82,9 @@ def test_a_plan_backwards_is_a_plan_of_the_problem_with_its_edges_turned(given_p
 @given(drawn())
 def test_late_and_then_early_makes_no_plan_longer_whose_tasks_stay_where_they_are(given_plan):
     problem, order, genes = given_plan
-    case, board = case_of(problem), board_for(problem)
-    before = settled(case, order, genes, board)
-    after = justified(case, order, genes, board)
+    case, board = decoding_problem_of(problem), board_for(problem)
+    before = evaluate_plan(case, order, genes, board)
+    after = justify(case, order, genes, board)
     assert after <= before * (1 + 1e-12)
     assert possible(problem, order)
 
@@ -89,22 +95,22 @@ def test_nor_one_on_processors_that_are_all_alike(flow, count):
     from zenturio.schedule import Problem, identical
 
     problem = Problem.of(flow, identical(count))
-    case, board = case_of(problem), board_for(problem)
+    case, board = decoding_problem_of(problem), board_for(problem)
     assert case.loose
-    (order,) = ranked(problem, 1, np.random.default_rng(0))
+    (order,) = ranked_orders(problem, 1, np.random.default_rng(0))
     genes = np.full(problem.tasks, FREE, np.int32)
-    before = settled(case, order, genes, board)
+    before = evaluate_plan(case, order, genes, board)
     assert (genes == FREE).all()
-    assert justified(case, order, genes, board) <= before
+    assert justify(case, order, genes, board) <= before
 
 
 @settings(max_examples=100, deadline=None)
 @given(drawn(), seeds)
 def test_moves_leave_an_order_that_is_possible_and_places_that_can_run(given_plan, seed):
     problem, order, genes = given_plan
-    case, state = case_of(problem), stream(seed)
+    case, state = decoding_problem_of(problem), stream(seed)
     for task in range(problem.tasks):
-        move(case, order, genes, np.uint32(task), state)
+        random_move(case, order, genes, np.uint32(task), state)
         assert possible(problem, order)
         for group in set(problem.group.tolist()):
             assert genes[group] in {FREE, *naive_placing.common(problem, group)}
@@ -118,10 +124,14 @@ def test_a_child_has_the_order_and_the_places_of_its_parents(given_plan, rng, se
     father = np.array(naive.order_by(problem, rank), np.uint32)
     theirs = np.where(genes == FREE, genes, FREE).astype(np.int32)
     order, child = np.empty_like(mother), np.empty_like(genes)
-    cross(case_of(problem), mother, father, genes, theirs, stream(seed), order, child)
+    crossover(
+        decoding_problem_of(problem), mother, father, genes, theirs, stream(seed), order, child
+    )
     assert possible(problem, order)
     assert ((child == genes) | (child == theirs)).all()
-    cross(case_of(problem), mother, mother, genes, genes, stream(seed), order, child)
+    crossover(
+        decoding_problem_of(problem), mother, mother, genes, genes, stream(seed), order, child
+    )
     assert order.tolist() == mother.tolist()
     assert child.tolist() == genes.tolist()
 
@@ -130,10 +140,10 @@ def test_a_child_has_the_order_and_the_places_of_its_parents(given_plan, rng, se
 @given(drawn(), seeds)
 def test_a_critical_task_starts_when_the_one_before_lets_it(given_plan, seed):
     problem, order, genes = given_plan
-    case, board = case_of(problem), board_for(problem)
-    makespan = settled(case, order, genes, board)
+    case, board = decoding_problem_of(problem), board_for(problem)
+    makespan = evaluate_plan(case, order, genes, board)
     path = np.empty(problem.tasks, np.int64)
-    path = path[: critical(case.forth, board, stream(seed), path)][::-1]
+    path = path[: critical_tasks(case.forth, board, stream(seed), path)][::-1]
     assert board.end[path[-1]] == makespan
     ways = naive_placing.links(problem)
     for task, following in pairwise(path):
@@ -152,12 +162,12 @@ def test_a_critical_task_starts_when_the_one_before_lets_it(given_plan, seed):
 @given(drawn(), seeds)
 def test_climbing_never_leads_down(given_plan, seed):
     problem, order, genes = given_plan
-    case, board = case_of(problem), board_for(problem)
-    before = decode(case, case.forth, order, genes, board)
-    best, total, count = climb(case, order, genes, board, 10, 0.0, stream(seed))
+    case, board = decoding_problem_of(problem), board_for(problem)
+    before = decode_plan(case, case.forth, order, genes, board)
+    best, total, count = local_search(case, order, genes, board, 10, 0.0, stream(seed))
     assert best <= before
     assert count >= 3
-    assert settled(case, order, genes, board) == best
+    assert evaluate_plan(case, order, genes, board) == best
     assert board.end.sum() == pytest.approx(total)
 
 
@@ -168,11 +178,11 @@ def lasting(problem):
 @settings(max_examples=50, deadline=None)
 @given(naive.problems().filter(lasting))
 def test_the_first_order_makes_the_plan_of_heft(problem):
-    case = case_of(problem)
-    (order,) = ranked(problem, 1, np.random.default_rng(1))
+    case = decoding_problem_of(problem)
+    (order,) = ranked_orders(problem, 1, np.random.default_rng(1))
     free = np.full(problem.tasks, FREE, np.int32)
     wanted = heft(problem)
-    found = plan_of(problem, case, "again", order, free, {})
+    found = decoded_plan(problem, case, "again", order, free, {})
     assert found.processor.tolist() == wanted.processor.tolist()
     assert found.start.tolist() == wanted.start.tolist()
 
@@ -181,5 +191,7 @@ def test_the_first_order_makes_the_plan_of_heft(problem):
 @given(naive_listing.problems())
 def test_what_is_decoded_from_a_plan_is_nowhere_later(problem):
     plan = heft(problem)
-    again = plan_of(problem, case_of(problem), "again", order_of(plan), plan.processor, {})
+    again = decoded_plan(
+        problem, decoding_problem_of(problem), "again", start_order(plan), plan.processor, {}
+    )
     assert (again.end <= plan.end).all()

@@ -7,19 +7,32 @@ from hypothesis import strategies as st
 
 from schedule import naive
 from zenturio.errors import InputError
-from zenturio.schedule import Link, Machine, Plan, Platform, Problem, Task, Workflow, check, faults
+from zenturio.schedule import (
+    NetworkLink,
+    Plan,
+    Platform,
+    PlatformMachine,
+    Problem,
+    Workflow,
+    WorkflowTask,
+    check,
+    faults,
+)
 from zenturio.schedule.algorithm import make
-from zenturio.schedule.problem import LONGEST
+from zenturio.schedule.problem import MAX_SECONDS
 
 TASKS = [
-    Task("a", 4),
-    Task("b", 2, tag="gpu"),
-    Task("c", 1, machine="M"),
-    Task("d", 1, machine="M"),
+    WorkflowTask("a", 4),
+    WorkflowTask("b", 2, tag="gpu"),
+    WorkflowTask("c", 1, machine="M"),
+    WorkflowTask("d", 1, machine="M"),
 ]
 FLOW = Workflow.of("f", TASKS, [("a", "b", 10.0)])
-MACHINES = (Machine("one", site="x"), Machine("two", 2.0, site="y", tags=frozenset({"gpu"})))
-PROBLEM = Problem.of(FLOW, Platform("p", MACHINES, default=Link("", "", 10.0, 1.0)))
+MACHINES = (
+    PlatformMachine("one", site="x"),
+    PlatformMachine("two", 2.0, site="y", tags=frozenset({"gpu"})),
+)
+PROBLEM = Problem.of(FLOW, Platform("p", MACHINES, default=NetworkLink("", "", 10.0, 1.0)))
 GOOD = ([0, 1, 0, 0], [0, 6, 4, 5], [4, 7, 5, 6])
 
 
@@ -95,17 +108,17 @@ def _idle_before(problem, plan, task, step):
 
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
 def test_faults_are_found_whatever_the_unit_of_time(scale):
-    flow = Workflow.of("f", [Task("a", scale), Task("b", scale)], [("a", "b")])
-    problem = Problem.of(flow, Platform("p", (Machine("m"), Machine("n"))))
+    flow = Workflow.of("f", [WorkflowTask("a", scale), WorkflowTask("b", scale)], [("a", "b")])
+    problem = Problem.of(flow, Platform("p", (PlatformMachine("m"), PlatformMachine("n"))))
     where = np.array([0, 0], np.int32)
     early = Plan(problem, "x", where, np.array([0, 0.5]) * scale, np.array([1, 1.5]) * scale)
     assert len(list(faults(early))) == 2
 
 
 def test_times_that_no_number_could_hold_are_refused_with_the_reason():
-    long = Workflow.of("long", [Task("a", LONGEST), Task("b", LONGEST)])
+    long = Workflow.of("long", [WorkflowTask("a", MAX_SECONDS), WorkflowTask("b", MAX_SECONDS)])
     with pytest.raises(InputError, match="the work of long on p may take more than 1e"):
         Problem.of(long, Platform("p", MACHINES))
-    far = Workflow.of("far", [Task("a", 1), Task("b", 1)], [("a", "b", 1e300)])
+    far = Workflow.of("far", [WorkflowTask("a", 1), WorkflowTask("b", 1)], [("a", "b", 1e300)])
     with pytest.raises(InputError, match="the transfers of far on p may take more than"):
-        Problem.of(far, Platform("p", MACHINES, default=Link("", "", 1e-300)))
+        Problem.of(far, Platform("p", MACHINES, default=NetworkLink("", "", 1e-300)))

@@ -8,11 +8,22 @@ from hypothesis import given, settings
 
 from schedule import naive
 from zenturio.errors import InputError
-from zenturio.schedule import Machine, Plan, Platform, Problem, Task, Workflow, check, plan_json
+from zenturio.schedule import (
+    Plan,
+    Platform,
+    PlatformMachine,
+    Problem,
+    Workflow,
+    WorkflowTask,
+    check,
+    plan_json,
+)
 from zenturio.schedule.evaluate import evaluate
 
-FLOW = Workflow.of("two", [Task("prep", 1.5), Task("größe", 2)], [("prep", "größe")])
-PLATFORM = Platform("grid", (Machine("slow", 0.5), Machine("wide", 1.0, cores=2)))
+FLOW = Workflow.of(
+    "two", [WorkflowTask("prep", 1.5), WorkflowTask("größe", 2)], [("prep", "größe")]
+)
+PLATFORM = Platform("grid", (PlatformMachine("slow", 0.5), PlatformMachine("wide", 1.0, cores=2)))
 
 GOLDEN = """\
 {
@@ -36,11 +47,11 @@ def by_hand():
 
 
 def test_a_plan_is_written_a_task_a_line(tmp_path):
-    plan_json.write(by_hand(), tmp_path / "plan.json")
+    plan_json.write_plan(by_hand(), tmp_path / "plan.json")
     text = (tmp_path / "plan.json").read_text("utf-8")
     assert re.sub(r'("metrics": )\{.*\}', r"\1METRICS", text) == GOLDEN
-    assert json.loads(text) == plan_json.facts(by_hand())
-    assert plan_json.facts(by_hand())["metrics"]["makespan"] == 5
+    assert json.loads(text) == plan_json.plan_facts(by_hand())
+    assert plan_json.plan_facts(by_hand())["metrics"]["makespan"] == 5
 
 
 @settings(deadline=None, max_examples=40)
@@ -49,8 +60,8 @@ def test_a_plan_that_is_read_is_the_plan_that_was_written(tmp_path_factory, draw
     path = tmp_path_factory.mktemp("plans") / "plan.json"
     problem, processor, order = drawn
     plan = evaluate(problem, processor, order, "drawn")
-    plan_json.write(plan, path)
-    read = check(plan_json.read(path, problem))
+    plan_json.write_plan(plan, path)
+    read = check(plan_json.read_plan(path, problem))
     assert read.algorithm == "drawn"
     for one, other in (
         (read.processor, plan.processor),
@@ -61,8 +72,8 @@ def test_a_plan_that_is_read_is_the_plan_that_was_written(tmp_path_factory, draw
 
 
 def test_a_metric_that_a_plan_does_not_have_is_null():
-    problem = Problem.of(Workflow.of("f", [Task("a", 0.0)]), PLATFORM)
-    found = plan_json.facts(evaluate(problem, [0], [0]))["metrics"]
+    problem = Problem.of(Workflow.of("f", [WorkflowTask("a", 0.0)]), PLATFORM)
+    found = plan_json.plan_facts(evaluate(problem, [0], [0]))["metrics"]
     assert (found["makespan"], found["speedup"]) == (0, None)
 
 
@@ -85,20 +96,20 @@ def test_what_is_wrong_in_a_plan_is_shown_at_its_place(tmp_path, old, new, diagn
     path = tmp_path / "plan.json"
     path.write_text(GOLDEN.replace("METRICS", "{}").replace(old, new, 1), "utf-8")
     with pytest.raises(InputError, match=diagnostic):
-        plan_json.read(path, Problem.of(FLOW, PLATFORM))
+        plan_json.read_plan(path, Problem.of(FLOW, PLATFORM))
 
 
 def test_a_plan_that_forgets_a_task_is_refused(tmp_path):
     path = tmp_path / "plan.json"
     path.write_text('{"tasks": [{"id": "prep", "machine": "slow", "start": 0, "end": 3}]}')
     with pytest.raises(InputError, match="1 of 2 tasks are planned: not 'größe'"):
-        plan_json.read(path, Problem.of(FLOW, PLATFORM))
+        plan_json.read_plan(path, Problem.of(FLOW, PLATFORM))
 
 
 def test_a_plan_is_named_after_its_file_if_it_does_not_say_whose_it_is(tmp_path):
     path = tmp_path / "mine.json"
     plan = by_hand()
-    path.write_text(json.dumps({"tasks": plan_json.facts(plan)["tasks"]}))
-    read = plan_json.read(path, plan.problem)
+    path.write_text(json.dumps({"tasks": plan_json.plan_facts(plan)["tasks"]}))
+    read = plan_json.read_plan(path, plan.problem)
     assert isinstance(read, Plan)
     assert read.algorithm == "mine"

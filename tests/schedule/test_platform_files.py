@@ -6,8 +6,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.schedule.test_formats import DATA
-from zenturio.schedule import Link, Machine, Platform, Step
-from zenturio.schedule.formats import Jobs, load, read_platform, read_swf, write_platform
+from zenturio.schedule import LoadStep, NetworkLink, Platform, PlatformMachine
+from zenturio.schedule.formats import SwfJobs, load_steps, read_platform, read_swf, write_platform
 
 GRID = """
 name = "grid"
@@ -47,11 +47,11 @@ def test_a_platform_file_says_machines_links_and_what_is_common(tmp_path):
     assert [each.name for each in found.machines] == [f"fast{i:02}" for i in range(1, 13)] + [
         "slow"
     ]
-    assert found.machines[0] == Machine(
+    assert found.machines[0] == PlatformMachine(
         "fast01", 3.0, 4, 4e9, "innsbruck", frozenset({"gpu", "big"}), 0.1,
-        (Step(0, 1), Step(3600, 0.5), Step(7200, 0)),
+        (LoadStep(0, 1), LoadStep(3600, 0.5), LoadStep(7200, 0)),
     )  # fmt: skip
-    assert found.machines[-1] == Machine("slow", site="linz")
+    assert found.machines[-1] == PlatformMachine("slow", site="linz")
     assert found.bandwidth.tolist() == [[1e9, 20e6], [20e6, 1e6]]
     assert found.latency.tolist() == [[0, 0.005], [0.005, 0]]
 
@@ -85,11 +85,11 @@ def test_machines_of_a_trace_and_of_a_workflow_are_a_platform(tmp_path):
 words = st.text(st.characters(codec="utf-8"), max_size=5)
 steps = st.lists(st.floats(0, 1e9), unique=True, max_size=4).flatmap(
     lambda times: st.tuples(
-        *[st.builds(Step, st.just(time), st.floats(0, 1)) for time in sorted(times)]
+        *[st.builds(LoadStep, st.just(time), st.floats(0, 1)) for time in sorted(times)]
     )
 )
 machines = st.builds(
-    Machine, words, st.floats(1e-9, 1e9), st.integers(1, 999), st.floats(1, 1e15) | st.just(np.inf),
+    PlatformMachine, words, st.floats(1e-9, 1e9), st.integers(1, 999), st.floats(1, 1e15) | st.just(np.inf),
     words, st.frozensets(words, max_size=3), st.floats(0, 1e6), steps,
 )  # fmt: skip
 
@@ -105,8 +105,8 @@ machines = st.builds(
 )
 def test_a_platform_is_what_it_was_when_written_and_read(tmp_path, name, given_, wide, late):
     sites = list(dict.fromkeys(each.site for each in given_))
-    links = tuple(Link(sites[0], site, wide, late) for site in sites)
-    platform = Platform(name, tuple(given_), links, Link("", "", wide * 2, late))
+    links = tuple(NetworkLink(sites[0], site, wide, late) for site in sites)
+    platform = Platform(name, tuple(given_), links, NetworkLink("", "", wide * 2, late))
     write_platform(platform, tmp_path / "p.toml")
     found = read_platform(str(tmp_path / "p.toml"))
     assert (found.name, found.machines) == (platform.name, platform.machines)
@@ -133,16 +133,22 @@ def test_a_log_says_when_jobs_ran_and_on_how_many_processors(tmp_path):
 def test_a_log_leaves_a_share_and_never_none(tmp_path):
     (tmp_path / "log.swf").write_text(LOG)
     jobs = read_swf(tmp_path / "log.swf")
-    assert load(jobs) == (Step(0, 1), Step(10, 0.6), Step(20, 0.1), Step(70, 0.6), Step(110, 1))
-    assert load(jobs, start=30) == (Step(0, 0.1), Step(40, 0.6), Step(80, 1))
-    assert load(jobs, size=20)[2] == Step(20, 0.5)
+    assert load_steps(jobs) == (
+        LoadStep(0, 1),
+        LoadStep(10, 0.6),
+        LoadStep(20, 0.1),
+        LoadStep(70, 0.6),
+        LoadStep(110, 1),
+    )
+    assert load_steps(jobs, start=30) == (LoadStep(0, 0.1), LoadStep(40, 0.6), LoadStep(80, 1))
+    assert load_steps(jobs, size=20)[2] == LoadStep(20, 0.5)
 
 
 def test_a_machine_of_a_platform_file_can_carry_the_load_of_a_log(tmp_path):
     (tmp_path / "log.swf").write_text(LOG)
     (tmp_path / "grid.toml").write_text("[[machine]]\nname = 'a'\nload = 'log.swf'\n")
     (machine,) = read_platform(str(tmp_path / "grid.toml")).machines
-    assert machine.load == load(read_swf(tmp_path / "log.swf"))
+    assert machine.load == load_steps(read_swf(tmp_path / "log.swf"))
 
 
 @given(
@@ -152,8 +158,10 @@ def test_a_machine_of_a_platform_file_can_carry_the_load_of_a_log(tmp_path):
 )
 def test_the_share_is_what_counting_the_running_jobs_leaves(rows):
     start, run, processors = (np.array(column) for column in zip(*rows, strict=True))
-    jobs = Jobs(start.astype(float), (start + run).astype(float), processors.astype(np.int64), 16)
-    found = load(jobs)
+    jobs = SwfJobs(
+        start.astype(float), (start + run).astype(float), processors.astype(np.int64), 16
+    )
+    found = load_steps(jobs)
     for second in range(80):
         busy = sum(p for s, r, p in rows if s <= second < s + r)
         share = [step.share for step in found if step.time <= second][-1]

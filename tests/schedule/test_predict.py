@@ -5,16 +5,22 @@ import pytest
 
 from zenturio.errors import InputError
 from zenturio.query import fit
-from zenturio.schedule import Machine, Platform, Problem, Task, Workflow
-from zenturio.schedule.predict import LAPW2_SHARE, curve, lapw1, predicted, vector
+from zenturio.schedule import Platform, PlatformMachine, Problem, Workflow, WorkflowTask
+from zenturio.schedule.predict import (
+    LAPW2_SHARE,
+    lapw1_operations,
+    predicted_curve,
+    vector_bytes,
+    with_predicted_times,
+)
 
 SIZES = {"small": 10.0, "large": 20.0}
 FLOW = Workflow.of(
     "f",
     [
-        Task("small", program="solve"),
-        Task("large", 7, program="solve", cores=2),
-        Task("x", 3, program="plot"),
+        WorkflowTask("small", program="solve"),
+        WorkflowTask("large", 7, program="solve", cores=2),
+        WorkflowTask("x", 3, program="plot"),
     ],
     [("small", "large", 5.0)],
     author="me",
@@ -26,13 +32,13 @@ def features(task):
 
 
 def test_the_cost_functions_are_those_of_the_paper():
-    assert lapw1(10, 100) == 7 * 10 * 100**2 + 100**3
-    assert vector(10, 100) == 200 * 100 * 10
+    assert lapw1_operations(10, 100) == 7 * 10 * 100**2 + 100**3
+    assert vector_bytes(10, 100) == 200 * 100 * 10
     assert LAPW2_SHARE == 0.1
 
 
 def test_tasks_of_a_program_take_what_its_model_foretells():
-    found = predicted(FLOW, {"solve": lambda columns: 0.5 * columns["n"]}, features)
+    found = with_predicted_times(FLOW, {"solve": lambda columns: 0.5 * columns["n"]}, features)
     assert [task.work for task in found.tasks] == [5, 10, 3]
     assert [task.cores for task in found.tasks] == [1, 2, 1]
     assert list(found.edges) == list(FLOW.edges)
@@ -44,15 +50,19 @@ def test_a_model_that_was_fitted_to_measurements_tells_the_time_on_each_machine(
     measured = {"speed": speeds.ravel().tolist(), "n": sizes.ravel().tolist()}
     measured["wtime"] = (3 * sizes.ravel() ** 2 / speeds.ravel()).tolist()
     model = fit(measured, "wtime", ["n", "speed"], kinds=["power"])
-    grid = Platform("g", (Machine("slow", 1.0, cores=2), Machine("fast", 3.0, cores=2)))
-    problem = Problem.of(predicted(FLOW, {"solve": model.predict}, features, grid), grid)
+    grid = Platform(
+        "g", (PlatformMachine("slow", 1.0, cores=2), PlatformMachine("fast", 3.0, cores=2))
+    )
+    problem = Problem.of(with_predicted_times(FLOW, {"solve": model.predict}, features, grid), grid)
     times = [[problem.time(task, machine) for machine in (0, 1)] for task in (0, 1)]
     assert times == [pytest.approx([300, 100], rel=1e-3), pytest.approx([1200, 400], rel=1e-3)]
     assert problem.time(2, 1) == 1
 
 
 def test_a_moldable_task_scales_as_its_model_does():
-    found = curve(lambda columns: 2 + columns["n"] / columns["nodes"], [1, 2, 8], {"n": 16})
+    found = predicted_curve(
+        lambda columns: 2 + columns["n"] / columns["nodes"], [1, 2, 8], {"n": 16}
+    )
     assert (found.nodes, found.seconds) == ((1, 2, 8), (18, 10, 4))
 
 
@@ -67,5 +77,5 @@ def test_a_moldable_task_scales_as_its_model_does():
 )
 def test_what_no_task_can_take_is_refused(models, diagnostic):
     with pytest.raises(InputError) as refused:
-        predicted(FLOW, models, features)
+        with_predicted_times(FLOW, models, features)
     assert diagnostic in str(refused.value)

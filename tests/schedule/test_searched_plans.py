@@ -13,22 +13,22 @@ from hypothesis import strategies as st
 from schedule import examples, naive, naive_listing, naive_placing
 from zenturio.errors import InputError, PlaceError
 from zenturio.schedule import (
-    Link,
-    Machine,
+    NetworkLink,
     Platform,
+    PlatformMachine,
     Problem,
-    SearchProblem,
     Workflow,
+    WorkflowTask,
     check,
     identical,
 )
 from zenturio.schedule.algorithm import describe, make
 from zenturio.schedule.algorithms.heft import heft
 from zenturio.schedule.bounds import lower_bound
-from zenturio.schedule.evaluate import makespans, numbers, orders_by
+from zenturio.schedule.evaluate import makespans, problem_arrays, topological_orders
 from zenturio.schedule.generators import instance_of
 from zenturio.schedule.listing import mean_delays, mean_times, upward_ranks
-from zenturio.schedule.metrics import Gauge, metrics
+from zenturio.schedule.metrics import MetricCalculator, metrics
 from zenturio.search.engine import SearchProblem as Wanted
 from zenturio.search.ga import Ga, GaSettings
 from zenturio.search.objective import Directions
@@ -79,13 +79,13 @@ def test_no_plan_is_longer_than_that_of_heft(problem, name, seed):
 
 @pytest.mark.parametrize("name", ["ga", "anneal"])
 def test_nor_where_tasks_of_no_length_make_ties(name):
-    idle = [SearchProblem(f"t{i}") for i in (2, 3, 4, 5)]
+    idle = [WorkflowTask(f"t{i}") for i in (2, 3, 4, 5)]
     edges = [("t2", "t1"), ("t2", "t3"), ("t1", "t3"), ("t0", "t3"), ("t2", "t4"), ("t1", "t4")]
     flow = Workflow.of(
-        "ties", [SearchProblem("t0", times=(1.0, 2.0)), SearchProblem("t1", 0.5), *idle], edges
+        "ties", [WorkflowTask("t0", times=(1.0, 2.0)), WorkflowTask("t1", 0.5), *idle], edges
     )
-    machines = (Machine("slow", 0.5), Machine("fast"))
-    problem = Problem.of(flow, Platform("two", machines, (), Link("", "", 0.5, 0.5)))
+    machines = (PlatformMachine("slow", 0.5), PlatformMachine("fast"))
+    problem = Problem.of(flow, Platform("two", machines, (), NetworkLink("", "", 0.5, 0.5)))
     assert planned(name, problem, evaluations=1).makespan <= heft(problem).makespan
 
 
@@ -126,7 +126,7 @@ def test_ga_finds_what_cp_sat_proves_where_heft_does_not(seed):
 
 def test_ga_ends_where_no_plan_can_be_better():
     problem = Problem.of(
-        Workflow.of("one", [SearchProblem("a", 3.0), SearchProblem("b", 2.0)]), identical(2)
+        Workflow.of("one", [WorkflowTask("a", 3.0), WorkflowTask("b", 2.0)]), identical(2)
     )
     plan = make("ga").plan(problem)
     assert plan.makespan == 3.0
@@ -224,14 +224,16 @@ def test_its_generations_are_those_of_the_engine_ga(problem, scaling, mutation, 
         **rates, selection="remainder", mutation_rate=mutation, crossover_rate=0.6, elite=elitist
     )
     walk = Ga(Wanted(space, Directions(), seed), rules).walk()
-    order = orders_by(problem, -upward_ranks(problem, mean_times(problem), mean_delays(problem)))
+    order = topological_orders(
+        problem, -upward_ranks(problem, mean_times(problem), mean_delays(problem))
+    )
     allele = [np.flatnonzero(fits[group]) for group in groups]
     best, generations, genes = np.inf, 0, next(walk)
     while genes is not None:
         places = np.stack(
             [allele[groups.index(g)][genes[:, groups.index(g)]] for g in problem.group], 1
         )
-        found = makespans(numbers(problem), places, order)
+        found = makespans(problem_arrays(problem), places, order)
         best, generations = min(best, found.min()), generations + 1
         try:
             genes = walk.send(found[:, None])
@@ -241,10 +243,10 @@ def test_its_generations_are_those_of_the_engine_ga(problem, scaling, mutation, 
 
 
 def test_what_it_does_for_one_objective_it_does_for_all():
-    tasks = [SearchProblem(f"t{i}", float(1 + 7 * i % 32)) for i in range(30)]
-    machines = [Machine(f"m{i}", float(1 + i % 2)) for i in range(6)]
+    tasks = [WorkflowTask(f"t{i}", float(1 + 7 * i % 32)) for i in range(30)]
+    machines = [PlatformMachine(f"m{i}", float(1 + i % 2)) for i in range(6)]
     problem = Problem.of(Workflow.of("free", tasks), Platform("six", tuple(machines)))
-    assert Gauge(problem).longest == 16  # nothing is rounded when it divides
+    assert MetricCalculator(problem).longest == 16  # nothing is rounded when it divides
     for const in (1.0, 3.0):
         short = planned("ga-2005", problem, const=const, generations=60)
         slight = planned("ga-2005", problem, const=const, generations=60, objective="slr")
@@ -268,14 +270,16 @@ def test_the_farther_const_is_the_less_it_matters_who_is_better():
 def test_its_first_generation_is_of_chance_and_its_order_is_by_the_longest_way():
     problem = generated("layered:tasks=30,machines=6")
     plan = planned("ga-2005", problem)
-    order = orders_by(problem, -upward_ranks(problem, mean_times(problem), mean_delays(problem)))
-    again = makespans(numbers(problem), plan.processor.astype(np.uint32), order)
+    order = topological_orders(
+        problem, -upward_ranks(problem, mean_times(problem), mean_delays(problem))
+    )
+    again = makespans(problem_arrays(problem), plan.processor.astype(np.uint32), order)
     assert again.tolist() == [plan.makespan]
 
 
 def test_it_takes_any_metric_as_its_objective():
-    machines = tuple(Machine(f"m{i}", float(i), cost=float(i) ** 2) for i in (1, 2, 3))
-    tasks = [SearchProblem(f"t{i}", 5.0) for i in range(6)]
+    machines = tuple(PlatformMachine(f"m{i}", float(i), cost=float(i) ** 2) for i in (1, 2, 3))
+    tasks = [WorkflowTask(f"t{i}", 5.0) for i in range(6)]
     problem = Problem.of(Workflow.of("free", tasks), Platform("three", machines))
     longer = {"generations": 200, "mutation": 0.05}
     cheap = planned("ga-2005", problem, objective="cost", **longer)

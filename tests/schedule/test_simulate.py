@@ -11,29 +11,31 @@ from hypothesis import strategies as st
 from schedule import naive
 from zenturio.errors import InputError
 from zenturio.schedule import (
-    Link,
-    Machine,
+    LoadStep,
+    NetworkLink,
     Plan,
     Platform,
+    PlatformMachine,
     Problem,
-    Step,
-    Task,
     Workflow,
+    WorkflowTask,
     check,
     faults,
     identical,
 )
 from zenturio.schedule.algorithm import make
 from zenturio.schedule.evaluate import evaluate
-from zenturio.schedule.policy import sequence
+from zenturio.schedule.policy import task_sequence
 from zenturio.schedule.simulate import simulate
 
-PAIR = Workflow.of("pair", [Task("a", 4), Task("b", 2)], [("a", "b", 6.0)])
+PAIR = Workflow.of("pair", [WorkflowTask("a", 4), WorkflowTask("b", 2)], [("a", "b", 6.0)])
 
 
 def loaded(*steps, speed=1.0):
     """A machine of one core, with (time, share) as its load."""
-    return Platform("one", (Machine("m", speed, load=tuple(Step(*step) for step in steps)),))
+    return Platform(
+        "one", (PlatformMachine("m", speed, load=tuple(LoadStep(*step) for step in steps)),)
+    )
 
 
 def played(flow, platform, **more):
@@ -94,7 +96,7 @@ def test_what_waits_for_a_machine_that_is_gone_is_left():
 
 
 def test_a_task_is_unknown_until_it_arrives():
-    flow = Workflow.of("two", [Task("a", 1), Task("b", 2)])
+    flow = Workflow.of("two", [WorkflowTask("a", 1), WorkflowTask("b", 2)])
     trace = played(flow, loaded(), arrivals=[5, 2])
     assert [(run.task, run.start, run.end) for run in trace.runs] == [(1, 2, 4), (0, 5, 6)]
     assert (5, "arrived") in kinds(trace)
@@ -114,8 +116,8 @@ class Script:
 
 
 def test_a_task_that_migrates_begins_anew_and_its_data_follow_it():
-    machines = (Machine("slow", 0.5, site="x"), Machine("fast", 4.0, site="y"))
-    platform = Platform("two", machines, default=Link("", "", bandwidth=3.0, latency=1.0))
+    machines = (PlatformMachine("slow", 0.5, site="x"), PlatformMachine("fast", 4.0, site="y"))
+    platform = Platform("two", machines, default=NetworkLink("", "", bandwidth=3.0, latency=1.0))
 
     def begin(grid):
         grid.send(0, 0)
@@ -146,7 +148,7 @@ def test_a_policy_is_asked_at_every_event():
 
     acts = {"at_0": send, "at_3": send, "at_8": send, "at_7": lambda grid: None}
     platform = loaded((1, 0.5), (2, 0), (3, 1))
-    flow = Workflow.of("f", [Task("a", 4), Task("b", 1)])
+    flow = Workflow.of("f", [WorkflowTask("a", 4), WorkflowTask("b", 1)])
     policy = Script(**acts)
     simulate(Problem.of(flow, platform), policy, arrivals=[0, 8])
     assert policy.told == [
@@ -156,7 +158,9 @@ def test_a_policy_is_asked_at_every_event():
 
 
 def test_a_loop_is_run_as_often_as_the_policy_wants():
-    loop = Workflow.of("loop", [Task("a", 1), Task("b", 2)], [("a", "b"), ("b", "a")])
+    loop = Workflow.of(
+        "loop", [WorkflowTask("a", 1), WorkflowTask("b", 2)], [("a", "b"), ("b", "a")]
+    )
 
     class Twice:
         rounds = 0
@@ -177,7 +181,9 @@ def test_a_loop_is_run_as_often_as_the_policy_wants():
 
 
 def test_a_task_stays_where_it_was_sent_until_all_before_it_is_there():
-    flow = Workflow.of("f", [Task("a", 3), Task("b", 1), Task("c", 1)], [("a", "b")])
+    flow = Workflow.of(
+        "f", [WorkflowTask("a", 3), WorkflowTask("b", 1), WorkflowTask("c", 1)], [("a", "b")]
+    )
 
     def begin(grid):
         grid.send(1, 1)
@@ -257,7 +263,10 @@ def test_a_trace_on_loaded_machines_keeps_the_rules_of_a_plan(drawn, data):
         st.tuples(st.floats(0, 20), st.sampled_from([0.0, 0.25, 0.5, 2.0])), max_size=4
     )
     machines = tuple(
-        replace(each, load=(*(Step(*step) for step in sorted(data.draw(steps))), Step(30.0, 1.0)))
+        replace(
+            each,
+            load=(*(LoadStep(*step) for step in sorted(data.draw(steps))), LoadStep(30.0, 1.0)),
+        )
         for each in problem.platform.machines
     )
     problem = Problem.of(problem.workflow, replace(problem.platform, machines=machines))
@@ -268,7 +277,9 @@ def test_a_trace_on_loaded_machines_keeps_the_rules_of_a_plan(drawn, data):
     times = [event.time for event in trace.events]
     assert times == sorted(times)
     for place in range(problem.processors):
-        lasting = [t for t in sequence(planned) if processor[t] == place if problem.time(t, place)]
+        lasting = [
+            t for t in task_sequence(planned) if processor[t] == place if problem.time(t, place)
+        ]
         runs = sorted((r.start, r.end) for r in trace.runs if r.task in lasting)
         assert all(one[1] <= other[0] for one, other in pairwise(runs))
         assert [r.task for r in trace.good if r.task in lasting] == lasting
@@ -296,7 +307,12 @@ def test_a_plan_that_puts_what_takes_no_time_beside_others_ends_as_planned(probl
 
 
 def test_what_takes_no_time_is_in_nobodys_way():
-    tasks = [Task("a", 10), Task("b", 2), Task("marker", 0), Task("c", 3)]
+    tasks = [
+        WorkflowTask("a", 10),
+        WorkflowTask("b", 2),
+        WorkflowTask("marker", 0),
+        WorkflowTask("c", 3),
+    ]
     flow = Workflow.of("f", tasks, [("b", "marker"), ("marker", "c")])
     problem = Problem.of(flow, identical(2))
     start = np.array([0.0, 0, 2, 2])
@@ -304,7 +320,7 @@ def test_what_takes_no_time_is_in_nobodys_way():
     trace = simulate(problem, plan)
     assert trace.plan.start.tolist() == [0, 0, 2, 2]
     assert [event.kind for event in trace.events if event.task == 2] == ["started", "ended"]
-    down = replace(identical(2).machines[0], load=(Step(1, 0.0), Step(4, 1.0)))
+    down = replace(identical(2).machines[0], load=(LoadStep(1, 0.0), LoadStep(4, 1.0)))
     platform = replace(identical(2), machines=(down, identical(2).machines[1]))
     late = simulate(Problem.of(flow, platform), plan).plan
     assert late.start.tolist() == [4, 0, 4, 4]

@@ -4,21 +4,34 @@ import numpy as np
 import pytest
 
 from zenturio.errors import InputError
-from zenturio.schedule import Link, Machine, Platform, Problem, Step, Task, Workflow
-from zenturio.schedule.outlook import outlook
-from zenturio.schedule.remainder import remainder
+from zenturio.schedule import (
+    LoadStep,
+    NetworkLink,
+    Platform,
+    PlatformMachine,
+    Problem,
+    Workflow,
+    WorkflowTask,
+)
+from zenturio.schedule.outlook import forecast
+from zenturio.schedule.remainder import remaining_graph
 from zenturio.schedule.simulate import simulate
-from zenturio.schedule.snapshot import DOWN, snapshot
+from zenturio.schedule.snapshot import FAILED_SHARE, snapshot
 
-LOADS = ([Step(3, 0.5)], [Step(3, 0.0)], [])
+LOADS = ([LoadStep(3, 0.5)], [LoadStep(3, 0.0)], [])
 PLATFORM = Platform(
     "three",
-    tuple(Machine(f"m{i}", site=f"s{i}", load=tuple(load)) for i, load in enumerate(LOADS)),
-    default=Link("", "", latency=1.0),
+    tuple(PlatformMachine(f"m{i}", site=f"s{i}", load=tuple(load)) for i, load in enumerate(LOADS)),
+    default=NetworkLink("", "", latency=1.0),
 )
 FLOW = Workflow.of(
     "flow",
-    [Task("done", 2), Task("runs", 9), Task("waits", 4), Task("last", 3)],
+    [
+        WorkflowTask("done", 2),
+        WorkflowTask("runs", 9),
+        WorkflowTask("waits", 4),
+        WorkflowTask("last", 3),
+    ],
     [("done", "waits", 7.0), ("runs", "last"), ("waits", "last")],
 )
 STATES = ["completed", "running", "queued", "queued"]
@@ -42,7 +55,7 @@ def at_five(act, flow=FLOW):
 
 
 def rest(flow=FLOW):
-    return remainder(flow, STATES, {}, 0.5)
+    return remaining_graph(flow, STATES, {}, 0.5)
 
 
 def test_what_runs_and_what_has_run_are_where_they_are():
@@ -62,18 +75,18 @@ def test_what_runs_and_what_has_run_are_where_they_are():
 def test_what_can_run_on_no_machine_that_is_up_waits_for_one_that_is_not():
     flow = Workflow.of(
         "flow",
-        [*list(FLOW.tasks)[:3], Task("last", 3, times=(np.inf, 1.0, np.inf))],
+        [*list(FLOW.tasks)[:3], WorkflowTask("last", 3, times=(np.inf, 1.0, np.inf))],
         list(FLOW.edges),
     )
     problem = at_five(lambda grid: snapshot(grid, rest(flow)), flow).problem
-    assert problem.pace[problem.row[1]].tolist() == [np.inf, 1 / DOWN, np.inf]
+    assert problem.pace[problem.row[1]].tolist() == [np.inf, 1 / FAILED_SHARE, np.inf]
 
 
 def test_the_outlook_is_what_happens_if_loads_stay():
-    found = at_five(lambda grid: outlook(grid, rest(), {2: 2, 3: 0}, {2: 0, 3: 1}))
+    found = at_five(lambda grid: forecast(grid, rest(), {2: 2, 3: 0}, {2: 0, 3: 1}))
     assert found.end == {1: 19, 2: 5 + 1 + 4, 3: 19 + 3 / 0.5}
     assert found.last == found.whole == 25
-    elsewhere = at_five(lambda grid: outlook(grid, rest(), {2: 2, 3: 2}, {2: 0, 3: 1}))
+    elsewhere = at_five(lambda grid: forecast(grid, rest(), {2: 2, 3: 2}, {2: 0, 3: 1}))
     assert elsewhere.end == {1: 19, 2: 10, 3: 19 + 1 + 3}
 
 

@@ -9,7 +9,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 import zenturio as zen
-from zenturio.schedule.planning import Planning
+from zenturio.schedule.planning import PlanRequest
 from zenturio.show.charts.schedule_charts import gantt, graph
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "notebook.ipynb"
@@ -93,7 +93,7 @@ def test_a_mistake_is_told_in_words(shell, capsys, line, cell, words):
 
 
 def test_schedules_and_workflows_show_themselves():
-    plan = Planning("wien2k:kpoints=2", "identical:2").plan()
+    plan = PlanRequest("wien2k:kpoints=2", "identical:2").plan()
     for picture in (gantt(plan), graph(plan.problem.workflow)):
         shown = picture._repr_mimebundle_()
         assert shown["application/vnd.plotly.v1+json"]["data"]

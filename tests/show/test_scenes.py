@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from zenturio.schedule import Machine, Plan, Platform, Problem, Task, Workflow, identical
+from zenturio.schedule import (
+    Plan,
+    Platform,
+    PlatformMachine,
+    Problem,
+    Workflow,
+    WorkflowTask,
+    identical,
+)
 from zenturio.schedule.algorithm import make
 from zenturio.schedule.generators import generate
 from zenturio.schedule.moldable import MoldableProblem
@@ -21,13 +29,18 @@ from zenturio.show.scene import OTHERS, levels_of
 
 
 def flow(loop=False):
-    tasks = [Task("a", 2, program="first"), Task("b<i>", 3), Task("c", 4), Task("d", 1)]
+    tasks = [
+        WorkflowTask("a", 2, program="first"),
+        WorkflowTask("b<i>", 3),
+        WorkflowTask("c", 4),
+        WorkflowTask("d", 1),
+    ]
     edges = [("a", "b<i>"), ("a", "c"), ("b<i>", "d"), ("c", "d")]
     return Workflow.of("four", tasks, [*edges, ("d", "a")] if loop else edges)
 
 
 def plan():
-    platform = Platform("two", (Machine("big", cores=2), Machine("small")))
+    platform = Platform("two", (PlatformMachine("big", cores=2), PlatformMachine("small")))
     problem = Problem.of(flow(), platform)
     processor = np.array([0, 1, 2, 0], np.int32)
     return Plan(problem, "hand", processor, np.array([0.0, 2, 2, 6]), np.array([2.0, 5, 6, 7]))
@@ -82,7 +95,7 @@ def test_a_graph_has_a_dot_for_each_task_one_apart_in_its_level():
 
 def test_neighbours_stand_side_by_side():
     names = [f"a{i}" for i in range(8)], [f"b{i}" for i in range(8)]
-    tasks = [Task(name, 1) for name in (*names[0], *names[1])]
+    tasks = [WorkflowTask(name, 1) for name in (*names[0], *names[1])]
     ladder = Workflow.of("ladder", tasks, [(f"a{i}", f"b{7 - i}") for i in range(8)])
     assert all(a == b for _, a, _, b in graph(ladder).lines)
 
@@ -105,14 +118,14 @@ def test_a_task_in_a_loop_stands_behind_all_that_it_waits_for():
 
 
 def test_the_more_edges_the_fainter():
-    tasks = [Task(f"{side}{i}", 1) for side in "ab" for i in range(200)]
+    tasks = [WorkflowTask(f"{side}{i}", 1) for side in "ab" for i in range(200)]
     edges = [(f"a{i}", f"b{j}") for i in range(200) for j in range(0, 200, 4)]
     drawn = draw_scene(graph(Workflow.of("wide", tasks, edges)))
     assert drawn.axes[0].collections[0].get_alpha() < 0.1
 
 
 def test_letters_that_the_font_has_not_are_no_warning():
-    named = Workflow.of("漢", [Task("漢字", 1), Task("b", 1)])
+    named = Workflow.of("漢", [WorkflowTask("漢字", 1), WorkflowTask("b", 1)])
     assert image(graph(named), "svg")
 
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zenturio.errors import InputError
-from zenturio.schedule import Task, Workflow, identical
-from zenturio.schedule.online import Online
-from zenturio.schedule.stream import Stream, Submission
+from zenturio.schedule import Workflow, WorkflowTask, identical
+from zenturio.schedule.online import OnlineSimulation
+from zenturio.schedule.stream import WorkflowStream, WorkflowSubmission
 from zenturio.study.queueing import POLICIES, Load, choose_policy, means_of, slowdown, turn
 
 STUDIES = st.lists(
@@ -58,10 +58,16 @@ def load_of(study, number, now, ends, running):
 
 def ends_in_the_scheduling_room(policy, slots, studies):
     flows = [
-        Submission(Workflow.of(f"s{i}", [Task(f"t{k}", seconds) for k in range(count)]), arrival)
+        WorkflowSubmission(
+            Workflow.of(f"s{i}", [WorkflowTask(f"t{k}", seconds) for k in range(count)]), arrival
+        )
         for i, (arrival, count, seconds) in enumerate(studies)
     ]
-    return Online(Stream.of("all", flows), identical(slots)).play(policy).ended.tolist()
+    return (
+        OnlineSimulation(WorkflowStream.of("all", flows), identical(slots))
+        .play(policy)
+        .ended.tolist()
+    )
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -6,8 +6,8 @@ from zenturio.annotate.scan import scan
 from zenturio.errors import InputError, NotFoundError
 from zenturio.execute import Simulate
 from zenturio.record import Memory
-from zenturio.schedule import Machine, Platform, Problem, Task, Workflow, identical
-from zenturio.schedule.assigned import assigned
+from zenturio.schedule import Platform, PlatformMachine, Problem, Workflow, WorkflowTask, identical
+from zenturio.schedule.assigned import plan_as_assigned
 from zenturio.schedule.formats import read_workflow
 from zenturio.search import parse_budget
 from zenturio.study import choose
@@ -17,11 +17,21 @@ from zenturio.study.source import Hunt
 
 FORK = Workflow.of(
     "fork",
-    [Task("a", 1), Task("b-1", 4), Task("b-2", 4), Task("end", 1, tag="disk")],
+    [
+        WorkflowTask("a", 1),
+        WorkflowTask("b-1", 4),
+        WorkflowTask("b-2", 4),
+        WorkflowTask("end", 1, tag="disk"),
+    ],
     [("a", "b-1"), ("a", "b-2"), ("b-1", "end"), ("b-2", "end")],
 )
 MACHINES = Platform(
-    "three", (Machine("n1"), Machine("n2"), Machine("n3", 2.0, tags=frozenset({"disk"})))
+    "three",
+    (
+        PlatformMachine("n1"),
+        PlatformMachine("n2"),
+        PlatformMachine("n3", 2.0, tags=frozenset({"disk"})),
+    ),
 )
 
 DIRECTIVES = """\
@@ -69,14 +79,14 @@ def test_a_search_is_a_scheduler(tmp_path):
         Workflow.of(
             "chosen",
             [
-                Task(task.name, task.work, machine=found.best.at[host])
+                WorkflowTask(task.name, task.work, machine=found.best.at[host])
                 for task, host in zip(FORK.tasks, abstracted(FORK)[1].values(), strict=True)
             ],
             list(FORK.edges),
         ),
         MACHINES,
     )
-    assert assigned(problem).makespan == found.best.value
+    assert plan_as_assigned(problem).makespan == found.best.value
 
 
 def test_any_metric_of_a_plan_is_an_objective(tmp_path):
@@ -92,10 +102,10 @@ def test_tasks_that_share_a_machine_share_a_parameter_and_transfers_follow(tmp_p
     flow = Workflow.of(
         "moved",
         [
-            Task("one", 1, machine="M1"),
-            Task("two", 1, machine="M1"),
-            Task("move", 8.0, "transfer", "M1", "M2"),
-            Task("three", 1, machine="M2"),
+            WorkflowTask("one", 1, machine="M1"),
+            WorkflowTask("two", 1, machine="M1"),
+            WorkflowTask("move", 8.0, "transfer", "M1", "M2"),
+            WorkflowTask("three", 1, machine="M2"),
         ],
         [("one", "two"), ("two", "move"), ("move", "three")],
     )
@@ -108,7 +118,12 @@ def test_tasks_that_share_a_machine_share_a_parameter_and_transfers_follow(tmp_p
 
 def test_an_abstract_machine_has_a_name_that_nothing_else_has():
     flow = Workflow.of(
-        "f", [Task("a", 1), Task("a_host", 1), Task("a.host", 1, program="a_host_host")]
+        "f",
+        [
+            WorkflowTask("a", 1),
+            WorkflowTask("a_host", 1),
+            WorkflowTask("a.host", 1, program="a_host_host"),
+        ],
     )
     names = list(abstracted(flow)[1].values())
     assert len(set(names) | {"a", "a_host", "a.host", "a_host_host"}) == 7

@@ -22,7 +22,7 @@ from zenturio.errors import AnnotationError, InputError
 from zenturio.experiment import Generator
 from zenturio.record import Memory, upkeep
 from zenturio.record.open import open_repository
-from zenturio.schedule import Problem, Task, Workflow, check, identical
+from zenturio.schedule import Problem, Workflow, WorkflowTask, check, identical
 from zenturio.schedule.algorithm import make
 from zenturio.study import choose, run_here
 from zenturio.study.course import Course
@@ -369,7 +369,7 @@ def test_experiments_begin_as_tasks_do_under_pms(tmp_path_factory, one, two, thr
     course = Course(stages_of(application), choose(application.space))
     tasks, edges = as_workflow(one, two, three)
     problem = Problem.of(
-        Workflow.of("stages", [Task(t, 1.0) for t in tasks], edges), identical(slots)
+        Workflow.of("stages", [WorkflowTask(t, 1.0) for t in tasks], edges), identical(slots)
     )
     plan = make("pm-s", {}).plan(problem)
     check(plan)

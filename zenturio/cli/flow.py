@@ -10,7 +10,7 @@ from zenturio.cli.options import Json, Trust
 from zenturio.show import quantities
 
 if TYPE_CHECKING:
-    from zenturio.schedule.trace import Trace
+    from zenturio.schedule.trace import ExecutionTrace
 
 SHOWN = 20
 """Runs that are listed at most."""
@@ -64,7 +64,7 @@ def run(
     from zenturio.execute.hosts.place import Hosts, HostsSettings
     from zenturio.record.open import FOLDER, project_folder
     from zenturio.schedule.generators import instance_of
-    from zenturio.schedule.plan_json import played
+    from zenturio.schedule.plan_json import trace_facts
 
     flow = instance_of(source, {}, 0).workflow
     doing = Doing(command, tuple(file or []), tuple(hand_on or []), iterations)
@@ -76,10 +76,10 @@ def run(
         from zenturio.show.saving import save
 
         save(drawn(trace), gantt)
-    output.facts(played(trace)) if json else _tell(trace)
+    output.facts(trace_facts(trace)) if json else _tell(trace)
 
 
-def _tell(trace: "Trace") -> None:
+def _tell(trace: "ExecutionTrace") -> None:
     """What was run where, how long all took, and what had to be done again."""
     machines, node = trace.problem.platform.machines, trace.problem.node
     names = trace.problem.workflow.names

@@ -10,7 +10,7 @@ from zenturio.cli.options import Json
 
 if TYPE_CHECKING:
     from zenturio.schedule import Plan
-    from zenturio.schedule.algorithm import Description
+    from zenturio.schedule.algorithm import AlgorithmDescription
     from zenturio.schedule.molded import MoldablePlan
 
 SHOWN = 12
@@ -59,18 +59,18 @@ def schedule(
     from zenturio.cli.compiling import compiling_told
     from zenturio.errors import InputError
     from zenturio.schedule.generators import pairs
-    from zenturio.schedule.plan_json import facts, write
-    from zenturio.schedule.planning import Planning, report
+    from zenturio.schedule.plan_json import plan_facts, write_plan
+    from zenturio.schedule.planning import PlanRequest, plan_report
 
     if str(out) == "-":
         raise InputError("-o - would be mixed with what is told", hint="--json prints the plan")
-    asked = Planning(workflow, on, algorithm, objective, pairs(set_ or []), seed)
+    asked = PlanRequest(workflow, on, algorithm, objective, pairs(set_ or []), seed)
     with output.waiting(f"planning with {algorithm}"), compiling_told():
         plan = asked.plan()
-        found = facts(plan) if json else None
-    output.report(report(plan))
+        found = plan_facts(plan) if json else None
+    output.report(plan_report(plan))
     if out is not None:
-        write(plan, out)
+        write_plan(plan, out)
     if gantt is not None:
         from zenturio.show.charts.schedule_charts import gantt as drawn
         from zenturio.show.saving import save
@@ -95,7 +95,7 @@ def algorithms(
     from zenturio.errors import PluginError
     from zenturio.schedule.algorithm import describe, names
 
-    found: list[Description] = []
+    found: list[AlgorithmDescription] = []
     broken: list[PluginError] = []
     for name in [algorithm] if algorithm else names():
         try:
@@ -166,7 +166,7 @@ def _bar(start: Any, end: Any, makespan: float) -> str:
     return "".join(SHADES[level] for level in np.ceil(shares * 4 - 1e-6).astype(int).clip(0, 4))
 
 
-def _tell_one(found: "Description") -> None:
+def _tell_one(found: "AlgorithmDescription") -> None:
     typer.echo(f"{found.name} ({found.kind}): {found.about}\n")
     if found.more:
         typer.echo(f"{found.more}\n")

@@ -12,9 +12,9 @@ from zenturio.cli.options import Json
 if TYPE_CHECKING:
     from zenturio.schedule import Plan, Problem
     from zenturio.schedule.policy import Policy
-    from zenturio.schedule.request import Request
-    from zenturio.schedule.streamed import Streamed
-    from zenturio.schedule.trace import Trace
+    from zenturio.schedule.request import SimulationRequest
+    from zenturio.schedule.streamed import StreamResult
+    from zenturio.schedule.trace import ExecutionTrace
 
 SHOWN = 20
 """Events that are listed at most; as JSON, all are."""
@@ -94,8 +94,8 @@ def simulate(
     from zenturio.cli import stream
     from zenturio.errors import InputError
     from zenturio.schedule.generators import pairs
-    from zenturio.schedule.plan_json import played
-    from zenturio.schedule.request import Request, report
+    from zenturio.schedule.plan_json import trace_facts
+    from zenturio.schedule.request import SimulationRequest, simulation_report
 
     if stream.wanted(workflow, algorithm):
         if plan is not None or runs > 1 or iterations:
@@ -112,7 +112,7 @@ def simulate(
             hint="--seed that of one, and no --runs",
         )
     planned = str(plan) if plan else ""
-    asked = Request(
+    asked = SimulationRequest(
         workflow[0], on, planned, algorithm, pairs(set_ or []), perturb, seed, iterations
     )
     with output.waiting("simulating"):
@@ -122,13 +122,13 @@ def simulate(
             _end(_tell_many(asked, problem, what, runs, json) == 0)
             return
         trace = asked.played(problem, what, seed)
-    output.report(report(trace))
+    output.report(simulation_report(trace))
     if out is not None:
         _write(trace, out)
     if gantt is not None:
         _draw(trace, gantt)
     makespan = getattr(what, "makespan", None)
-    output.facts(played(trace, makespan)) if json else _tell(trace, makespan)
+    output.facts(trace_facts(trace, makespan)) if json else _tell(trace, makespan)
     _end(bool(trace.left))
 
 
@@ -138,7 +138,7 @@ def _end(unended: bool) -> None:
         raise typer.Exit(3)
 
 
-def _draw(what: "Trace | Plan", path: Path) -> None:
+def _draw(what: "ExecutionTrace | Plan", path: Path) -> None:
     from zenturio.show.charts.schedule_charts import gantt
     from zenturio.show.saving import save
 
@@ -146,13 +146,13 @@ def _draw(what: "Trace | Plan", path: Path) -> None:
 
 
 def _tell_stream(
-    found: "list[Streamed]", out: Path | None, gantt: Path | None, json: bool, *, compared: bool
+    found: "list[StreamResult]", out: Path | None, gantt: Path | None, json: bool, *, compared: bool
 ) -> None:
     """What became of a stream: under one algorithm, or under all."""
     from zenturio.cli import stream
     from zenturio.errors import InputError
-    from zenturio.schedule.plan_json import write
-    from zenturio.schedule.streaming import report
+    from zenturio.schedule.plan_json import write_plan
+    from zenturio.schedule.streaming import stream_report
 
     if compared:
         if out is not None or gantt is not None:
@@ -160,28 +160,28 @@ def _tell_stream(
         output.facts([each.facts() for each in found]) if json else stream.compare(found)
         return
     (only,) = found
-    output.report(report(only))
+    output.report(stream_report(only))
     if only.left and (out is not None or gantt is not None):
         raise InputError(f"nothing is written: {len(only.left):,} workflows did not end")
     if out is not None:
-        write(only.plan, out)
+        write_plan(only.plan, out)
     if gantt is not None:
         _draw(only.plan, gantt)
     output.facts(only.facts()) if json else stream.tell(only)
 
 
 def _tell_many(
-    asked: "Request", problem: "Problem", what: "Plan | Policy", runs: int, json: bool
+    asked: "SimulationRequest", problem: "Problem", what: "Plan | Policy", runs: int, json: bool
 ) -> int:
     """How the makespan spreads over so many seeds; how many of these runs ended."""
     import numpy as np
 
     from zenturio.schedule import Plan
-    from zenturio.schedule.robust import futures
+    from zenturio.schedule.robust import perturbed_makespans
 
     seeds, how = range(asked.seed, asked.seed + runs), asked.disturbance
     if how and isinstance(what, Plan):
-        found = futures(what, how, seeds)
+        found = perturbed_makespans(what, how, seeds)
     else:
         found = np.array([asked.played(problem, what, seed).makespan for seed in seeds])
     ended = found[np.isfinite(found)]
@@ -206,9 +206,9 @@ def _tell_many(
     return len(ended)
 
 
-def _write(trace: "Trace", out: Path) -> None:
+def _write(trace: "ExecutionTrace", out: Path) -> None:
     from zenturio.errors import InputError
-    from zenturio.schedule.plan_json import write
+    from zenturio.schedule.plan_json import write_plan
 
     if trace.left:
         raise InputError(f"{out} is not written: {_left(trace)}")
@@ -217,10 +217,10 @@ def _write(trace: "Trace", out: Path) -> None:
             f"{out} is not written: a plan has each task once, and a loop began anew",
             hint="--iterations 1",
         )
-    write(trace.plan, out)
+    write_plan(trace.plan, out)
 
 
-def _tell(trace: "Trace", planned: float | None) -> None:
+def _tell(trace: "ExecutionTrace", planned: float | None) -> None:
     from zenturio.schedule.metrics import metrics
 
     names = trace.problem.workflow.names
@@ -249,11 +249,11 @@ def _tell(trace: "Trace", planned: float | None) -> None:
     output.table(("metric", "value"), rows, right="lr")
 
 
-def _by(trace: "Trace", planned: float | None) -> str:
+def _by(trace: "ExecutionTrace", planned: float | None) -> str:
     return f"; planned: {planned:.6g} s ({trace.makespan / planned - 1:+.1%})" if planned else ""
 
 
-def _left(trace: "Trace") -> str:
+def _left(trace: "ExecutionTrace") -> str:
     """How many tasks did not end, and the first of them."""
     names = trace.problem.workflow.names
     some = ", ".join(names[task] for task in trace.left[:5]) + (

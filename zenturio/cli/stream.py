@@ -10,7 +10,8 @@ from zenturio.cli import output
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from zenturio.schedule.streamed import Streamed
+    from zenturio.schedule.streamed import StreamResult
+
 
 WIDTH = 60
 """Columns of a chart."""
@@ -23,24 +24,24 @@ def wanted(words: Sequence[str], algorithm: str) -> bool:
     """Whether *words* are a stream, or *algorithm* plays nothing else."""
     from zenturio.schedule import streaming
 
-    return streaming.wanted(words, algorithm)
+    return streaming.is_stream_request(words, algorithm)
 
 
 def play(
     words: Sequence[str], on: str, algorithm: str, settings: list[str], perturb: str, seed: int
-) -> "list[Streamed]":
+) -> "list[StreamResult]":
     """The stream under *algorithm*, or under all that there are for streams."""
     from zenturio.cli.compiling import compiling_told
     from zenturio.schedule import streaming
     from zenturio.schedule.generators import pairs
 
-    streaming.check(algorithm)
-    online = streaming.online_of(words, on, seed)
+    streaming.check_online(algorithm)
+    online = streaming.online_simulation(words, on, seed)
     with output.waiting("simulating"), compiling_told():
-        return streaming.play(online, algorithm, pairs(settings), perturb, seed)
+        return streaming.play_stream(online, algorithm, pairs(settings), perturb, seed)
 
 
-def tell(found: "Streamed") -> None:
+def tell(found: "StreamResult") -> None:
     """What became of the workflows, for a person."""
     stream, plan = found.stream, found.plan
     ended = len(stream) - len(found.left)
@@ -68,7 +69,7 @@ def tell(found: "Streamed") -> None:
     )
 
 
-def compare(found: "list[Streamed]") -> None:
+def compare(found: "list[StreamResult]") -> None:
     """All algorithms beside each other."""
     first = found[0]
     typer.echo(f"{len(first.stream):,} workflows, {first.plan.problem.tasks:,} tasks")
@@ -81,7 +82,7 @@ def compare(found: "list[Streamed]") -> None:
     output.table(("algorithm", *names), rows, right="l" + "r" * len(names))
 
 
-def _kinds(found: "Streamed") -> list[tuple[str, ...]]:
+def _kinds(found: "StreamResult") -> list[tuple[str, ...]]:
     """For each sort of workflow how many there were, and how long they took."""
     kinds: dict[str, list[dict[str, Any]]] = {}
     for row in found.rows():

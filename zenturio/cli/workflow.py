@@ -224,9 +224,9 @@ def _tell(out: Path, flow: "Workflow", lost: tuple[str, ...], json: bool) -> Non
 def _facts(flow: "Workflow", platform: "Platform | None") -> dict[str, Any]:
     from dataclasses import asdict
 
-    from zenturio.schedule.shape import shape
+    from zenturio.schedule.shape import shape_of
 
-    found = shape(flow)
+    found = shape_of(flow)
     facts: dict[str, Any] = {**asdict(found), "parallelism": found.parallelism}
     facts["notes"] = dict(flow.notes)
     facts["platform"] = platform and {
@@ -240,9 +240,9 @@ def _facts(flow: "Workflow", platform: "Platform | None") -> dict[str, Any]:
 
 
 def _show(flow: "Workflow", platform: "Platform | None") -> None:
-    from zenturio.schedule.shape import shape
+    from zenturio.schedule.shape import shape_of
 
-    found = shape(flow)
+    found = shape_of(flow)
     moved = f", {found.transfers:,} of them transfers" if found.transfers else ""
     molds = f", {found.moldable:,} moldable" if found.moldable else ""
     typer.echo(f"{flow.name}: {found.tasks:,} tasks{moved}{molds}, {found.edges:,} edges")

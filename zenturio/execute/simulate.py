@@ -37,11 +37,11 @@ from zenturio.experiment import (
     Recipe,
 )
 from zenturio.schedule import planning, streaming
-from zenturio.schedule.library import Library
-from zenturio.schedule.plan_json import facts, played
-from zenturio.schedule.planning import Planning
-from zenturio.schedule.request import Request, report
-from zenturio.schedule.streaming import Streaming
+from zenturio.schedule.library import ProblemCache
+from zenturio.schedule.plan_json import plan_facts, trace_facts
+from zenturio.schedule.planning import PlanRequest
+from zenturio.schedule.request import SimulationRequest, simulation_report
+from zenturio.schedule.streaming import StreamRequest
 
 _VERBS = (["zen", "simulate"], ["zen", "schedule"])
 _Said = tuple[Callable[[], Any], bytes, bool]
@@ -63,7 +63,7 @@ class Simulate(Closing):
     def __init__(self, _folder: Path = Path(), jobs: int | None = None, **_ways: Any) -> None:
         """Folder and what else other places are told: nothing here needs them."""
         self.slots = jobs or 1
-        library = Library()
+        library = ProblemCache()
         self._players = [_Player(library) for _ in range(self.slots)]
         self._idle: SimpleQueue[_Player] = SimpleQueue()
         for player in self._players:
@@ -102,7 +102,7 @@ class Simulate(Closing):
 class _Player:
     """One slot: one experiment at a time, with files of its own."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: ProblemCache) -> None:
         self._host = platform.node()
         self._meter = Meter(Recipe())
         self._recipe = Recipe()
@@ -158,27 +158,27 @@ class _Player:
         return json.dumps(said(), ensure_ascii=False).encode() + b"\n", told, code
 
     def _played(self, words: list[str], folder: Path) -> _Said:
-        stream = Streaming.read(words, folder)
+        stream = StreamRequest.read(words, folder)
         if stream is not None:
             return self._streamed(stream)
-        request = Request.read(words, folder)
+        request = SimulationRequest.read(words, folder)
         problem = request.problem(self._library)
         what = request.what(problem)
         trace = request.played(problem, what, request.seed)
         planned = getattr(what, "makespan", None)
-        return lambda: played(trace, planned), report(trace), bool(trace.left)
+        return lambda: trace_facts(trace, planned), simulation_report(trace), bool(trace.left)
 
-    def _streamed(self, stream: Streaming) -> _Said:
+    def _streamed(self, stream: StreamRequest) -> _Said:
         found = stream.played(self._library.platform)
         left = any(each.left for each in found)
         if not stream.algorithm:
             return lambda: [each.facts() for each in found], b"", left
         (only,) = found
-        return only.facts, streaming.report(only), left
+        return only.facts, streaming.stream_report(only), left
 
     def _planned(self, words: list[str], folder: Path) -> _Said:
-        plan = Planning.read(words, folder).plan(self._library)
-        return lambda: facts(plan), planning.report(plan), False
+        plan = PlanRequest.read(words, folder).plan(self._library)
+        return lambda: plan_facts(plan), planning.plan_report(plan), False
 
 
 def _words(experiment: Experiment) -> list[str]:

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from itertools import count
 
-ENDS, STEPS, ARRIVES, DATA, WAKES = range(5)
+TASK_ENDS, LOAD_CHANGES, TASK_ARRIVES, DATA_ARRIVE, POLICY_WAKES = range(5)
 """What can happen; at one moment, a task that ends comes before its machine fails."""
-PATIENCE = 10_000
+MAX_IDLE_WAKES = 10_000
 """How often in a row a policy may wake while nothing else is to happen."""
 
 
-class Agenda:
+class EventQueue:
     """Things to come, by their time, their kind, and the order in which they were put in."""
 
     def __init__(self) -> None:
@@ -24,13 +24,13 @@ class Agenda:
     @property
     def over(self) -> bool:
         """Whether nothing is to come, or nothing but wakes, again and again."""
-        return not self._heap or self._idle >= PATIENCE
+        return not self._heap or self._idle >= MAX_IDLE_WAKES
 
     def put(self, time: float, kind: int, subject: int) -> int:
         """Something is to happen to *subject*; returns a number that nothing else has."""
         number = next(self._counter)
         heappush(self._heap, (time, kind, number, subject))
-        self._awaited += kind != WAKES
+        self._awaited += kind != POLICY_WAKES
         return number
 
     @property
@@ -43,5 +43,5 @@ class Agenda:
         now = self.next
         while self._heap and self._heap[0][0] == now:
             _, kind, number, subject = heappop(self._heap)
-            self._awaited -= kind != WAKES
+            self._awaited -= kind != POLICY_WAKES
             yield kind, number, subject

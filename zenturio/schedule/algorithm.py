@@ -23,7 +23,7 @@ class Algorithm(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
+class AlgorithmDescription:
     """An algorithm as it is listed."""
 
     name: str
@@ -40,12 +40,12 @@ def names() -> list[str]:
     return plugins.names("algorithms")
 
 
-def describe(name: str) -> Description:
+def describe(name: str) -> AlgorithmDescription:
     """What the algorithm *name* does, with settings behind it or not, and what can be set."""
     name = name.partition(":")[0]
-    found = _found(name)
+    found = _load(name)
     about, _, more = (inspect.getdoc(found) or "").partition("\n")
-    return Description(name, found.kind, about, more.strip(), described(_settings(found)))
+    return AlgorithmDescription(name, found.kind, about, more.strip(), described(_settings(found)))
 
 
 def make(name: str, settings: Mapping[str, Any] | None = None, seed: int = 0) -> Any:
@@ -54,12 +54,12 @@ def make(name: str, settings: Mapping[str, Any] | None = None, seed: int = 0) ->
     InputError if there is none, or no such setting.
     """
     name, _, rest = name.partition(":")
-    found = _found(name)
+    found = _load(name)
     given = {**(settings or {}), **pairs(rest.split(",") if rest else [])}
     return found(settings_of(_settings(found), given, name), seed)
 
 
-def _found(name: str) -> Any:
+def _load(name: str) -> Any:
     found = plugins.load("algorithms", name)
     if not callable(found) or not hasattr(found, "kind"):
         raise PluginError(f"algorithms {name!r} is no algorithm: {found!r} has no kind")

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from zenturio.errors import InputError, did_you_mean
-from zenturio.schedule.evaluate import evaluate, orders_by
+from zenturio.schedule.evaluate import evaluate, topological_orders
 from zenturio.schedule.listing import upward_ranks
 from zenturio.schedule.plan import Plan
 from zenturio.schedule.problem import Problem
 from zenturio.schedule.workflow import Floats, Indices
 
 
-def assigned(problem: Problem) -> Plan:
+def plan_as_assigned(problem: Problem) -> Plan:
     """Each task on the processor that its ``machine`` names, the most urgent of each first."""
-    number = {name: i for i, name in enumerate(processors(problem))}
+    number = {name: i for i, name in enumerate(processor_names(problem))}
     where = np.zeros(problem.tasks, np.int32)
     for task in range(problem.tasks):
         name = problem.workflow.task(task).machine
@@ -26,10 +26,12 @@ def assigned(problem: Problem) -> Plan:
                 hint=hint,
             )
         where[task] = number[name]
-    return evaluate(problem, where, orders_by(problem, -urgency(problem, where)), "assigned")
+    return evaluate(
+        problem, where, topological_orders(problem, -ranks_as_placed(problem, where)), "assigned"
+    )
 
 
-def processors(problem: Problem) -> list[str]:
+def processor_names(problem: Problem) -> list[str]:
     """The name of each processor: its machine's, and which core it is, if there are several."""
     counts = np.bincount(problem.node, minlength=len(problem.platform)).tolist()
     return [
@@ -39,7 +41,7 @@ def processors(problem: Problem) -> list[str]:
     ]
 
 
-def urgency(problem: Problem, where: Indices) -> Floats:
+def ranks_as_placed(problem: Problem, where: Indices) -> Floats:
     """Seconds from the start of each task to the end of the longest path from it, as placed."""
     flow, times = problem.workflow, problem.work * problem.pace[problem.row, where]
     a, b = where[flow.sources], where[flow.targets]

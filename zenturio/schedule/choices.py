@@ -14,7 +14,7 @@ from zenturio.space import Space
 
 
 @dataclass(frozen=True, eq=False)
-class Choices:
+class NodeChoices:
     """For each task the numbers of nodes that it may get, and rows of genes that choose them."""
 
     problem: MoldableProblem

@@ -23,7 +23,7 @@ _DISCIPLINES = ("fifo", "easy", "conservative")
 
 
 @dataclass(frozen=True, eq=False)
-class Outcomes:
+class QueueOutcomes:
     """What came of many rows of numbers of nodes: a figure of each."""
 
     total: Floats
@@ -34,7 +34,7 @@ class Outcomes:
 
 
 @dataclass(frozen=True, eq=False)
-class Cluster:
+class ClusterQueue:
     """The nodes of *problem* behind a queue.
 
     Tasks are submitted in *order*, breadth first if there is none, and held until all that they
@@ -53,31 +53,42 @@ class Cluster:
         self, counts: Counts, algorithm: str = "", notes: Mapping[str, Any] | None = None
     ) -> MoldablePlan:
         """What happens when each task gets its number of nodes."""
-        from zenturio.schedule.kernels.cluster import desk, play, seat  # noqa: PLC0415 - Numba
+        from zenturio.schedule.kernels.cluster import assign_nodes, play_queue, queue_buffers  # noqa: PLC0415 - Numba
 
         problem = self.problem
         counts = np.ascontiguousarray(counts, np.int64)
         seconds = self._seconds(counts)
         start, end = np.empty(problem.tasks), np.empty(problem.tasks)
-        play(self.kind, problem.nodes, self.graph, counts, seconds, desk(problem.tasks), start, end)
+        play_queue(
+            self.kind,
+            problem.nodes,
+            self.graph,
+            counts,
+            seconds,
+            queue_buffers(problem.tasks),
+            start,
+            end,
+        )
         first = np.append(0, np.cumsum(counts))
         node = np.empty(first[-1], np.int32)
         sequence = np.lexsort((self.graph.rank, start))
-        seat(sequence, problem.nodes, counts, first, start, end, node)
+        assign_nodes(sequence, problem.nodes, counts, first, start, end, node)
         return MoldablePlan(problem, algorithm, start, end, first, node, dict(notes or {}))
 
-    def outcomes(self, counts: Counts) -> Outcomes:
+    def outcomes(self, counts: Counts) -> QueueOutcomes:
         """What comes of each row of *counts*, all of which must be possible."""
-        from zenturio.schedule.kernels.cluster import play_all  # noqa: PLC0415 - Numba
+        from zenturio.schedule.kernels.cluster import play_queues  # noqa: PLC0415 - Numba
 
         problem = self.problem
         counts = np.ascontiguousarray(counts, np.int64)
         assert counts.min(initial=0) >= 0, "a number of nodes is below 0"
         assert counts.max(initial=0) < problem.seconds.shape[1], "a task was given too many nodes"
         found = np.empty((len(counts), 3))
-        play_all(self.kind, problem.nodes, self.graph, problem.seconds, problem.row, counts, found)
+        play_queues(
+            self.kind, problem.nodes, self.graph, problem.seconds, problem.row, counts, found
+        )
         assert np.isfinite(found).all(), "a task was given nodes on which it cannot run"
-        return Outcomes(*np.ascontiguousarray(found.T))
+        return QueueOutcomes(*np.ascontiguousarray(found.T))
 
     @property
     def kind(self) -> int:
@@ -87,7 +98,7 @@ class Cluster:
     @cached_property
     def graph(self) -> Any:
         """The workflow as the kernels want it."""
-        from zenturio.schedule.kernels.cluster import Graph  # noqa: PLC0415 - needs Numba
+        from zenturio.schedule.kernels.cluster import QueueGraph  # noqa: PLC0415 - needs Numba
 
         problem = self.problem
         order = np.ascontiguousarray(problem.order if self.order is None else self.order, np.int64)
@@ -96,7 +107,7 @@ class Cluster:
         after = problem.workflow.after
         waits = np.diff(problem.workflow.before.start)
         child, delay = after.task.astype(np.int64), problem.delay[after.edge]
-        return Graph(waits, after.start, child, delay, order, rank)
+        return QueueGraph(waits, after.start, child, delay, order, rank)
 
     def _seconds(self, counts: Counts) -> Floats:
         """Seconds of each task; refused where one cannot run on its number of nodes."""

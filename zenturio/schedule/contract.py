@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import inf
 
 
-def contract(work: float, done: float, estimate: float, elapsed: float) -> float:
+def contract_violation(work: float, done: float, estimate: float, elapsed: float) -> float:
     """By which part a task is behind: PC(N, t) = W_N / (W_N(t) T_N) (t - start(N)) - 1.
 
     *done* of its *work* is done after *elapsed* seconds; *estimate* seconds were foreseen for the
@@ -21,7 +21,9 @@ def contract(work: float, done: float, estimate: float, elapsed: float) -> float
     return elapsed / foreseen - 1 if foreseen else inf
 
 
-def breach(factor: float, done: float, pace: float, estimate: float, elapsed: float) -> float:
+def seconds_to_breach(
+    factor: float, done: float, pace: float, estimate: float, elapsed: float
+) -> float:
     """In how many seconds a contract exceeds *factor*; infinite, if it will not.
 
     *done* and *pace* are the part of the work that is done, and what is added in a second.

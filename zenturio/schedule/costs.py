@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from zenturio.errors import InputError
-from zenturio.schedule.platform import Machine, Step
+from zenturio.schedule.platform import LoadStep, PlatformMachine
 from zenturio.schedule.problem import Problem
 
-Edges = list[list[tuple[int, float]]]
+NeighbourEdges = list[list[tuple[int, float]]]
 """For each task, those on one side of it, and the bytes between."""
 
 
-class Costs:
+class TaskCosts:
     """What each task waits for and takes, and what befalls each machine."""
 
     def __init__(self, problem: Problem, forward: ArrayLike | None = None) -> None:
@@ -24,13 +24,13 @@ class Costs:
         kept = np.ones(len(flow.data), bool) if forward is None else np.asarray(forward, bool)
         if len(kept) != len(flow.data):
             raise InputError(f"forward: {len(kept)} answers for {len(flow.data)} edges")
-        self.before: Edges = [[] for _ in range(problem.tasks)]
-        self.after: Edges = [[] for _ in range(problem.tasks)]
+        self.before: NeighbourEdges = [[] for _ in range(problem.tasks)]
+        self.after: NeighbourEdges = [[] for _ in range(problem.tasks)]
         sources, targets, data = flow.sources[kept], flow.targets[kept], flow.data[kept]
         for a, b, size in zip(sources.tolist(), targets.tolist(), data.tolist(), strict=True):
             self.before[b].append((a, size))
             self.after[a].append((b, size))
-        self.steps = [_steps(machine) for machine in problem.platform.machines]
+        self.steps = [_checked_load(machine) for machine in problem.platform.machines]
         self.processors: list[list[int]] = [[] for _ in problem.platform.machines]
         """Of each machine."""
         for processor, machine in enumerate(problem.node.tolist()):
@@ -55,7 +55,7 @@ class Costs:
         return self._latency[here][there] + data * self._slowness[here][there]
 
 
-def _steps(machine: Machine) -> tuple[Step, ...]:
+def _checked_load(machine: PlatformMachine) -> tuple[LoadStep, ...]:
     for step in machine.load:
         if not (isfinite(step.time) and isfinite(step.share) and step.share >= 0):
             raise InputError(

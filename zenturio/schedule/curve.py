@@ -11,7 +11,7 @@ from zenturio.errors import InputError
 
 
 @dataclass(frozen=True)
-class Curve:
+class ScalingCurve:
     """Seconds measured on some numbers of nodes; between them, interpolated.
 
     Straight in the logarithms, for scaling is a matter of ratios. What was not measured beyond

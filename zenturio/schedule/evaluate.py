@@ -13,17 +13,17 @@ from zenturio.schedule.problem import Problem
 from zenturio.schedule.workflow import Floats, Indices
 
 if TYPE_CHECKING:
-    from zenturio.schedule.kernels.evaluate import Numbers
+    from zenturio.schedule.kernels.evaluate import ProblemArrays
 
 Unsigned = NDArray[np.uint32]
 
 
-def numbers(problem: Problem) -> Numbers:
+def problem_arrays(problem: Problem) -> ProblemArrays:
     """*problem* as the bare arrays that compiled functions take; make it once, use it often."""
-    from zenturio.schedule.kernels.evaluate import Numbers  # noqa: PLC0415 - loads Numba
+    from zenturio.schedule.kernels.evaluate import ProblemArrays  # noqa: PLC0415 - loads Numba
 
     before, slow = problem.before, problem.slowness
-    return Numbers(
+    return ProblemArrays(
         np.ascontiguousarray(problem.work),
         problem.row.astype(np.uint32),
         np.ascontiguousarray(problem.pace),
@@ -38,28 +38,28 @@ def numbers(problem: Problem) -> Numbers:
     )
 
 
-def makespans(given: Numbers, processors: ArrayLike, orders: ArrayLike) -> Floats:
+def makespans(given: ProblemArrays, processors: ArrayLike, orders: ArrayLike) -> Floats:
     """The makespan of each row of *processors*, with its row of *orders*, or with the only one.
 
     An order lists all tasks, each after those that it waits for (`orders_by`); a processor runs
     its tasks in this order. Infinite, where a task cannot run on its processor, or stands before
     one that it waits for.
     """
-    from zenturio.schedule.kernels.evaluate import play_all  # noqa: PLC0415
+    from zenturio.schedule.kernels.evaluate import all_makespans  # noqa: PLC0415
 
-    rows = rows_of(given, processors)
-    sequences = orders_of(given, orders, len(rows))
+    rows = processor_rows(given, processors)
+    sequences = order_rows(given, orders, len(rows))
     found = np.empty(len(rows))
-    play_all(given, rows, sequences, found)
+    all_makespans(given, rows, sequences, found)
     return found
 
 
-def orders_by(problem: Problem, ranks: ArrayLike) -> Indices:
+def topological_orders(problem: Problem, ranks: ArrayLike) -> Indices:
     """All tasks, each after those that it waits for; of the ready ones, the lowest rank first.
 
     *ranks* has a number for each task, or a row of them for each order that is wanted.
     """
-    from zenturio.schedule.kernels.evaluate import sort_all  # noqa: PLC0415
+    from zenturio.schedule.kernels.evaluate import topological_sorts  # noqa: PLC0415
 
     given = np.ascontiguousarray(ranks, np.float64)
     rows = np.atleast_2d(given)
@@ -69,7 +69,9 @@ def orders_by(problem: Problem, ranks: ArrayLike) -> Indices:
     found = np.empty(rows.shape, np.uint32)
     after = problem.after
     waits = np.diff(problem.before.start).astype(np.uint32)
-    sort_all(after.start.astype(np.uint64), after.task.astype(np.uint32), waits, rows, found)
+    topological_sorts(
+        after.start.astype(np.uint64), after.task.astype(np.uint32), waits, rows, found
+    )
     return found.view(np.int32)[0 if given.ndim < 2 else slice(None)]
 
 
@@ -81,11 +83,11 @@ def evaluate(
     notes: dict[str, Any] | None = None,
 ) -> Plan:
     """The plan in which each processor runs its tasks in *order*, each as soon as it can."""
-    from zenturio.schedule.kernels.evaluate import play  # noqa: PLC0415
+    from zenturio.schedule.kernels.evaluate import plan_times  # noqa: PLC0415
 
     tasks = problem.tasks
-    (where,) = _rows(processor, tasks, problem.processors, "processors")
-    (sequence,) = _rows(order, tasks, tasks, "orders")
+    (where,) = _index_rows(processor, tasks, problem.processors, "processors")
+    (sequence,) = _index_rows(order, tasks, tasks, "orders")
     at = np.full(tasks, -1)
     at[sequence] = np.arange(tasks)
     flow = problem.workflow
@@ -94,24 +96,24 @@ def evaluate(
         wrong = f"{flow.names[flow.targets[early[0]]]} is too early" if len(early) else "some lack"
         raise InputError(f"an order has all tasks, each after what it waits for: {wrong}")
     start, end = np.empty(tasks), np.empty(tasks)
-    play(numbers(problem), where, sequence, np.empty(problem.processors), start, end)
+    plan_times(problem_arrays(problem), where, sequence, np.empty(problem.processors), start, end)
     return Plan(problem, algorithm, where.astype(np.int32), start, end, notes or {})
 
 
-def rows_of(given: Numbers, processors: ArrayLike) -> Unsigned:
+def processor_rows(given: ProblemArrays, processors: ArrayLike) -> Unsigned:
     """*processors* as rows that a compiled function may read: one of its own for each task."""
-    return _rows(processors, len(given.work), len(given.node), "processors")
+    return _index_rows(processors, len(given.work), len(given.node), "processors")
 
 
-def orders_of(given: Numbers, orders: ArrayLike, plans: int) -> Unsigned:
+def order_rows(given: ProblemArrays, orders: ArrayLike, plans: int) -> Unsigned:
     """*orders* as rows that a compiled function may read: one for each of *plans*, or for all."""
-    rows = _rows(orders, len(given.work), len(given.work), "orders")
+    rows = _index_rows(orders, len(given.work), len(given.work), "orders")
     if len(rows) not in {1, plans}:
         raise InputError(f"{len(rows)} orders for {plans} plans: one for all, or each")
     return rows
 
 
-def _rows(given: ArrayLike, width: int, below: int, what: str) -> Unsigned:
+def _index_rows(given: ArrayLike, width: int, below: int, what: str) -> Unsigned:
     """*given* as rows of unsigned numbers; a compiled function must not read beyond its arrays."""
     rows = np.atleast_2d(np.asarray(given))
     if rows.ndim != 2 or rows.shape[1] != width or rows.dtype.kind not in "iu":

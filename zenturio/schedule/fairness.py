@@ -28,17 +28,17 @@ def slowdowns(arrived: ArrayLike, ended: ArrayLike, alone: ArrayLike) -> Floats:
     return found
 
 
-def slowdown(values: ArrayLike) -> dict[str, float]:
+def slowdown_quartiles(values: ArrayLike) -> dict[str, float]:
     """The slowdowns *values* as the numbers of a box plot."""
-    found = _some(values)
+    found = _finite_numbers(values)
     names = ("slowdown_min", "slowdown_q1", "slowdown_median", "slowdown_q3", "slowdown_max")
     quartiles = np.quantile(found, (0, 0.25, 0.5, 0.75, 1)).tolist()
     return {"slowdown_mean": float(found.mean()), **dict(zip(names, quartiles, strict=True))}
 
 
-def fairness(values: ArrayLike) -> dict[str, float]:
+def fairness_metrics(values: ArrayLike) -> dict[str, float]:
     """How far the slowdowns *values* lie apart: in four ways, 0 where all suffer the same."""
-    found = _some(values)
+    found = _finite_numbers(values)
     low, high = np.quantile(found, (0.25, 0.75))
     return {
         "fairness_range": float(np.ptp(found)),
@@ -53,7 +53,7 @@ def ase(makespans: ArrayLike, shuffled: ArrayLike) -> float:
 
     The lower the better; the reciprocal of a speedup.
     """
-    found, base = _some(makespans), _some(shuffled)
+    found, base = _finite_numbers(makespans), _finite_numbers(shuffled)
     if found.shape != base.shape or not (base > 0).all():
         raise InputError("ASE: a makespan for each one, above 0, of shuffle")
     return float((found / base).mean() * 100)
@@ -64,7 +64,7 @@ def bdt(makespans: Mapping[str, Sequence[float]]) -> dict[str, int]:
 
     Algorithms that share the best one have all beaten the rest down.
     """
-    rows = [_some(each) for each in makespans.values()]
+    rows = [_finite_numbers(each) for each in makespans.values()]
     if len({len(row) for row in rows}) != 1:
         raise InputError("BDT: each algorithm has a makespan for each workflow")
     table = np.array(rows)
@@ -72,7 +72,7 @@ def bdt(makespans: Mapping[str, Sequence[float]]) -> dict[str, int]:
     return dict(zip(makespans, wins, strict=True))
 
 
-def _some(values: ArrayLike) -> Floats:
+def _finite_numbers(values: ArrayLike) -> Floats:
     found = np.asarray(values, np.float64)
     if found.ndim != 1 or not len(found) or not np.isfinite(found).all():
         raise InputError("one number at least, and all of them finite")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass
 from typing import Literal
 
-from zenturio.schedule.cluster import Outcomes
+from zenturio.schedule.cluster import QueueOutcomes
 from zenturio.schedule.moldable import MoldableProblem
 from zenturio.schedule.workflow import Floats
 
@@ -28,7 +28,7 @@ class Fitness:
     """Weight of how many nodes these are, from the beginning to the end."""
     always: float = 0.0
 
-    def __call__(self, found: Outcomes) -> Floats:
+    def __call__(self, found: QueueOutcomes) -> Floats:
         length = found.makespan + (found.makespan == 0)
         worth: Floats = (
             self.total * found.total
@@ -46,7 +46,7 @@ class Fitness:
 
 
 MAKESPAN = Fitness(makespan=1.0)
-LOCAL = Fitness(total=1.0)
+TOTAL_TIME = Fitness(total=1.0)
 """The seconds of all tasks, as if none met another (Equation 2)."""
 
 
@@ -60,7 +60,7 @@ def on_demand(problem: MoldableProblem, alpha: float) -> Fitness:
     return Fitness(makespan=alpha / alone, cost=(1 - alpha) / alone)
 
 
-def static(problem: MoldableProblem, alpha: float, formula: Formula = "idle") -> Fitness:
+def static_allocation(problem: MoldableProblem, alpha: float, formula: Formula = "idle") -> Fitness:
     """*alpha* of the makespan, and the rest of what idles of a cluster paid for as a whole.
 
     Idle is the share (c_max - c) / c_max of all node seconds, and c_max what the paper says that

@@ -20,19 +20,26 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from zenturio.errors import InputError
-from zenturio.schedule.agenda import ARRIVES, DATA, ENDS, STEPS, WAKES, Agenda
-from zenturio.schedule.costs import Costs
+from zenturio.schedule.agenda import (
+    DATA_ARRIVE,
+    LOAD_CHANGES,
+    POLICY_WAKES,
+    TASK_ARRIVES,
+    TASK_ENDS,
+    EventQueue,
+)
+from zenturio.schedule.costs import TaskCosts
 from zenturio.schedule.loops import Loop
-from zenturio.schedule.platform import Step
+from zenturio.schedule.platform import LoadStep
 from zenturio.schedule.problem import Problem
-from zenturio.schedule.trace import Event, Happening, Run
+from zenturio.schedule.trace import EventKind, TaskRun, TraceEvent
 
-State = Literal["unknown", "waiting", "sent", "running", "done"]
+TaskState = Literal["unknown", "waiting", "sent", "running", "done"]
 """``unknown``: not arrived; ``waiting``: to be sent, for the first time or again."""
 
 
 @dataclass(slots=True)
-class Running:
+class RunningTask:
     """A task that runs: *left* seconds of it at full speed, as of *since*."""
 
     task: int
@@ -48,12 +55,12 @@ class Policy(Protocol):
     It must not look into the loads of the platform, which are the future.
     """
 
-    def react(self, grid: Grid, events: Sequence[Event]) -> None:
+    def react(self, grid: MachineState, events: Sequence[TraceEvent]) -> None:
         """*events* are all that happened at ``grid.now``, in their order; the first: "began"."""
         ...
 
 
-class Grid:
+class MachineState:
     """The machines at one moment, ``now``: what a policy sees of them, and does with them."""
 
     def __init__(
@@ -62,7 +69,7 @@ class Grid:
         tasks, processors = problem.tasks, problem.processors
         self.problem = problem
         self.now = 0.0
-        self.state: list[State] = ["waiting"] * tasks
+        self.state: list[TaskState] = ["waiting"] * tasks
         self.where = [-1] * tasks
         """The processor that each task was sent to; -1, if it was not."""
         self.ended = [0.0] * tasks
@@ -73,28 +80,28 @@ class Grid:
         """The tasks that wait on each processor, the next one first."""
         self.aside: list[list[int]] = [[] for _ in range(processors)]
         """Those of no length that wait beside it."""
-        self.running: list[Running | None] = [None] * processors
+        self.running: list[RunningTask | None] = [None] * processors
         self.node: list[int] = problem.node.tolist()
         """The machine that each processor is of."""
         self.notes: dict[str, Any] = {}
         """What a policy tells of itself, for the trace."""
-        self.runs: list[Run] = []
-        self.events: list[Event] = []
-        self._costs = Costs(problem, forward)
+        self.runs: list[TaskRun] = []
+        self.events: list[TraceEvent] = []
+        self._costs = TaskCosts(problem, forward)
         self._waits = [len(each) for each in self._costs.before]
         self._sent = [0.0] * tasks
         self._carried: dict[int, list[tuple[float, int, float]]] = {}
-        self._agenda = Agenda()
+        self._agenda = EventQueue()
         self._steps = [iter(steps) for steps in self._costs.steps]
-        self._next: list[Step | None] = [None] * len(problem.platform)
-        self._news: list[Event] = []
+        self._next: list[LoadStep | None] = [None] * len(problem.platform)
+        self._news: list[TraceEvent] = []
         self._stirred: set[int] = set()
         self._open = tasks
         self._expect(arrivals)
         for machine in range(len(problem.platform)):
             self._await_step(machine)
 
-    def moments(self) -> Iterator[list[Event]]:
+    def moments(self) -> Iterator[list[TraceEvent]]:
         """Lets things happen, and tells them each time, until all is done or nothing is left."""
         self._tell("began")
         while True:
@@ -165,7 +172,7 @@ class Grid:
         for other, _ in self._costs.after[task]:
             self.hold(other)
 
-    def repeat(self, loop: Loop) -> Event:
+    def repeat(self, loop: Loop) -> TraceEvent:
         """Lets all tasks of *loop*, which are done, wait to be run once more.
 
         What the last of them made goes to the first.
@@ -197,7 +204,7 @@ class Grid:
 
     def wake(self, time: float) -> None:
         """Asks the policy at *time*, whatever happens until then."""
-        self._agenda.put(max(time, self.now), WAKES, 0)
+        self._agenda.put(max(time, self.now), POLICY_WAKES, 0)
 
     # What a policy sees.
 
@@ -222,7 +229,7 @@ class Grid:
         """Seconds that *task* takes on *processor*, if nothing loads it."""
         return self._costs.run(task, processor)
 
-    def run(self, task: int) -> Running:
+    def run(self, task: int) -> RunningTask:
         """Since when *task*, which runs, does so, and what is left of it."""
         self._must(task, "running", "has no progress")
         run = self.running[self.where[task]]
@@ -273,16 +280,16 @@ class Grid:
     # What happens.
 
     def _happens(self, kind: int, number: int, subject: int) -> None:
-        if kind == ENDS:
+        if kind == TASK_ENDS:
             run = self.running[subject]
             if run and run.number == number:
                 self._end(subject)
-        elif kind == STEPS:
+        elif kind == LOAD_CHANGES:
             self._step(subject)
-        elif kind == ARRIVES:
+        elif kind == TASK_ARRIVES:
             self.state[subject] = "waiting"
             self._tell("arrived", subject)
-        elif kind == DATA:
+        elif kind == DATA_ARRIVE:
             self._stirred.add(subject)
         else:
             self._tell("woke")
@@ -297,12 +304,12 @@ class Grid:
         task = queue[0]
         begin = self._arrival(task, processor, self._sent[task])
         if begin > self.now:
-            self._agenda.put(begin, DATA, processor)
+            self._agenda.put(begin, DATA_ARRIVE, processor)
             return
         queue.popleft()
         self.state[task] = "running"
         left = self.time(task, processor)
-        self.running[processor] = Running(task, self.now, self.now, left, 0)
+        self.running[processor] = RunningTask(task, self.now, self.now, left, 0)
         self._tell("started", task, self.node[processor], news=False)
         self._foresee(processor)
 
@@ -311,11 +318,11 @@ class Grid:
         for task in [task for task in self.aside[processor] if not self._waits[task]]:
             begin = self._arrival(task, processor, self._sent[task])
             if begin > self.now:
-                self._agenda.put(begin, DATA, processor)
+                self._agenda.put(begin, DATA_ARRIVE, processor)
                 continue
             self.aside[processor].remove(task)
             self._tell("started", task, self.node[processor], news=False)
-            self.runs.append(Run(task, processor, self.now, self.now))
+            self.runs.append(TaskRun(task, processor, self.now, self.now))
             self._done(task, processor)
 
     def _foresee(self, processor: int) -> None:
@@ -323,7 +330,7 @@ class Grid:
         run = self.running[processor]
         assert run is not None
         share = self.share[self.node[processor]]
-        run.number = self._agenda.put(self.now + run.left / share, ENDS, processor)
+        run.number = self._agenda.put(self.now + run.left / share, TASK_ENDS, processor)
 
     def _end(self, processor: int) -> None:
         self._done(self._stop(processor, "ended"), processor)
@@ -340,7 +347,7 @@ class Grid:
         run = self.running[processor]
         assert run is not None
         self.running[processor] = None
-        self.runs.append(Run(run.task, processor, run.start, self.now, kind))
+        self.runs.append(TaskRun(run.task, processor, run.start, self.now, kind))
         self.state[run.task], self.where[run.task] = "waiting", -1
         return run.task
 
@@ -355,7 +362,7 @@ class Grid:
             assert run is not None
             run.left, run.since = self.remaining(run.task), self.now
         before, self.share[machine] = self.share[machine], share
-        kind: Happening = "load" if share and before else "back" if share else "failed"
+        kind: EventKind = "load" if share and before else "back" if share else "failed"
         self._tell(kind, machine=machine, share=share)
         for processor in processors:
             if share:
@@ -373,7 +380,7 @@ class Grid:
             step = next(self._steps[machine], None)
         self._next[machine] = step
         if step:
-            self._agenda.put(step.time, STEPS, machine)
+            self._agenda.put(step.time, LOAD_CHANGES, machine)
 
     def _expect(self, arrivals: ArrayLike | None) -> None:
         times = [] if arrivals is None else np.asarray(arrivals, np.float64).tolist()
@@ -384,7 +391,7 @@ class Grid:
                 raise InputError(f"task {self._name(task)} arrives at {time}")
             if time > 0:
                 self.state[task] = "unknown"
-                self._agenda.put(time, ARRIVES, task)
+                self._agenda.put(time, TASK_ARRIVES, task)
 
     def _arrival(self, task: int, processor: int, known: float) -> float:
         begin = known
@@ -399,20 +406,20 @@ class Grid:
 
     def _tell(
         self,
-        kind: Happening,
+        kind: EventKind,
         task: int = -1,
         machine: int = -1,
         share: float = 1.0,
         *,
         news: bool = True,
-    ) -> Event:
-        event = Event(self.now, kind, task, machine, share)
+    ) -> TraceEvent:
+        event = TraceEvent(self.now, kind, task, machine, share)
         self.events.append(event)
         if news:
             self._news.append(event)
         return event
 
-    def _must(self, task: int, state: State, otherwise: str) -> None:
+    def _must(self, task: int, state: TaskState, otherwise: str) -> None:
         if self.state[task] != state:
             raise InputError(f"task {self._name(task)} is {self.state[task]}: it {otherwise}")
 

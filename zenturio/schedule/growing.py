@@ -8,53 +8,53 @@ from typing import Literal
 
 import numpy as np
 
-from zenturio.schedule.choices import Choices
-from zenturio.schedule.cluster import Cluster, Counts
+from zenturio.schedule.choices import NodeChoices
+from zenturio.schedule.cluster import ClusterQueue, Counts
 from zenturio.schedule.fitness import Fitness
 from zenturio.schedule.moldable import MoldableProblem
 
-PLAYED, MOST = 5_000_000, 50_000
+_MAX_TASKS_PLAYED, _MAX_PLAYS = 5_000_000, 50_000
 """To improve a plan so many tasks are started, and queues played, unless something else is said."""
 
 
-def grown(cluster: Cluster, until: Literal["best", "balance"] = "best") -> Counts:
+def grow_allocations(cluster: ClusterQueue, until: Literal["best", "balance"] = "best") -> Counts:
     """The numbers of nodes of CPA: grown on the critical path, from the fewest.
 
     Until the area is as long as the critical path, as published; or as long as that can still
     make a better plan, of which the *best* is taken.
     """
-    from zenturio.schedule.kernels.growing import grow  # noqa: PLC0415 - needs Numba
+    from zenturio.schedule.kernels.growing import grow_nodes  # noqa: PLC0415 - needs Numba
 
     problem = cluster.problem
     following = np.zeros(problem.seconds.shape, np.int64)
     for row, counts in zip(following, problem.lean, strict=True):
         row[counts[:-1]] = counts[1:]
     stride = max(1, problem.tasks // 100) if until == "best" else 0
-    found: Counts = grow(
+    found: Counts = grow_nodes(
         cluster.kind, problem.nodes, cluster.graph, problem.order.astype(np.int64),
         problem.seconds, problem.row, problem.fewest.astype(np.int64), following, stride,
     )  # fmt: skip
     return found
 
 
-def by_way(cluster: Cluster, counts: Counts) -> Cluster:
+def submitted_by_rank(cluster: ClusterQueue, counts: Counts) -> ClusterQueue:
     """*cluster*, to which tasks with the longest way to an end are submitted first."""
-    from zenturio.schedule.kernels.growing import levels  # noqa: PLC0415 - needs Numba
+    from zenturio.schedule.kernels.growing import bottom_levels  # noqa: PLC0415 - needs Numba
 
     problem = cluster.problem
     order, below = problem.order.astype(np.int64), np.empty(problem.tasks)
-    levels(cluster.graph, order, problem.times(counts), below)
+    bottom_levels(cluster.graph, order, problem.times(counts), below)
     return replace(cluster, order=order[np.argsort(-below[order], kind="stable")])
 
 
-def guesses(problem: MoldableProblem) -> list[Counts]:
+def simple_allocations(problem: MoldableProblem) -> list[Counts]:
     """Numbers of nodes to begin with: as many for all tasks, or as many as they make good use of.
 
     All tasks get one, two, ... nodes, as far as they become faster by them; or each gets more as
     long as a share of the nodes' number is saved in time.
     """
     evens = sorted({1 << k for k in range(13)} | {3 << k for k in range(12)})
-    choices = Choices(problem, "lean")
+    choices = NodeChoices(problem, "lean")
     most = int(problem.fastest.max(initial=1))
     upto = [even for even in evens if even < most] + [most]
     found: list[Counts] = [choices.of(choices.genes(np.full(problem.tasks, k))) for k in upto]
@@ -69,34 +69,34 @@ def guesses(problem: MoldableProblem) -> list[Counts]:
     ]
 
 
-def outset(
-    cluster: Cluster, fitness: Fitness, guessed: Sequence[Counts]
-) -> tuple[Cluster, Counts, float]:
+def best_start(
+    cluster: ClusterQueue, fitness: Fitness, guessed: Sequence[Counts]
+) -> tuple[ClusterQueue, Counts, float]:
     """The best of what was *guessed*, where the longest ways are submitted first."""
     found = []
     for counts in guessed:
-        by = by_way(cluster, counts)
+        by = submitted_by_rank(cluster, counts)
         found.append((by, counts, float(fitness(by.outcomes(counts[None]))[0])))
     return min(found, key=lambda each: each[2])
 
 
-def tempered(
-    cluster: Cluster, fitness: Fitness, counts: Counts, seed: int, budget: int | None = None
-) -> tuple[Cluster, Counts]:
+def anneal_allocations(
+    cluster: ClusterQueue, fitness: Fitness, counts: Counts, seed: int, budget: int | None = None
+) -> tuple[ClusterQueue, Counts]:
     """*counts* changed step by step, and the order of submission too; never to a worse fitness.
 
     After *budget* plays of the queue; None: as many as take some tenths of a second.
     """
-    from zenturio.schedule.kernels.tempering import temper  # noqa: PLC0415 - needs Numba
+    from zenturio.schedule.kernels.tempering import anneal_queue  # noqa: PLC0415 - needs Numba
     from zenturio.search.kernels.rng import stream  # noqa: PLC0415
 
     problem = cluster.problem
-    choices = Choices(problem)
+    choices = NodeChoices(problem)
     if budget is None:
-        budget = min(PLAYED // max(problem.tasks, 1), MOST)
+        budget = min(_MAX_TASKS_PLAYED // max(problem.tasks, 1), _MAX_PLAYS)
     if not problem.tasks or not budget:
         return cluster, counts
-    found, order = temper(
+    found, order = anneal_queue(
         cluster.kind, problem.nodes, cluster.graph, problem.seconds, problem.row, choices.table,
         choices.sizes, fitness.weights, budget, counts.astype(np.int64), stream(seed),
     )  # fmt: skip

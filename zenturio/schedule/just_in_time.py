@@ -6,17 +6,17 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from zenturio.schedule.grid import Grid
-from zenturio.schedule.listing import finite
+from zenturio.schedule.grid import MachineState
+from zenturio.schedule.listing import check_finite
 from zenturio.schedule.plan import Plan
 from zenturio.schedule.problem import Problem
-from zenturio.schedule.trace import Event
+from zenturio.schedule.trace import TraceEvent
 
 SOONEST, QUICKEST, MASTERS, PRIORITIES = range(4)
 """The rules of the kernel."""
 
 
-class Ready:
+class ReadyTasks:
     """The tasks of one play that could be sent, and where those that share a machine are."""
 
     def __init__(self, problem: Problem) -> None:
@@ -28,7 +28,7 @@ class Ready:
         self._left: list[int] = np.diff(problem.before.start).tolist()
         self._looped = problem.workflow.looped
 
-    def see(self, grid: Grid, events: Sequence[Event]) -> None:
+    def see(self, grid: MachineState, events: Sequence[TraceEvent]) -> None:
         """What *events* let run; what was lost, or waits for a machine that failed, as well."""
         for event in events:
             if event.kind == "began":
@@ -44,7 +44,7 @@ class Ready:
         if self._looped:  # how many are left to wait for is another number in each iteration
             self.tasks.update(grid.ready())
 
-    def send(self, grid: Grid, task: int, processor: int) -> None:
+    def send(self, grid: MachineState, task: int, processor: int) -> None:
         grid.send(task, processor)
         self.tasks.remove(task)
         if self.problem.grouped:
@@ -54,16 +54,16 @@ class Ready:
         """The processor on which *task* must run, if another of its group decided it."""
         return self.home.get(self._group[task])
 
-    def possible(self, grid: Grid, task: int) -> Iterator[int]:
+    def possible(self, grid: MachineState, task: int) -> Iterator[int]:
         """The processors on which *task* could run."""
         row = self.problem.pace[self.problem.row[task]]
         return (p for p in np.flatnonzero(np.isfinite(row)).tolist() if grid.up(p))
 
-    def _add(self, grid: Grid, task: int) -> None:
+    def _add(self, grid: MachineState, task: int) -> None:
         if not self._left[task] and grid.state[task] == "waiting":
             self.tasks.add(task)
 
-    def _recall(self, grid: Grid, machine: int) -> None:
+    def _recall(self, grid: MachineState, machine: int) -> None:
         """What waits on a machine that failed is sent again, unless it must run there."""
         for processor in np.flatnonzero(self.problem.node == machine).tolist():
             for task in list(grid.queue[processor]):
@@ -72,15 +72,15 @@ class Ready:
                     self.tasks.add(task)
 
 
-def played(problem: Problem, algorithm: str, rule: int) -> Plan:
+def just_in_time_plan(problem: Problem, algorithm: str, rule: int) -> Plan:
     """The plan that comes of *rule* where nothing disturbs it."""
-    from zenturio.schedule.evaluate import numbers  # noqa: PLC0415 - loads Numba
-    from zenturio.schedule.kernels.dispatching import Flow, play  # noqa: PLC0415
+    from zenturio.schedule.evaluate import problem_arrays  # noqa: PLC0415 - loads Numba
+    from zenturio.schedule.kernels.dispatching import DispatchProblem, dispatch  # noqa: PLC0415
 
     _ = problem.order  # refuses a loop
     fits, kind = np.unique(np.isfinite(problem.pace), axis=0, return_inverse=True)
-    flow = Flow(
-        numbers(problem),
+    flow = DispatchProblem(
+        problem_arrays(problem),
         np.diff(problem.before.start),
         problem.after.start.astype(np.uint64),
         problem.after.task.astype(np.uint32),
@@ -91,5 +91,5 @@ def played(problem: Problem, algorithm: str, rule: int) -> Plan:
     )
     start, end = np.empty(problem.tasks), np.empty(problem.tasks)
     place = np.zeros(problem.tasks, np.uint32)
-    play(flow, rule, start, end, place)
-    return Plan(problem, algorithm, place.astype(np.int32), start, finite(end))
+    dispatch(flow, rule, start, end, place)
+    return Plan(problem, algorithm, place.astype(np.int32), start, check_finite(end))

@@ -19,11 +19,11 @@ T = TypeVar("T")
 
 _LOG = re.compile(rb"""\bload["']?\s*[=:]\s*(["'])(.*?)\1""")
 """How a file of machines names the log of a cluster, which lies beside it."""
-ROOM = 4
+MAX_CACHED = 4
 """Of how many problems, and of how many platforms, the last that were asked for are kept."""
 
 
-class Library:
+class ProblemCache:
     """Problems and platforms by how they are named; what a file holds is looked at every time.
 
     Several threads may ask: what one of them reads is not read by another.
@@ -37,13 +37,13 @@ class Library:
     def platform(self, text: str) -> Platform:
         """The machines in the file *text*, or those that are named so."""
         with self._lock:
-            return _kept(self._platforms, _mark(text), lambda: read_platform(text))
+            return _cached(self._platforms, _cache_key(text), lambda: read_platform(text))
 
     def problem(self, workflow: str, on: str = "", kind: Any = Problem) -> Any:
         """*workflow*, a file or a generator, on the machines *on*, or on its own."""
         with self._lock:
-            mark = kind, _mark(workflow), _mark(on)
-            return _kept(self._problems, mark, lambda: self._read(workflow, on, kind))
+            mark = kind, _cache_key(workflow), _cache_key(on)
+            return _cached(self._problems, mark, lambda: self._read(workflow, on, kind))
 
     def _read(self, workflow: str, on: str, kind: Any) -> Any:
         found = instance_of(workflow)
@@ -53,18 +53,18 @@ class Library:
         return kind.of(found.workflow, platform)
 
 
-def _kept(known: OrderedDict[Any, T], mark: Any, read: Callable[[], T]) -> T:
+def _cached(known: OrderedDict[Any, T], mark: Any, read: Callable[[], T]) -> T:
     """What is *known* by its *mark*, or is read and then known; the oldest is forgotten."""
     if mark not in known:
         found = read()
         known[mark] = found
-        if len(known) > ROOM:
+        if len(known) > MAX_CACHED:
             known.popitem(last=False)
     known.move_to_end(mark)
     return known[mark]
 
 
-def _mark(text: str) -> tuple[Any, ...]:
+def _cache_key(text: str) -> tuple[Any, ...]:
     """*text*, and what is in the files that it names: itself and the logs of clusters that it
     names in turn, or the settings of a generator.
     """

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from zenturio.errors import InputError
-from zenturio.schedule.evaluate import numbers
+from zenturio.schedule.evaluate import problem_arrays
 from zenturio.schedule.plan import Plan
 from zenturio.schedule.problem import Problem
-from zenturio.schedule.workflow import Floats, Indices, Links
+from zenturio.schedule.workflow import Adjacency, Floats, Indices
 
 NONE = -1
 """In place of a processor: the one where the task ends first."""
@@ -39,31 +39,33 @@ def mean_delays(problem: Problem) -> Floats:
 
 def upward_ranks(problem: Problem, times: Floats, delays: Floats) -> Floats:
     """The longest way from each task to an end: times of tasks and delays of edges."""
-    from zenturio.schedule.kernels.listing import upward  # noqa: PLC0415 - loads Numba
+    from zenturio.schedule.kernels.listing import longest_paths  # noqa: PLC0415 - loads Numba
 
-    ranks: Floats = upward(problem.order.astype(np.uint32), times, *children(problem, delays))
+    ranks: Floats = longest_paths(
+        problem.order.astype(np.uint32), times, *child_edges(problem, delays)
+    )
     return ranks
 
 
 def downward_ranks(problem: Problem, times: Floats, delays: Floats) -> Floats:
     """The longest way from a beginning to each task, which does not count itself."""
-    from zenturio.schedule.kernels.listing import upward  # noqa: PLC0415 - loads Numba
+    from zenturio.schedule.kernels.listing import longest_paths  # noqa: PLC0415 - loads Numba
 
     order = problem.order[::-1].astype(np.uint32)
-    ways: Floats = upward(order, times, *_bare(problem.before, delays))
+    ways: Floats = longest_paths(order, times, *_edge_arrays(problem.before, delays))
     return ways - times
 
 
-def children(problem: Problem, delays: Floats) -> tuple[Any, Any, Any]:
+def child_edges(problem: Problem, delays: Floats) -> tuple[Any, Any, Any]:
     """What follows each task, and after which delay, as bare arrays."""
-    return _bare(problem.after, delays)
+    return _edge_arrays(problem.after, delays)
 
 
-def _bare(links: Links, delays: Floats) -> tuple[Any, Any, Any]:
+def _edge_arrays(links: Adjacency, delays: Floats) -> tuple[Any, Any, Any]:
     return links.start.astype(np.uint64), links.task.astype(np.uint32), delays[links.edge]
 
 
-def listed(
+def list_schedule(
     problem: Problem,
     algorithm: str,
     order: Indices,
@@ -76,12 +78,12 @@ def listed(
     On the processor that *home* has for its group, if any; else on the one where its end, and
     what *ahead* has for it there, are least.
     """
-    from zenturio.schedule.kernels.listing import put  # noqa: PLC0415
+    from zenturio.schedule.kernels.listing import place_in_gaps  # noqa: PLC0415
 
     start, end = np.empty(problem.tasks), np.empty(problem.tasks)
     place = np.zeros(problem.tasks, np.uint32)
-    put(
-        numbers(problem),
+    place_in_gaps(
+        problem_arrays(problem),
         order.astype(np.uint32),
         problem.group.astype(np.uint32),
         np.full(problem.tasks, NONE, np.int64) if home is None else home.astype(np.int64),
@@ -90,10 +92,10 @@ def listed(
         end,
         place,
     )
-    return Plan(problem, algorithm, place.astype(np.int32), start, finite(end), notes or {})
+    return Plan(problem, algorithm, place.astype(np.int32), start, check_finite(end), notes or {})
 
 
-def finite(end: Floats) -> Floats:
+def check_finite(end: Floats) -> Floats:
     """*end*, of which each must be finite: every task runs where it can."""
     if not np.isfinite(end).all():
         raise InputError("an algorithm put a task where it cannot run")

@@ -12,8 +12,8 @@ from zenturio.errors import InputError
 from zenturio.schedule.problem import Problem
 from zenturio.schedule.workflow import Workflow
 
-SYNTAX = "a number of iterations, as 3, or the probability that one is the last, as 0.25"
-_STREAM = 2005
+ITERATIONS_SYNTAX = "a number of iterations, as 3, or the probability that one is the last, as 0.25"
+_SEED_SALT = 2005
 """Keeps the chance of loops apart from that of machines."""
 
 
@@ -30,7 +30,7 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True)
-class Repeats:
+class LoopIterations:
     """How often loops are run: what nobody knows before, as loops run until they converge.
 
     Either *count* iterations, or after each a last one with a probability of *converging*, drawn
@@ -43,32 +43,32 @@ class Repeats:
 
     def __post_init__(self) -> None:
         if self.count < 0 or not 0 < self.converging <= 1:
-            raise InputError(f"loops with {self.count or self.converging}", hint=SYNTAX)
+            raise InputError(f"loops with {self.count or self.converging}", hint=ITERATIONS_SYNTAX)
 
     @classmethod
-    def read(cls, text: str, seed: int = 0) -> Repeats:
+    def read(cls, text: str, seed: int = 0) -> LoopIterations:
         """What ``3`` or ``0.25`` says; nothing: what they do if nobody says."""
         if not text:
             return cls(seed=seed)
         try:
             number = float(text)
         except ValueError:
-            raise InputError(f"iterations {text!r}", hint=SYNTAX) from None
+            raise InputError(f"iterations {text!r}", hint=ITERATIONS_SYNTAX) from None
         if number >= 1 and number.is_integer():
             return cls(int(number), seed=seed)
         if not 0 < number < 1:
-            raise InputError(f"iterations {text!r}", hint=SYNTAX)
+            raise InputError(f"iterations {text!r}", hint=ITERATIONS_SYNTAX)
         return cls(converging=number, seed=seed)
 
     def more(self, loop: int, iteration: int, total: int) -> bool:
         """Whether another follows this *iteration* of a loop, the *total*-th that it has run."""
         if self.count:
             return iteration < self.count
-        chance = np.random.default_rng([self.seed, loop, total, _STREAM])
+        chance = np.random.default_rng([self.seed, loop, total, _SEED_SALT])
         return bool(chance.random() >= self.converging)
 
 
-def loops(flow: Workflow) -> tuple[Loop, ...]:
+def find_loops(flow: Workflow) -> tuple[Loop, ...]:
     """The loops of *flow*, those inside before those around them.
 
     A loop begins where it is entered: with its first task that waits for one outside, or else
@@ -79,15 +79,15 @@ def loops(flow: Workflow) -> tuple[Loop, ...]:
     found: list[Loop] = []
     open_: list[Sequence[int]] = [range(len(flow))] if flow.looped else []
     while open_:
-        for tasks in _knots(flow, open_.pop(), cut):
-            loop = _loop(flow, tasks, cut)
+        for tasks in _cyclic_components(flow, open_.pop(), cut):
+            loop = _loop_of(flow, tasks, cut)
             found.append(loop)
             cut.update(loop.closing)
             open_.append(tasks)
     return tuple(sorted(found, key=lambda loop: (len(loop.tasks), loop.first)))
 
 
-def forward(flow: Workflow, among: Iterable[Loop]) -> NDArray[np.bool_]:
+def forward_edges(flow: Workflow, among: Iterable[Loop]) -> NDArray[np.bool_]:
     """For each edge whether it is waited for: not, if it closes one of the loops."""
     kept = np.ones(len(flow.data), bool)
     for loop in among:
@@ -95,21 +95,23 @@ def forward(flow: Workflow, among: Iterable[Loop]) -> NDArray[np.bool_]:
     return kept
 
 
-def once(flow: Workflow, among: Iterable[Loop]) -> Workflow:
+def single_iteration(flow: Workflow, among: Iterable[Loop]) -> Workflow:
     """One iteration of *flow*: without the edges that close its loops."""
-    kept = forward(flow, among)
+    kept = forward_edges(flow, among)
     if kept.all():
         return flow
     sources, targets, data = flow.sources[kept], flow.targets[kept], flow.data[kept]
     return replace(flow, sources=sources, targets=targets, data=data)
 
 
-def straight(problem: Problem, among: Iterable[Loop]) -> Problem:
+def single_iteration_problem(problem: Problem, among: Iterable[Loop]) -> Problem:
     """*problem* with one iteration of its workflow."""
-    return replace(problem, workflow=once(problem.workflow, among))
+    return replace(problem, workflow=single_iteration(problem.workflow, among))
 
 
-def _knots(flow: Workflow, among: Sequence[int], cut: set[int]) -> list[tuple[int, ...]]:
+def _cyclic_components(
+    flow: Workflow, among: Sequence[int], cut: set[int]
+) -> list[tuple[int, ...]]:
     """The tasks of *among* that wait for each other and themselves, by edges that are not *cut*."""
     import networkx as nx  # noqa: PLC0415 - heavy, and few workflows have loops
 
@@ -118,15 +120,17 @@ def _knots(flow: Workflow, among: Sequence[int], cut: set[int]) -> list[tuple[in
     graph.add_edges_from(
         (task, other)
         for task in among
-        for other, edge in ahead(flow, task)
+        for other, edge in successors(flow, task)
         if other in inside and edge not in cut
     )
     found = (tuple(sorted(each)) for each in nx.strongly_connected_components(graph))
     return sorted(each for each in found if len(each) > 1)
 
 
-def _loop(flow: Workflow, tasks: tuple[int, ...], cut: set[int]) -> Loop:
-    ways = [(task, *each) for task in tasks for each in ahead(flow, task) if each[1] not in cut]
+def _loop_of(flow: Workflow, tasks: tuple[int, ...], cut: set[int]) -> Loop:
+    ways = [
+        (task, *each) for task in tasks for each in successors(flow, task) if each[1] not in cut
+    ]
     inside = set(tasks)
     entered = (task for task in tasks if not inside.issuperset(flow.before.of(task).tolist()))
     first = next(entered, tasks[0])
@@ -134,7 +138,7 @@ def _loop(flow: Workflow, tasks: tuple[int, ...], cut: set[int]) -> Loop:
     return Loop(tasks, first, closing, tuple(sorted({b for _, b, _ in ways} - inside)))
 
 
-def ahead(flow: Workflow, task: int) -> Iterator[tuple[int, int]]:
+def successors(flow: Workflow, task: int) -> Iterator[tuple[int, int]]:
     """What waits for *task*, and by which edge."""
     first, last = flow.after.start[task], flow.after.start[task + 1]
     return zip(

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from zenturio.errors import NotFoundError, did_you_mean
-from zenturio.schedule.evaluate import numbers, orders_of, rows_of
+from zenturio.schedule.evaluate import order_rows, problem_arrays, processor_rows
 from zenturio.schedule.plan import Plan
 from zenturio.schedule.problem import Problem
 from zenturio.schedule.workflow import Floats
@@ -24,7 +24,7 @@ from zenturio.search.objective import Direction
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
+class PlanMetric:
     name: str
     direction: Direction
     unit: str
@@ -34,25 +34,29 @@ class Metric:
 METRICS = {
     metric.name: metric
     for metric in (
-        Metric("makespan", "minimize", "s", "execution time: when the last task ends"),
-        Metric("speedup", "maximize", "", "the sequential time by the makespan"),
-        Metric("efficiency", "maximize", "", "the speedup by the number of processors used"),
-        Metric("communication", "minimize", "s", "transfers of data on the critical path"),
-        Metric("synchronisation", "minimize", "s", "waiting for a processor on the critical path"),
-        Metric("overhead", "minimize", "s", "makespan beyond an even share of sequential time"),
-        Metric("loss_of_parallelism", "minimize", "s", "overhead that neither waits nor transfers"),
-        Metric("throughput", "maximize", "1/s", "efficiency by makespan: for many workflows"),
-        Metric("cost", "minimize", "", "seconds of cores, each at the price of its machine"),
-        Metric("idle", "minimize", "", "the share of their time in which used processors idle"),
-        Metric("slr", "minimize", "", "makespan by the longest path, each task at its fastest"),
-        Metric("processors", "minimize", "", "how many processors are used"),
-        Metric("sequential", "minimize", "s", "all tasks on the best one of these processors"),
-        Metric("computation", "minimize", "s", "the tasks on the critical path"),
+        PlanMetric("makespan", "minimize", "s", "execution time: when the last task ends"),
+        PlanMetric("speedup", "maximize", "", "the sequential time by the makespan"),
+        PlanMetric("efficiency", "maximize", "", "the speedup by the number of processors used"),
+        PlanMetric("communication", "minimize", "s", "transfers of data on the critical path"),
+        PlanMetric(
+            "synchronisation", "minimize", "s", "waiting for a processor on the critical path"
+        ),
+        PlanMetric("overhead", "minimize", "s", "makespan beyond an even share of sequential time"),
+        PlanMetric(
+            "loss_of_parallelism", "minimize", "s", "overhead that neither waits nor transfers"
+        ),
+        PlanMetric("throughput", "maximize", "1/s", "efficiency by makespan: for many workflows"),
+        PlanMetric("cost", "minimize", "", "seconds of cores, each at the price of its machine"),
+        PlanMetric("idle", "minimize", "", "the share of their time in which used processors idle"),
+        PlanMetric("slr", "minimize", "", "makespan by the longest path, each task at its fastest"),
+        PlanMetric("processors", "minimize", "", "how many processors are used"),
+        PlanMetric("sequential", "minimize", "s", "all tasks on the best one of these processors"),
+        PlanMetric("computation", "minimize", "s", "the tasks on the critical path"),
     )
 }
 
 
-def metric(name: str) -> Metric:
+def metric(name: str) -> PlanMetric:
     """The metric *name*; NotFoundError, if there is none."""
     if name not in METRICS:
         raise NotFoundError(f"no metric is named {name!r}", hint=did_you_mean(name, METRICS))
@@ -67,34 +71,34 @@ def metrics(plan: Any) -> dict[str, float]:
 
 @metrics.register
 def _(plan: Plan) -> dict[str, float]:
-    return Gauge(plan.problem).of(plan)
+    return MetricCalculator(plan.problem).of(plan)
 
 
-class Gauge:
+class MetricCalculator:
     """The metrics of plans of one problem."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.numbers = numbers(problem)
+        self.numbers = problem_arrays(problem)
 
     def of(self, plan: Plan) -> dict[str, float]:
         """All metrics of *plan*, whose times are taken as they are."""
-        from zenturio.schedule.kernels.account import COLUMNS, account  # noqa: PLC0415
+        from zenturio.schedule.kernels.account import FIGURES, plan_figures  # noqa: PLC0415
 
-        row = np.empty((1, len(COLUMNS)))
+        row = np.empty((1, len(FIGURES)))
         used = np.empty(self.problem.processors, np.bool_)
         where = plan.processor.astype(np.uint32)
-        account(self.numbers, self._prices, where, plan.start, plan.end, used, row[0])
+        plan_figures(self.numbers, self._prices, where, plan.start, plan.end, used, row[0])
         return {name: float(values[0]) for name, values in self._metrics(row).items()}
 
     def all(self, processors: ArrayLike, orders: ArrayLike) -> dict[str, Floats]:
         """Each metric of each row of *processors*, played in its row of *orders*, or the only."""
-        from zenturio.schedule.kernels.account import COLUMNS, account_all  # noqa: PLC0415
+        from zenturio.schedule.kernels.account import FIGURES, all_plan_figures  # noqa: PLC0415
 
-        where = rows_of(self.numbers, processors)
-        rows = np.empty((len(where), len(COLUMNS)))
-        sequences = orders_of(self.numbers, orders, len(where))
-        account_all(self.numbers, self._prices, where, sequences, rows)
+        where = processor_rows(self.numbers, processors)
+        rows = np.empty((len(where), len(FIGURES)))
+        sequences = order_rows(self.numbers, orders, len(where))
+        all_plan_figures(self.numbers, self._prices, where, sequences, rows)
         return self._metrics(rows)
 
     def losses(self, name: str, processors: ArrayLike, orders: ArrayLike) -> Floats:
@@ -106,16 +110,16 @@ class Gauge:
     @cached_property
     def longest(self) -> float:
         """The longest path through the workflow, each task on the processor where it is fastest."""
-        from zenturio.schedule.kernels.account import longest  # noqa: PLC0415
+        from zenturio.schedule.kernels.account import longest_path  # noqa: PLC0415
 
         problem = self.problem
         least = problem.work * problem.pace.min(axis=1)[problem.row]
         order = problem.order.astype(np.uint32)
-        return float(longest(self.numbers, order, least, np.empty(problem.tasks)))
+        return float(longest_path(self.numbers, order, least, np.empty(problem.tasks)))
 
     @cached_property
     def _prices(self) -> Any:
-        from zenturio.schedule.kernels.account import Prices  # noqa: PLC0415
+        from zenturio.schedule.kernels.account import CostArrays  # noqa: PLC0415
 
         problem = self.problem
         cores = np.ones(problem.tasks)
@@ -123,7 +127,7 @@ class Gauge:
             cores[i] = task.cores
         machines = problem.platform.machines
         price = np.array([machine.cost for machine in machines], np.float64)[problem.node]
-        return Prices(self._alone(), cores, price)
+        return CostArrays(self._alone(), cores, price)
 
     def _alone(self) -> Floats:
         """Seconds of all tasks on each processor; infinite where one of them cannot run."""
@@ -136,9 +140,9 @@ class Gauge:
         return found
 
     def _metrics(self, rows: Floats) -> dict[str, Floats]:
-        from zenturio.schedule.kernels.account import COLUMNS  # noqa: PLC0415
+        from zenturio.schedule.kernels.account import FIGURES  # noqa: PLC0415
 
-        raw = dict(zip(COLUMNS, rows.T, strict=True))
+        raw = dict(zip(FIGURES, rows.T, strict=True))
         time, used = raw["makespan"], raw["processors"]
         sequential = np.where(np.isfinite(raw["sequential"]), raw["sequential"], np.nan)
         with np.errstate(divide="ignore", invalid="ignore"):

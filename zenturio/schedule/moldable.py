@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zenturio.errors import InputError
-from zenturio.schedule.platform import Machine, Platform
-from zenturio.schedule.transfers import merged
-from zenturio.schedule.workflow import Floats, Indices, Task, Workflow
+from zenturio.schedule.platform import Platform, PlatformMachine
+from zenturio.schedule.transfers import merge_transfers
+from zenturio.schedule.workflow import Floats, Indices, Workflow, WorkflowTask
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class MoldableProblem:
 
         A task without a curve is rigid: it takes its time on as many nodes as have its cores.
         """
-        flow, node = merged(workflow), _node(platform)
+        flow, node = merge_transfers(workflow), _node_type(platform)
         kinds: dict[tuple[object, ...], int] = {}
         row = np.empty(len(flow), np.int32)
         tables: list[Floats] = []
@@ -45,7 +45,7 @@ class MoldableProblem:
             if kind not in kinds:
                 kinds[kind] = len(tables)
                 tables.append(_table(task, node, len(platform)))
-            _fits(task, node, tables[kinds[kind]], len(platform))
+            _check_fits(task, node, tables[kinds[kind]], len(platform))
             row[i] = kinds[kind]
         seconds = np.full((len(tables), max(map(len, tables), default=1)), np.inf)
         for table, into in zip(tables, seconds, strict=True):
@@ -113,11 +113,11 @@ class MoldableProblem:
         return float((self.times(self.fewest) * self.fewest).sum())
 
 
-def _node(platform: Platform) -> Machine:
+def _node_type(platform: Platform) -> PlatformMachine:
     """The machine that all of *platform* are like."""
     first = platform.machines[0]
     for other in platform.machines[1:]:
-        differs = [name for name in _LIKE if getattr(first, name) != getattr(other, name)]
+        differs = [name for name in _COMPARED if getattr(first, name) != getattr(other, name)]
         if differs:
             raise InputError(
                 f"{platform.name}: machines {first.name!r} and {other.name!r} differ in "
@@ -127,10 +127,10 @@ def _node(platform: Platform) -> Machine:
     return first
 
 
-_LIKE = ("speed", "cores", "memory", "site", "tags")
+_COMPARED = ("speed", "cores", "memory", "site", "tags")
 
 
-def _table(task: Task, node: Machine, nodes: int) -> Floats:
+def _table(task: WorkflowTask, node: PlatformMachine, nodes: int) -> Floats:
     """Seconds of *task* on 0, 1, ... nodes."""
     if task.curve:
         return task.curve.table(min(nodes, task.curve.nodes[-1])) / node.speed
@@ -140,7 +140,7 @@ def _table(task: Task, node: Machine, nodes: int) -> Floats:
     return table
 
 
-def _fits(task: Task, node: Machine, table: Floats, nodes: int) -> None:
+def _check_fits(task: WorkflowTask, node: PlatformMachine, table: Floats, nodes: int) -> None:
     """Refuse a *task* that no such cluster can run."""
     if task.machine:
         raise InputError(
@@ -160,6 +160,6 @@ def _fits(task: Task, node: Machine, table: Floats, nodes: int) -> None:
         )
 
 
-def moldable(tasks: Iterable[Task]) -> bool:
+def has_moldable_tasks(tasks: Iterable[WorkflowTask]) -> bool:
     """Whether any of *tasks* can be given more nodes or fewer."""
     return any(task.curve is not None for task in tasks)

@@ -113,11 +113,11 @@ def _(plan: MoldablePlan) -> Iterator[str]:
             yield f"{names[task]} lasts {end - start:g} s on {count} nodes, not {takes:g}"
         if len(set(plan.nodes(task).tolist()) & set(range(problem.nodes))) < count:
             yield f"{names[task]} has a node twice, or one that is not there"
-    yield from _early(plan, slack)
-    yield from _shared(plan, slack)
+    yield from _early_moldable_starts(plan, slack)
+    yield from _shared_nodes(plan, slack)
 
 
-def _early(plan: MoldablePlan, slack: float) -> Iterator[str]:
+def _early_moldable_starts(plan: MoldablePlan, slack: float) -> Iterator[str]:
     flow = plan.problem.workflow
     ready = plan.end[flow.sources] + plan.problem.delay
     for edge in np.flatnonzero(plan.start[flow.targets] < ready - slack):
@@ -128,7 +128,7 @@ def _early(plan: MoldablePlan, slack: float) -> Iterator[str]:
         )
 
 
-def _shared(plan: MoldablePlan, slack: float) -> Iterator[str]:
+def _shared_nodes(plan: MoldablePlan, slack: float) -> Iterator[str]:
     """Tasks of one node at one time; a task of no length is in nobody's way."""
     task = np.repeat(np.arange(len(plan.end)), plan.counts)
     lasting = np.flatnonzero((plan.end - plan.start)[task] > slack)

@@ -8,10 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from zenturio.schedule.choices import Choices
-from zenturio.schedule.cluster import Cluster, Counts, Discipline, Outcomes
+from zenturio.schedule.choices import NodeChoices
+from zenturio.schedule.cluster import ClusterQueue, Counts, Discipline, QueueOutcomes
 from zenturio.schedule.fitness import Fitness
-from zenturio.schedule.growing import grown, guesses, outset, tempered
+from zenturio.schedule.growing import (
+    anneal_allocations,
+    best_start,
+    grow_allocations,
+    simple_allocations,
+)
 from zenturio.schedule.molded import MoldablePlan
 from zenturio.schedule.workflow import Floats
 from zenturio.search.engine import SearchProblem
@@ -21,12 +26,12 @@ from zenturio.search.nsga2 import Nsga2, Nsga2Settings
 from zenturio.search.objective import Directions
 from zenturio.search.settings import setting
 
-Aims = Callable[[Outcomes], Floats]
+Objectives = Callable[[QueueOutcomes], Floats]
 """Two figures for each outcome, both to be minimised."""
 
 
 @dataclass(frozen=True)
-class Evolution:
+class EvolutionSettings:
     """How the genetic algorithm goes, and the cluster; by default as the paper recommends."""
 
     queue: Discipline = setting("fifo", "how the cluster chooses what starts")
@@ -42,7 +47,7 @@ class Evolution:
 
     def ga(self, tasks: int) -> GaSettings:
         """The same for the search of so many *tasks*."""
-        size = self.population or _population(tasks)
+        size = self.population or _default_population(tasks)
         return GaSettings(
             population=size,
             generations=self.generations,
@@ -57,7 +62,7 @@ class Evolution:
 
 
 @dataclass(frozen=True)
-class Guided(Evolution):
+class GuidedSettings(EvolutionSettings):
     """The same with what the paper leaves out."""
 
     alpha: float = setting(0.5, "weight of the makespan; the rest is that of cost", low=0, high=1)
@@ -67,50 +72,50 @@ class Guided(Evolution):
     )
 
 
-def _population(tasks: int) -> int:
+def _default_population(tasks: int) -> int:
     """As in Table 1 of the paper."""
     return next((size for most, size in ((8, 25), (16, 50), (63, 100)) if tasks <= most), 150)
 
 
-class _Seeded(Ga):
+class _SeededGa(Ga):
     """The genetic search that begins with some rows, and others by chance."""
 
     seeds: Sequence[Counts] = ()
 
     def first(self) -> Any:
-        return _begun(super().first(), self.seeds)
+        return _with_seeds(super().first(), self.seeds)
 
 
-class _SeededFront(Nsga2):
+class _SeededNsga2(Nsga2):
     """The same for the search of a front."""
 
     seeds: Sequence[Counts] = ()
 
     def first(self) -> Any:
-        return _begun(super().first(), self.seeds)
+        return _with_seeds(super().first(), self.seeds)
 
 
-def _begun(genes: Any, seeds: Sequence[Counts]) -> Any:
+def _with_seeds(genes: Any, seeds: Sequence[Counts]) -> Any:
     """*genes* that begin with *seeds*, as far as there is room."""
     for row, seed in zip(genes, seeds, strict=False):
         row[:] = seed
     return genes
 
 
-def evolved(
-    cluster: Cluster,
+def evolve_allocations(
+    cluster: ClusterQueue,
     fitness: Fitness,
-    settings: Evolution,
+    settings: EvolutionSettings,
     seed: int,
     seeds: Sequence[Counts] = (),
 ) -> tuple[Counts, list[float]]:
     """The best numbers of nodes that a genetic search finds; the best fitness by generation."""
-    choices = Choices(cluster.problem)
-    search = _Seeded(SearchProblem(choices.space, seed=seed), settings.ga(cluster.problem.tasks))
+    choices = NodeChoices(cluster.problem)
+    search = _SeededGa(SearchProblem(choices.space, seed=seed), settings.ga(cluster.problem.tasks))
     search.seeds = [choices.genes(counts) for counts in seeds]
     best, history = np.inf, []
     found: Counts = cluster.problem.fewest
-    for genes, losses in walked(
+    for genes, losses in scored_generations(
         search.walk(), lambda genes: fitness(cluster.outcomes(choices.of(genes)))
     ):
         at = int(losses.argmin())
@@ -120,12 +125,14 @@ def evolved(
     return found, history
 
 
-def settled(history: Sequence[float]) -> int:
+def generations_to_best(history: Sequence[float]) -> int:
     """How many generations it took to what was best of all."""
     return history.index(history[-1]) + 1
 
 
-def walked(walk: SearchGenerator, score: Callable[[Any], Floats]) -> Iterator[tuple[Any, Floats]]:
+def scored_generations(
+    walk: SearchGenerator, score: Callable[[Any], Floats]
+) -> Iterator[tuple[Any, Floats]]:
     """All generations of a *walk*, each with what it is worth: a row, or several figures each."""
     genes = next(walk)
     while True:
@@ -137,21 +144,25 @@ def walked(walk: SearchGenerator, score: Callable[[Any], Floats]) -> Iterator[tu
             return
 
 
-def fronted(
-    cluster: Cluster, aims: Aims, settings: Nsga2Settings, seed: int, seeds: Sequence[Counts]
+def pareto_front(
+    cluster: ClusterQueue,
+    aims: Objectives,
+    settings: Nsga2Settings,
+    seed: int,
+    seeds: Sequence[Counts],
 ) -> tuple[Counts, Floats]:
     """All numbers of nodes found that no other is better than in both *aims*; what they come to.
 
     Sorted by the first aim; of equal ones one.
     """
-    choices = Choices(cluster.problem, "lean")
-    search = _SeededFront(
+    choices = NodeChoices(cluster.problem, "lean")
+    search = _SeededNsga2(
         SearchProblem(choices.space, Directions(["minimize", "minimize"]), seed), settings
     )
     search.seeds = [choices.genes(counts) for counts in seeds]
     rows = np.empty((0, cluster.problem.tasks), np.int64)
     worth = np.empty((0, 2))
-    for genes, losses in walked(
+    for genes, losses in scored_generations(
         search.walk(), lambda genes: aims(cluster.outcomes(choices.of(genes)))
     ):
         rows, worth = np.concatenate([rows, genes]), np.concatenate([worth, losses])
@@ -162,8 +173,8 @@ def fronted(
     return choices.of(rows), worth
 
 
-def guided(
-    cluster: Cluster, fitness: Fitness, settings: Guided, seed: int, name: str
+def guided_plan(
+    cluster: ClusterQueue, fitness: Fitness, settings: GuidedSettings, seed: int, name: str
 ) -> MoldablePlan:
     """The plan that a genetic search finds, with what is set beside it.
 
@@ -172,11 +183,11 @@ def guided(
     """
     seeds: list[Counts] = []
     if settings.seeded:
-        seeds = [grown(cluster), *guesses(cluster.problem)]
-        cluster, first, _ = outset(cluster, fitness, seeds)
+        seeds = [grow_allocations(cluster), *simple_allocations(cluster.problem)]
+        cluster, first, _ = best_start(cluster, fitness, seeds)
         seeds.insert(0, first)
-    counts, history = evolved(cluster, fitness, settings, seed, seeds)
-    cluster, counts = tempered(cluster, fitness, counts, seed, settings.polish)
+    counts, history = evolve_allocations(cluster, fitness, settings, seed, seeds)
+    cluster, counts = anneal_allocations(cluster, fitness, counts, seed, settings.polish)
     best = float(fitness(cluster.outcomes(counts[None]))[0])
-    notes = {"generations": len(history), "settled": settled(history), "fitness": best}
+    notes = {"generations": len(history), "settled": generations_to_best(history), "fitness": best}
     return cluster.plan(counts, name, notes)

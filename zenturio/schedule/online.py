@@ -9,30 +9,34 @@ from typing import Any
 import numpy as np
 
 from zenturio.errors import InputError, NotFoundError, did_you_mean
-from zenturio.schedule.evaluate import numbers, orders_by
+from zenturio.schedule.evaluate import problem_arrays, topological_orders
 from zenturio.schedule.kernels.priority import POLICIES
-from zenturio.schedule.listing import listed, mean_delays, mean_times, upward_ranks
-from zenturio.schedule.perturb import Perturbation, disturbed
+from zenturio.schedule.listing import list_schedule, mean_delays, mean_times, upward_ranks
+from zenturio.schedule.perturb import Perturbation, simulate_perturbed
 from zenturio.schedule.plan import Plan
 from zenturio.schedule.platform import Platform
 from zenturio.schedule.problem import Problem
-from zenturio.schedule.sharing import By, Ranked, Sharing
+from zenturio.schedule.sharing import Granularity, RankedTasks, SharingPolicy
 from zenturio.schedule.simulate import simulate
-from zenturio.schedule.stream import Stream
-from zenturio.schedule.streamed import Streamed
+from zenturio.schedule.stream import WorkflowStream
+from zenturio.schedule.streamed import StreamResult
 from zenturio.schedule.workflow import Floats, Indices
 
 
 @dataclass(frozen=True, eq=False)
-class Online:
+class OnlineSimulation:
     """*stream* on *platform*: what all policies need is computed once."""
 
-    stream: Stream
+    stream: WorkflowStream
     platform: Platform
 
     def play(
-        self, policy: str, by: By = "task", disturbance: Perturbation | None = None, seed: int = 0
-    ) -> Streamed:
+        self,
+        policy: str,
+        by: Granularity = "task",
+        disturbance: Perturbation | None = None,
+        seed: int = 0,
+    ) -> StreamResult:
         """What becomes of the workflows under *policy*, which knows none before it arrives.
 
         Machines have the loads that the platform tells, and are disturbed on top of them.
@@ -44,15 +48,15 @@ class Online:
         if disturbance is None and not changing:
             plan, wasted = self._steady(policy, by), 0.0
         else:
-            sharing, arrivals = Sharing(self.ranked, policy, by), self._arrivals
+            sharing, arrivals = SharingPolicy(self.ranked, policy, by), self._arrivals
             trace = (
-                disturbed(self.problem, sharing, disturbance, seed, arrivals)
+                simulate_perturbed(self.problem, sharing, disturbance, seed, arrivals)
                 if disturbance
                 else simulate(self.problem, sharing, arrivals=arrivals)
             )
             plan, wasted = trace.plan, trace.wasted
         plan = Plan(self.problem, policy, plan.processor, plan.start, plan.end, {"by": by})
-        return Streamed(self.stream, plan, self.ranked.alone, wasted)
+        return StreamResult(self.stream, plan, self.ranked.alone, wasted)
 
     @cached_property
     def problem(self) -> Problem:
@@ -60,12 +64,12 @@ class Online:
         return Problem.of(self.stream.workflow, self.platform)
 
     @cached_property
-    def ranked(self) -> Ranked:
+    def ranked(self) -> RankedTasks:
         problem = self.problem
         mean = mean_times(problem)
         rank, order = _ranks(problem)
         owner = self.stream.owner
-        return Ranked(
+        return RankedTasks(
             self.stream.arrivals, self._alone(), owner, self.stream.first,
             order[np.argsort(owner[order], kind="stable")], rank, mean,
         )  # fmt: skip
@@ -80,33 +84,33 @@ class Online:
         for each in self.stream.submissions:
             flow = each.workflow
             if id(flow) not in known:
-                known[id(flow)] = _heft(Problem.of(flow, self.platform))
+                known[id(flow)] = _heft_makespan(Problem.of(flow, self.platform))
             if not known[id(flow)] > 0:
                 raise InputError(
                     f"workflow {each.name!r} takes no time", hint="give its tasks some work"
                 )
         return np.array([known[id(each.workflow)] for each in self.stream.submissions])
 
-    def _steady(self, policy: str, by: By) -> Plan:
-        from zenturio.schedule.kernels.sharing import share  # noqa: PLC0415 - loads Numba
+    def _steady(self, policy: str, by: Granularity) -> Plan:
+        from zenturio.schedule.kernels.sharing import share_machines  # noqa: PLC0415 - loads Numba
 
         count = self.problem.tasks
         start, end = np.full(count, np.nan), np.full(count, np.nan)
         where = np.full(count, -1, np.int64)
         known, tasks = self._bare
-        share(known, tasks, POLICIES.index(policy), by == "dag", start, end, where)
+        share_machines(known, tasks, POLICIES.index(policy), by == "dag", start, end, where)
         assert (where >= 0).all(), "a task was left lying"
         return Plan(self.problem, policy, where.astype(np.int32), start, end)
 
     @cached_property
     def _bare(self) -> tuple[Any, Any]:
         """The workflows as the kernel wants them."""
-        from zenturio.schedule.kernels.sharing import Tasks  # noqa: PLC0415 - loads Numba
+        from zenturio.schedule.kernels.sharing import SharedTasks  # noqa: PLC0415 - loads Numba
 
         problem, ranked = self.problem, self.ranked
         place = np.empty(problem.tasks, np.int64)
         place[ranked.sequence] = np.arange(problem.tasks)
-        tasks = Tasks(
+        tasks = SharedTasks(
             ranked.arrival,
             ranked.alone,
             ranked.first.astype(np.int64),
@@ -120,15 +124,15 @@ class Online:
             problem.after.start,
             problem.after.task.astype(np.int64),
         )
-        return numbers(problem), tasks
+        return problem_arrays(problem), tasks
 
 
 def _ranks(problem: Problem) -> tuple[Floats, Indices]:
     """The ranks of HEFT, and the tasks in the order that they make."""
     rank = upward_ranks(problem, mean_times(problem), mean_delays(problem))
-    return rank, orders_by(problem, -rank)
+    return rank, topological_orders(problem, -rank)
 
 
-def _heft(problem: Problem) -> float:
+def _heft_makespan(problem: Problem) -> float:
     """The makespan of HEFT."""
-    return listed(problem, "heft", _ranks(problem)[1]).makespan
+    return list_schedule(problem, "heft", _ranks(problem)[1]).makespan

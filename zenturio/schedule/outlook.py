@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from zenturio.schedule.grid import Grid
-from zenturio.schedule.loops import ahead
+from zenturio.schedule.grid import MachineState
+from zenturio.schedule.loops import successors
 from zenturio.schedule.remainder import Remainder
-from zenturio.schedule.snapshot import DOWN, seconds
+from zenturio.schedule.snapshot import FAILED_SHARE, loaded_seconds
 
-Waits = Mapping[int, Sequence[tuple[int, float]]]
+Predecessors = Mapping[int, Sequence[tuple[int, float]]]
 """For each task what it waits for, and with how many bytes."""
 
 
 @dataclass(frozen=True)
-class Outlook:
+class Forecast:
     """What a schedule of the remainder promises."""
 
     now: float
@@ -40,36 +40,36 @@ class Outlook:
         return max(self.end.values(), default=self.now)
 
 
-def outlook(
-    grid: Grid, rest: Remainder, places: Mapping[int, int], ranks: Mapping[int, float]
-) -> Outlook:
+def forecast(
+    grid: MachineState, rest: Remainder, places: Mapping[int, int], ranks: Mapping[int, float]
+) -> Forecast:
     """What comes of *places* for the tasks of *rest*, those of low rank first."""
-    inside = _inside(grid, rest)
-    order = in_turn(rest, inside, ranks)
+    inside = _edges_inside(grid, rest)
+    order = planning_order(rest, inside, ranks)
     free = dict.fromkeys(places.values(), grid.now)
     end: dict[int, float] = {}
     for processor, run in enumerate(grid.running):
         if run and run.task not in rest.migrating:
-            share = grid.share[grid.node[processor]] or DOWN
+            share = grid.share[grid.node[processor]] or FAILED_SHARE
             free[processor] = end[run.task] = grid.now + grid.remaining(run.task) / share
-    waits = _outside(grid, inside, end)
+    waits = _edges_from_running(grid, inside, end)
     where = {**{task: grid.where[task] for task in end}, **places}
     for task in order:
-        _run(grid, task, waits[task], where, free, end, grid.arrival(task, places[task]))
-    return Outlook(grid.now, rest, places, order, end)
+        _place_task(grid, task, waits[task], where, free, end, grid.arrival(task, places[task]))
+    return Forecast(grid.now, rest, places, order, end)
 
 
-def alone(grid: Grid, found: Outlook) -> float:
+def seconds_alone(grid: MachineState, found: Forecast) -> float:
     """How long what is left takes by itself, if it begins now on idle machines."""
-    waits = _inside(grid, found.rest)
+    waits = _edges_inside(grid, found.rest)
     free = dict.fromkeys(found.places.values(), 0.0)
     end: dict[int, float] = {}
     for task in found.order:
-        _run(grid, task, waits[task], found.places, free, end, 0.0)
+        _place_task(grid, task, waits[task], found.places, free, end, 0.0)
     return max(end.values(), default=0.0)
 
 
-def in_turn(rest: Remainder, waits: Waits, ranks: Mapping[int, float]) -> list[int]:
+def planning_order(rest: Remainder, waits: Predecessors, ranks: Mapping[int, float]) -> list[int]:
     """The tasks of *rest*, each after those that it *waits* for; the lowest rank first.
 
     What is left for the next iteration comes last of those that could come.
@@ -92,7 +92,7 @@ def in_turn(rest: Remainder, waits: Waits, ranks: Mapping[int, float]) -> list[i
     return found
 
 
-def _inside(grid: Grid, rest: Remainder) -> dict[int, list[tuple[int, float]]]:
+def _edges_inside(grid: MachineState, rest: Remainder) -> dict[int, list[tuple[int, float]]]:
     """What each task of *rest* waits for among them."""
     flow = grid.problem.workflow
     found: dict[int, list[tuple[int, float]]] = {task: [] for task in rest.tasks}
@@ -101,19 +101,21 @@ def _inside(grid: Grid, rest: Remainder) -> dict[int, list[tuple[int, float]]]:
     return found
 
 
-def _outside(grid: Grid, inside: Waits, running: Mapping[int, float]) -> Waits:
+def _edges_from_running(
+    grid: MachineState, inside: Predecessors, running: Mapping[int, float]
+) -> Predecessors:
     """What each waits for among them, and of what is *running* on."""
     flow = grid.problem.workflow
     found = {task: list(each) for task, each in inside.items()}
     for task in running:
-        for other, edge in ahead(flow, task):
+        for other, edge in successors(flow, task):
             if other in found:
                 found[other].append((task, float(flow.data[edge])))
     return found
 
 
-def _run(
-    grid: Grid,
+def _place_task(
+    grid: MachineState,
     task: int,
     waits: Sequence[tuple[int, float]],
     places: Mapping[int, int],
@@ -124,7 +126,7 @@ def _run(
     """Lets *task* run from *begin* on, when its place is free and the data that it *waits* for
     are there; one of no length waits for no place, as plans have it.
     """
-    place, length = places[task], seconds(grid, task, places[task])
+    place, length = places[task], loaded_seconds(grid, task, places[task])
     for other, data in waits:
         begin = max(begin, end[other] + grid.transfer(data, places[other], place))
     end[task] = begin

@@ -14,19 +14,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zenturio.errors import InputError, did_you_mean
-from zenturio.schedule.loops import Repeats
+from zenturio.schedule.loops import LoopIterations
 from zenturio.schedule.plan import Plan
-from zenturio.schedule.platform import Platform, Step
+from zenturio.schedule.platform import LoadStep, Platform
 from zenturio.schedule.policy import Policy
 from zenturio.schedule.problem import Problem
 from zenturio.schedule.simulate import simulate
-from zenturio.schedule.trace import Trace
+from zenturio.schedule.trace import ExecutionTrace
 from zenturio.schedule.workflow import Floats
 
 Range = tuple[float, float]
 
-SYNTAX = "every=20:60,lasting=10:40,share=0.2:0.8,failing=0.05"
-MOST = 10**6
+PERTURBATION_SYNTAX = "every=20:60,lasting=10:40,share=0.2:0.8,failing=0.05"
+MAX_PERTURBATIONS = 10**6
 """Perturbations of one machine."""
 
 
@@ -59,13 +59,19 @@ class Perturbation:
             name, _, value = part.strip().partition("=")
             if name not in {"every", "lasting", "share", "failing"} or name in given:
                 hint = did_you_mean(name, ("every", "lasting", "share", "failing"))
-                raise InputError(f"perturbation {text!r}: {name!r}", hint=f"{hint}\n{SYNTAX}")
-            given[name] = _range(part, value)
+                raise InputError(
+                    f"perturbation {text!r}: {name!r}", hint=f"{hint}\n{PERTURBATION_SYNTAX}"
+                )
+            given[name] = _parse_range(part, value)
         if not {"every", "lasting"} <= given.keys():
-            raise InputError(f"perturbation {text!r}: every and lasting are missing", hint=SYNTAX)
+            raise InputError(
+                f"perturbation {text!r}: every and lasting are missing", hint=PERTURBATION_SYNTAX
+            )
         failing = given.pop("failing", (0.0, 0.0))
         if failing[0] != failing[1]:
-            raise InputError(f"perturbation {text!r}: failing is one number", hint=SYNTAX)
+            raise InputError(
+                f"perturbation {text!r}: failing is one number", hint=PERTURBATION_SYNTAX
+            )
         return cls(**given, failing=failing[0])
 
     def steps(self, seed: int, machine: int, until: float) -> tuple[Floats, Floats]:
@@ -75,66 +81,66 @@ class Perturbation:
         now, count = 0.0, 0
         while now <= until:
             drawn = chance.random((64, 4))
-            shares = _between(self.share, drawn[:, 2])
+            shares = _scaled(self.share, drawn[:, 2])
             shares[drawn[:, 3] < self.failing] = 0.0
-            spans = np.stack(
-                [_between(self.every, drawn[:, 0]), _between(self.lasting, drawn[:, 1])]
-            )
+            spans = np.stack([_scaled(self.every, drawn[:, 0]), _scaled(self.lasting, drawn[:, 1])])
             times = now + np.cumsum(spans.T.ravel())
             parts.append((times, np.stack([shares, np.ones(64)]).T.ravel()))
             now, count = float(times[-1]), count + 64
-            if count > MOST:
-                raise InputError(f"more than {MOST:,} perturbations of a machine until {until:g} s")
+            if count > MAX_PERTURBATIONS:
+                raise InputError(
+                    f"more than {MAX_PERTURBATIONS:,} perturbations of a machine until {until:g} s"
+                )
         times, shares = (np.concatenate(each) for each in zip(*parts, strict=True))
         kept = 2 * int(np.count_nonzero(times[::2] <= until))
         return times[:kept], shares[:kept]
 
 
-def perturbed(platform: Platform, how: Perturbation, seed: int, until: float) -> Platform:
+def perturbed_platform(platform: Platform, how: Perturbation, seed: int, until: float) -> Platform:
     """*platform*, with its machines disturbed until then, on top of the loads that they have."""
     machines = []
     for number, machine in enumerate(platform.machines):
         times, shares = how.steps(seed, number, until)
-        drawn = tuple(map(Step, times.tolist(), shares.tolist()))
-        machines.append(replace(machine, load=product(machine.load, drawn)))
+        drawn = tuple(map(LoadStep, times.tolist(), shares.tolist()))
+        machines.append(replace(machine, load=combined_load(machine.load, drawn)))
     return replace(platform, machines=tuple(machines))
 
 
-def disturbed(
+def simulate_perturbed(
     problem: Problem,
     what: Plan | Policy,
     how: Perturbation,
     seed: int = 0,
     arrivals: ArrayLike | None = None,
-    repeats: Repeats | None = None,
-) -> Trace:
+    repeats: LoopIterations | None = None,
+) -> ExecutionTrace:
     """What happens when *what* is played while machines are disturbed, for as long as it takes.
 
     *arrivals* has for each task when it becomes known; loops are run as *repeats* has it.
     """
 
-    def play(problem: Problem) -> Trace:
+    def play(problem: Problem) -> ExecutionTrace:
         return simulate(problem, what, arrivals=arrivals, repeats=repeats)
 
     until = max(play(problem).events[-1].time, 1.0)
     while True:
-        platform = perturbed(problem.platform, how, seed, until)
+        platform = perturbed_platform(problem.platform, how, seed, until)
         trace = play(replace(problem, platform=platform))
         if trace.left or trace.makespan <= until:
             return trace
         until *= 2
 
 
-def product(one: tuple[Step, ...], other: tuple[Step, ...]) -> tuple[Step, ...]:
+def combined_load(one: tuple[LoadStep, ...], other: tuple[LoadStep, ...]) -> tuple[LoadStep, ...]:
     """Both loads at once: at any time, the share of the share."""
     if not one or not other:
         return one or other
     times = sorted({step.time for step in chain(one, other)})
-    found = _at(one, times) * _at(other, times)
-    return tuple(map(Step, times, found.tolist()))
+    found = _shares_at(one, times) * _shares_at(other, times)
+    return tuple(map(LoadStep, times, found.tolist()))
 
 
-def _at(steps: tuple[Step, ...], times: list[float]) -> NDArray[np.float64]:
+def _shares_at(steps: tuple[LoadStep, ...], times: list[float]) -> NDArray[np.float64]:
     """The share at each of *times*."""
     known = [step.time for step in steps]
     shares = np.array([1.0, *(step.share for step in steps)])
@@ -142,13 +148,13 @@ def _at(steps: tuple[Step, ...], times: list[float]) -> NDArray[np.float64]:
     return found
 
 
-def _between(span: Range, drawn: Floats) -> Floats:
+def _scaled(span: Range, drawn: Floats) -> Floats:
     return span[0] + (span[1] - span[0]) * drawn
 
 
-def _range(part: str, value: str) -> Range:
+def _parse_range(part: str, value: str) -> Range:
     low, colon, high = value.partition(":")
     try:
         return float(low), float(high if colon else low)
     except ValueError:
-        raise InputError(f"perturbation {part!r} is no range", hint=SYNTAX) from None
+        raise InputError(f"perturbation {part!r} is no range", hint=PERTURBATION_SYNTAX) from None

@@ -62,24 +62,24 @@ def _(plan: Plan) -> Iterator[str]:
         yield f"{len(plan.end)} of {problem.tasks} tasks are planned"
         return
     names = problem.workflow.names
-    nowhere = _where((plan.processor < 0) | (plan.processor >= problem.processors))
+    nowhere = _indices((plan.processor < 0) | (plan.processor >= problem.processors))
     for task in nowhere:
         yield f"{names[task]} runs on processor {plan.processor[task]} of {problem.processors}"
     if nowhere:
         return
     slack = SLACK * plan.makespan if np.isfinite(plan.makespan) else 0.0
-    for task in _where(~(np.isfinite(plan.start) & np.isfinite(plan.end))):
+    for task in _indices(~(np.isfinite(plan.start) & np.isfinite(plan.end))):
         yield f"{names[task]} starts at {plan.start[task]} and ends at {plan.end[task]}"
-    for task in _where(plan.start < -slack):
+    for task in _indices(plan.start < -slack):
         yield f"{names[task]} starts before the beginning"
     times = problem.work * problem.pace[problem.row, plan.processor]
-    for task in _where(~(np.abs(plan.end - plan.start - times) <= slack)):
+    for task in _indices(~(np.abs(plan.end - plan.start - times) <= slack)):
         lasts = plan.end[task] - plan.start[task]
         where = plan.machine(task)
         yield f"{names[task]} lasts {lasts:g} s on {where}, where it takes {times[task]:g}"
-    yield from _early(plan, slack)
+    yield from _early_starts(plan, slack)
     yield from _overlaps(plan, slack)
-    for task in _where(plan.processor != plan.processor[problem.group]):
+    for task in _indices(plan.processor != plan.processor[problem.group]):
         yield f"{names[task]} and {names[problem.group[task]]} must share a machine"
 
 
@@ -90,7 +90,7 @@ def check(plan: P) -> P:
     return plan
 
 
-def _early(plan: Plan, slack: float) -> Iterator[str]:
+def _early_starts(plan: Plan, slack: float) -> Iterator[str]:
     problem = plan.problem
     flow = problem.workflow
     a, b = plan.processor[flow.sources], plan.processor[flow.targets]
@@ -98,7 +98,7 @@ def _early(plan: Plan, slack: float) -> Iterator[str]:
     moved = problem.latency[here, there] + flow.data * problem.slowness[here, there]
     moved[problem.node[a] == problem.node[b]] = 0.0
     ready = plan.end[flow.sources] + moved
-    for edge in _where(plan.start[flow.targets] < ready - slack):
+    for edge in _indices(plan.start[flow.targets] < ready - slack):
         source, target = flow.sources[edge], flow.targets[edge]
         yield (
             f"{flow.names[target]} starts at {plan.start[target]:g}, "
@@ -113,10 +113,10 @@ def _overlaps(plan: Plan, slack: float) -> Iterator[str]:
     one, other = order[:-1], order[1:]
     same = plan.processor[one] == plan.processor[other]
     names = plan.problem.workflow.names
-    for i in _where(same & (plan.start[other] < plan.end[one] - slack)):
+    for i in _indices(same & (plan.start[other] < plan.end[one] - slack)):
         yield f"{names[one[i]]} and {names[other[i]]} overlap on {plan.machine(int(one[i]))}"
 
 
-def _where(wrong: NDArray[np.bool_]) -> list[int]:
+def _indices(wrong: NDArray[np.bool_]) -> list[int]:
     found: list[int] = np.flatnonzero(wrong).tolist()
     return found

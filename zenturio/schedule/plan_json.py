@@ -18,18 +18,18 @@ from typing import Any
 import numpy as np
 
 from zenturio.errors import did_you_mean
-from zenturio.schedule.formats.document import Document, read_json, read_text, write_text
+from zenturio.schedule.formats.document import FormatDocument, read_json, read_text, write_text
 from zenturio.schedule.metrics import metrics
 from zenturio.schedule.molded import MoldablePlan
 from zenturio.schedule.plan import Plan
-from zenturio.schedule.policy import sequence
+from zenturio.schedule.policy import task_sequence
 from zenturio.schedule.problem import Problem
-from zenturio.schedule.trace import Trace
+from zenturio.schedule.trace import ExecutionTrace
 
-_KEYS = ("id", "machine", "core", "start", "end")
+_PLAN_KEYS = ("id", "machine", "core", "start", "end")
 
 
-def facts(plan: Plan | MoldablePlan) -> dict[str, Any]:
+def plan_facts(plan: Plan | MoldablePlan) -> dict[str, Any]:
     """*plan* as JSON has it; a metric that it does not have is null."""
     problem = plan.problem
     return {
@@ -38,12 +38,12 @@ def facts(plan: Plan | MoldablePlan) -> dict[str, Any]:
         "platform": problem.platform.name,
         "makespan": plan.makespan,
         "metrics": {name: _finite(value) for name, value in metrics(plan).items()},
-        "notes": {str(name): _plain(value) for name, value in plan.notes.items()},
-        "tasks": list(_rows(plan)),
+        "notes": {str(name): _json_value(value) for name, value in plan.notes.items()},
+        "tasks": list(_task_rows(plan)),
     }
 
 
-def played(trace: Trace, planned: float | None = None) -> dict[str, Any]:
+def trace_facts(trace: ExecutionTrace, planned: float | None = None) -> dict[str, Any]:
     """*trace* as JSON has it: the plan that came of it, if all tasks ended, and all events.
 
     Of a loop it has the tasks of the last iteration; and no metrics, which are for tasks run once.
@@ -59,7 +59,7 @@ def played(trace: Trace, planned: float | None = None) -> dict[str, Any]:
     ]
     return {
         "algorithm": trace.algorithm,
-        **({"notes": _plain(trace.notes)} if trace.left else facts(trace.plan)),
+        **({"notes": _json_value(trace.notes)} if trace.left else plan_facts(trace.plan)),
         **({"metrics": {}} if trace.again else {}),
         "makespan": _finite(trace.makespan),
         "planned": planned,
@@ -70,12 +70,12 @@ def played(trace: Trace, planned: float | None = None) -> dict[str, Any]:
     }
 
 
-def write(plan: Plan | MoldablePlan, path: str | Path) -> None:
+def write_plan(plan: Plan | MoldablePlan, path: str | Path) -> None:
     """Write *plan* into *path*, each task on a line of its own."""
-    write_text(Path(path), _pieces(facts(plan)))
+    write_text(Path(path), _text_pieces(plan_facts(plan)))
 
 
-def read(path: str | Path, problem: Problem) -> Plan:
+def read_plan(path: str | Path, problem: Problem) -> Plan:
     """The plan in the file *path* for the tasks and machines of *problem*.
 
     It must be possible to keep its order; its times are not looked at: `check` does.
@@ -86,19 +86,19 @@ def read(path: str | Path, problem: Problem) -> Plan:
     if not isinstance(whole, dict) or "tasks" not in whole:
         document.wrong((), "a plan is an object with a list of tasks")
     rows = document.items(whole["tasks"], ("tasks",))
-    places = _places(problem)
+    places = _processors_of_machines(problem)
     number = {name: i for i, name in enumerate(problem.workflow.names)}
     processor = np.full(problem.tasks, -1, np.int32)
     times = np.zeros((2, problem.tasks))
     for i, row in enumerate(rows):
-        document.keys(row, _KEYS, ("tasks", i))
+        document.keys(row, _PLAN_KEYS, ("tasks", i))
         for key in ("id", "machine", "start", "end"):
             if key not in row:
                 document.wrong(("tasks", i), f"a task of a plan without {key!r}")
-        task = _task(document, row["id"], number, i)
+        task = _task_number(document, row["id"], number, i)
         if processor[task] >= 0:
             document.wrong(("tasks", i, "id"), f"task {row['id']!r} is planned twice")
-        processor[task] = _processor(document, row, places, i)
+        processor[task] = _processor_of_row(document, row, places, i)
         times[:, task] = [document.number(row[k], ("tasks", i, k)) for k in ("start", "end")]
     lacking = np.flatnonzero(processor < 0)
     if len(lacking):
@@ -110,14 +110,14 @@ def read(path: str | Path, problem: Problem) -> Plan:
     name = document.words(whole.get("algorithm", path.stem), ("algorithm",))
     plan = Plan(problem, name, processor, times[0], times[1])
     if not problem.workflow.looped:
-        _orderly(document, plan)
+        _check_order(document, plan)
     return plan
 
 
-def _orderly(document: Document, plan: Plan) -> None:
+def _check_order(document: FormatDocument, plan: Plan) -> None:
     """Refuse a *plan* in whose order tasks would wait for each other for ever."""
     problem, flow = plan.problem, plan.problem.workflow
-    turns = [t for t in sequence(plan) if problem.time(t, int(plan.processor[t])) > 0]
+    turns = [t for t in task_sequence(plan) if problem.time(t, int(plan.processor[t])) > 0]
     turns.sort(key=plan.processor.__getitem__)  # stable: in the order of each processor
     pairs = [(a, b) for a, b in pairwise(turns) if plan.processor[a] == plan.processor[b]]
     before, after = np.array(pairs, np.int32).reshape(-1, 2).T
@@ -136,21 +136,23 @@ def _orderly(document: Document, plan: Plan) -> None:
         )
 
 
-def _task(document: Document, name: Any, number: Mapping[str, int], i: int) -> int:
+def _task_number(document: FormatDocument, name: Any, number: Mapping[str, int], i: int) -> int:
     if not isinstance(name, str) or name not in number:
         hint = did_you_mean(str(name), number)
         document.wrong(("tasks", i, "id"), f"the workflow has no task {name!r}", hint)
     return number[name]
 
 
-def _places(problem: Problem) -> dict[str, range]:
+def _processors_of_machines(problem: Problem) -> dict[str, range]:
     """The processors of each machine."""
     first = np.searchsorted(problem.node, np.arange(len(problem.platform) + 1)).tolist()
     machines = enumerate(problem.platform.machines)
     return {machine.name: range(first[i], first[i + 1]) for i, machine in machines}
 
 
-def _processor(document: Document, row: dict[str, Any], places: dict[str, range], i: int) -> int:
+def _processor_of_row(
+    document: FormatDocument, row: dict[str, Any], places: dict[str, range], i: int
+) -> int:
     name = document.words(row["machine"], ("tasks", i, "machine"))
     if name not in places:
         hint = did_you_mean(name, places)
@@ -160,29 +162,29 @@ def _processor(document: Document, row: dict[str, Any], places: dict[str, range]
     return cores[core]
 
 
-def _rows(plan: Plan | MoldablePlan) -> Iterator[dict[str, Any]]:
+def _task_rows(plan: Plan | MoldablePlan) -> Iterator[dict[str, Any]]:
     names = plan.problem.workflow.names
-    where = _molded(plan) if isinstance(plan, MoldablePlan) else _placed(plan)
+    where = _moldable_places(plan) if isinstance(plan, MoldablePlan) else _places(plan)
     times = zip(plan.start.tolist(), plan.end.tolist(), strict=True)
     for name, place, (start, end) in zip(names, where, times, strict=True):
         yield {"id": name, **place, "start": _finite(start), "end": _finite(end)}
 
 
-def _placed(plan: Plan) -> Iterator[dict[str, Any]]:
+def _places(plan: Plan) -> Iterator[dict[str, Any]]:
     known: list[dict[str, Any]] = [
         {"machine": name} if len(cores) == 1 else {"machine": name, "core": core}
-        for name, cores in _places(plan.problem).items()
+        for name, cores in _processors_of_machines(plan.problem).items()
         for core in range(len(cores))
     ]
     return (known[processor] for processor in plan.processor.tolist())
 
 
-def _molded(plan: MoldablePlan) -> Iterator[dict[str, Any]]:
+def _moldable_places(plan: MoldablePlan) -> Iterator[dict[str, Any]]:
     for task, count in enumerate(plan.counts.tolist()):
         yield {"machine": plan.machine(task), "nodes": count}
 
 
-def _pieces(value: dict[str, Any]) -> Iterator[str]:
+def _text_pieces(value: dict[str, Any]) -> Iterator[str]:
     yield "{\n"
     for key, each in value.items():
         if key != "tasks":
@@ -200,14 +202,14 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     """What an algorithm notes, as JSON has it."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): _json_value(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_json_value(each) for each in value]
     if isinstance(value, float):
         return _finite(value)
     return value if isinstance(value, str | int | bool | None) else str(value)

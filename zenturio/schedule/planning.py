@@ -12,19 +12,19 @@ from typing import Any
 from zenturio.errors import InputError
 from zenturio.schedule.algorithm import describe, make
 from zenturio.schedule.generators import pairs
-from zenturio.schedule.library import Library
+from zenturio.schedule.library import ProblemCache
 from zenturio.schedule.metrics import metric, metrics
 from zenturio.schedule.moldable import MoldableProblem
 from zenturio.schedule.molded import MoldablePlan
 from zenturio.schedule.plan import Plan, check
 from zenturio.schedule.problem import Problem
-from zenturio.schedule.words import Words
+from zenturio.schedule.words import ParsedArguments
 
-_OPTIONS = ("--on", "--algorithm", "--objective", "--set", "--seed", "--json")
+SCHEDULE_OPTIONS = ("--on", "--algorithm", "--objective", "--set", "--seed", "--json")
 
 
 @dataclass(frozen=True)
-class Planning:
+class PlanRequest:
     """A workflow, the machines, and what plans."""
 
     workflow: str
@@ -37,9 +37,9 @@ class Planning:
     """Where files are looked for."""
 
     @classmethod
-    def read(cls, words: Sequence[str], folder: Path) -> Planning:
+    def read(cls, words: Sequence[str], folder: Path) -> PlanRequest:
         """What the *words* behind ``zen schedule`` ask."""
-        found = Words.read("zen schedule", words, _OPTIONS)
+        found = ParsedArguments.read("zen schedule", words, SCHEDULE_OPTIONS)
         texts = {n: v for n, v in found.options.items() if n in ("on", "algorithm", "objective")}
         return cls(
             found.only("zen schedule"),
@@ -49,9 +49,9 @@ class Planning:
             folder=folder,
         )
 
-    def plan(self, library: Library | None = None) -> Plan | MoldablePlan:
+    def plan(self, library: ProblemCache | None = None) -> Plan | MoldablePlan:
         """The plan, which can be carried out; what *library* knows is not read again."""
-        given = {**self.settings, **_aim(self.algorithm, self.objective)}
+        given = {**self.settings, **_objective_setting(self.algorithm, self.objective)}
         made = make(self.algorithm, given, self.seed)
         if not hasattr(made, "plan"):
             raise InputError(
@@ -59,7 +59,7 @@ class Planning:
                 hint=f"zen simulate {self.workflow} --algorithm {self.algorithm}",
             )
         kind: Any = MoldableProblem if made.kind == "moldable" else Problem
-        known = library or Library()
+        known = library or ProblemCache()
         problem = known.problem(self._file(self.workflow), self._file(self.on), kind)
         plan: Plan | MoldablePlan = check(made.plan(problem))
         return plan
@@ -69,7 +69,7 @@ class Planning:
         return str(self.folder / text) if text and (self.folder / text).exists() else text
 
 
-def report(plan: Plan | MoldablePlan) -> bytes:
+def plan_report(plan: Plan | MoldablePlan) -> bytes:
     """The metrics of *plan* as a program reports them to the study that it is run by.
 
     And what its algorithm tells of itself in numbers: generations, a bound.
@@ -79,7 +79,7 @@ def report(plan: Plan | MoldablePlan) -> bytes:
     return json.dumps(known).encode() + b"\n"
 
 
-def _aim(algorithm: str, objective: str) -> dict[str, str]:
+def _objective_setting(algorithm: str, objective: str) -> dict[str, str]:
     """The setting that says what is made best."""
     if not objective:
         return {}

@@ -14,7 +14,7 @@ from zenturio.errors import InputError, NotFoundError, did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LoadStep:
     """From *time* on, a machine gives its tasks *share* of its speed; 0: it has failed."""
 
     time: float
@@ -22,7 +22,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class PlatformMachine:
     name: str
     speed: float = 1.0
     cores: int = 1
@@ -31,12 +31,12 @@ class Machine:
     tags: frozenset[str] = frozenset()
     cost: float = 0.0
     """Of one core for one second."""
-    load: tuple[Step, ...] = ()
+    load: tuple[LoadStep, ...] = ()
     """What befalls it while a workflow runs; algorithms that plan beforehand do not see it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class NetworkLink:
     """Between the machines of two sites, or of one; both ways."""
 
     one: str
@@ -48,9 +48,9 @@ class Link:
 @dataclass(frozen=True, eq=False)
 class Platform:
     name: str
-    machines: tuple[Machine, ...]
-    links: tuple[Link, ...] = ()
-    default: Link = field(default_factory=lambda: Link("", ""))
+    machines: tuple[PlatformMachine, ...]
+    links: tuple[NetworkLink, ...] = ()
+    default: NetworkLink = field(default_factory=lambda: NetworkLink("", ""))
     """Between machines of which no link tells."""
 
     def __post_init__(self) -> None:
@@ -118,9 +118,11 @@ def identical(count: int, name: str = "") -> Platform:
     if count < 1:
         raise InputError(f"identical:{count}: at least one machine")
     width = len(str(count))
-    machines = tuple(Machine(f"p{i:0{width}}") for i in range(1, count + 1))
+    machines = tuple(PlatformMachine(f"p{i:0{width}}") for i in range(1, count + 1))
     return Platform(name or f"identical:{count}", machines)
 
 
-def platform(name: str, machines: Iterable[Machine], links: Iterable[Link] = ()) -> Platform:
+def platform(
+    name: str, machines: Iterable[PlatformMachine], links: Iterable[NetworkLink] = ()
+) -> Platform:
     return Platform(name, tuple(machines), tuple(links))

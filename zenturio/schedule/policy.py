@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from zenturio.schedule.grid import Grid, Policy
+from zenturio.schedule.grid import MachineState, Policy
 from zenturio.schedule.plan import Plan
-from zenturio.schedule.trace import Event
+from zenturio.schedule.trace import TraceEvent
 
-__all__ = ["Follow", "Policy", "sequence"]
+__all__ = ["FollowPlan", "Policy", "task_sequence"]
 
 
-class Follow:
+class FollowPlan:
     """Sends each task where *plan* has it, in its order, whatever happens.
 
     A task that was lost with its machine waits there until the machine is back.
@@ -21,9 +21,9 @@ class Follow:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self._sequence = sequence(plan)
+        self._sequence = task_sequence(plan)
 
-    def react(self, grid: Grid, events: Sequence[Event]) -> None:
+    def react(self, grid: MachineState, events: Sequence[TraceEvent]) -> None:
         for event in events:
             if event.kind == "lost":
                 grid.send(event.task, int(self.plan.processor[event.task]), first=True)
@@ -33,7 +33,7 @@ class Follow:
                     grid.place(task, int(self.plan.processor[task]))
 
 
-def sequence(plan: Plan) -> list[int]:
+def task_sequence(plan: Plan) -> list[int]:
     """The tasks by their starts; of equal ones, as the workflow orders them."""
     place = np.empty(plan.problem.tasks, np.int64)
     place[plan.problem.order] = np.arange(plan.problem.tasks)

@@ -13,31 +13,31 @@ from typing import Any
 import numpy as np
 
 from zenturio.errors import InputError, did_you_mean
-from zenturio.schedule.curve import Curve
-from zenturio.schedule.platform import Machine, Platform
-from zenturio.schedule.workflow import Floats, Task, Workflow
+from zenturio.schedule.curve import ScalingCurve
+from zenturio.schedule.platform import Platform, PlatformMachine
+from zenturio.schedule.workflow import Floats, Workflow, WorkflowTask
 
 Model = Callable[[Mapping[str, Any]], Any]
 """Columns of numbers, equally long, to as many seconds."""
 
-Features = Callable[[Task], Mapping[str, float]]
+Features = Callable[[WorkflowTask], Mapping[str, float]]
 """What a model is told of a task: the size of its matrix, how many atoms."""
 
 LAPW2_SHARE = 0.1
 """Of the time of LAPW1 (section 4.2)."""
 
 
-def lapw1(atoms: float, size: float) -> float:
+def lapw1_operations(atoms: float, size: float) -> float:
     """Operations of LAPW1 for a k-point: ``7 A N^2 + N^3`` (section 4.2)."""
     return 7.0 * atoms * size**2 + float(size) ** 3
 
 
-def vector(atoms: float, size: float) -> float:
+def vector_bytes(atoms: float, size: float) -> float:
     """Bytes of ``case.vector`` between LAPW1 and LAPW2 of a k-point: ``200 N A`` (section 4.2)."""
     return 200.0 * size * atoms
 
 
-def predicted(
+def with_predicted_times(
     flow: Workflow,
     models: Mapping[str, Model],
     features: Features = lambda _task: {},
@@ -54,10 +54,10 @@ def predicted(
             known = [name for name in flow.programs if name]
             hint = did_you_mean(program, known)
             raise InputError(f"no task of {flow.name} runs the program {program!r}", hint=hint)
-    changed: dict[str, Task] = {}
+    changed: dict[str, WorkflowTask] = {}
     for program, model in models.items():
         tasks = [task for task in flow.tasks if task.program == program]
-        changed |= {task.name: task for task in _foretold(tasks, model, features, platform)}
+        changed |= {task.name: task for task in _with_predictions(tasks, model, features, platform)}
     return Workflow.of(
         flow.name,
         [changed.get(task.name, task) for task in flow.tasks],
@@ -66,19 +66,21 @@ def predicted(
     )
 
 
-def curve(model: Model, nodes: Sequence[int], features: Mapping[str, float] | None = None) -> Curve:
+def predicted_curve(
+    model: Model, nodes: Sequence[int], features: Mapping[str, float] | None = None
+) -> ScalingCurve:
     """The scaling curve of a moldable task: what *model* foretells for each number of ``nodes``."""
     counts = tuple(nodes)
     told = {name: np.full(len(counts), value, float) for name, value in (features or {}).items()}
     found = _seconds(model, {**told, "nodes": np.array(counts, float)}, "a moldable task")
-    return Curve(counts, tuple(found.tolist()))
+    return ScalingCurve(counts, tuple(found.tolist()))
 
 
-def _foretold(
-    tasks: list[Task], model: Model, features: Features, platform: Platform | None
-) -> Iterator[Task]:
+def _with_predictions(
+    tasks: list[WorkflowTask], model: Model, features: Features, platform: Platform | None
+) -> Iterator[WorkflowTask]:
     """*tasks* of one program with what *model* foretells, which is asked once for all of them."""
-    machines = platform.machines if platform else (Machine("one"),)
+    machines = platform.machines if platform else (PlatformMachine("one"),)
     told = [features(task) for task in tasks]
     columns = {
         name: np.repeat([each[name] for each in told], len(machines))

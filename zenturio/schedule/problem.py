@@ -9,10 +9,10 @@ import numpy as np
 
 from zenturio.errors import InputError
 from zenturio.schedule.platform import Platform
-from zenturio.schedule.transfers import merged
-from zenturio.schedule.workflow import Floats, Indices, Links, Task, Workflow
+from zenturio.schedule.transfers import merge_transfers
+from zenturio.schedule.workflow import Adjacency, Floats, Indices, Workflow, WorkflowTask
 
-LONGEST = 1e300
+MAX_SECONDS = 1e300
 """Seconds beyond which sums of times would no longer be numbers."""
 
 
@@ -43,7 +43,7 @@ class Problem:
 
     @classmethod
     def of(cls, workflow: Workflow, platform: Platform) -> Problem:
-        flow = merged(workflow)
+        flow = merge_transfers(workflow)
         whole = any(task.cores > 1 for task in flow.more.values())
         cores = [1 if whole else machine.cores for machine in platform.machines]
         node = np.repeat(np.arange(len(platform), dtype=np.int32), cores)
@@ -62,12 +62,12 @@ class Problem:
         sites = {site: i for i, site in enumerate(platform.sites)}
         site = np.array([sites[machine.site] for machine in platform.machines], np.int32)
         group = _groups(flow)
-        row, pace = _joined(flow, group, row, np.array(paces))
+        row, pace = _restricted_to_groups(flow, group, row, np.array(paces))
         found = cls(
             flow, platform, work, row, pace[:, node], group, node, site[node],
             platform.latency, 1 / platform.bandwidth,
         )  # fmt: skip
-        _bounded(found)
+        _check_sums(found)
         return found
 
     def __repr__(self) -> str:
@@ -82,11 +82,11 @@ class Problem:
         return len(self.node)
 
     @property
-    def before(self) -> Links:
+    def before(self) -> Adjacency:
         return self.workflow.before
 
     @property
-    def after(self) -> Links:
+    def after(self) -> Adjacency:
         return self.workflow.after
 
     @property
@@ -108,22 +108,22 @@ class Problem:
         return float(self.latency[here, there] + data * self.slowness[here, there])
 
 
-def _bounded(problem: Problem) -> None:
+def _check_sums(problem: Problem) -> None:
     """Refuse times that no number can hold when they are added up."""
     slowest = np.where(np.isfinite(problem.pace), problem.pace, 0.0).max(axis=1)
     with np.errstate(over="ignore"):
         work = problem.work @ slowest[problem.row]
         data = problem.workflow.data.sum() * problem.slowness.max()
         total = work + data + problem.latency.max() * len(problem.workflow.data)
-    if not total < LONGEST:
-        part = "work" if not work < LONGEST else "transfers"
+    if not total < MAX_SECONDS:
+        part = "work" if not work < MAX_SECONDS else "transfers"
         raise InputError(
             f"the {part} of {problem.workflow.name} on {problem.platform.name} may take more than "
-            f"{LONGEST:g} s"
+            f"{MAX_SECONDS:g} s"
         )
 
 
-def _pace(task: Task, platform: Platform) -> Floats:
+def _pace(task: WorkflowTask, platform: Platform) -> Floats:
     """Seconds for a unit of *task*'s work on each machine."""
     if task.times and len(task.times) != len(platform):
         raise InputError(
@@ -145,7 +145,7 @@ def _pace(task: Task, platform: Platform) -> Floats:
     return found
 
 
-def _needs(task: Task) -> str:
+def _needs(task: WorkflowTask) -> str:
     needs = [f"{task.cores} cores"] if task.cores > 1 else []
     needs += [f"{task.memory:g} bytes of memory"] if task.memory else []
     needs += [f"the tag {task.tag!r}"] if task.tag else []
@@ -161,7 +161,9 @@ def _groups(flow: Workflow) -> Indices:
     return group
 
 
-def _joined(flow: Workflow, group: Indices, row: Indices, pace: Floats) -> tuple[Indices, Floats]:
+def _restricted_to_groups(
+    flow: Workflow, group: Indices, row: Indices, pace: Floats
+) -> tuple[Indices, Floats]:
     """*row* and *pace*, infinite for all tasks of a group where one of them cannot run."""
     members: dict[int, list[int]] = {}
     for i, task in flow.more.items():

@@ -10,21 +10,21 @@ from typing import Any
 
 from zenturio.errors import InputError
 from zenturio.schedule.algorithm import make
-from zenturio.schedule.assigned import assigned
+from zenturio.schedule.assigned import plan_as_assigned
 from zenturio.schedule.generators import pairs
-from zenturio.schedule.library import Library
-from zenturio.schedule.loops import Repeats
+from zenturio.schedule.library import ProblemCache
+from zenturio.schedule.loops import LoopIterations
 from zenturio.schedule.metrics import metrics
-from zenturio.schedule.perturb import Perturbation, disturbed
+from zenturio.schedule.perturb import Perturbation, simulate_perturbed
 from zenturio.schedule.plan import Plan
-from zenturio.schedule.plan_json import read
+from zenturio.schedule.plan_json import read_plan
 from zenturio.schedule.policy import Policy
 from zenturio.schedule.problem import Problem
 from zenturio.schedule.simulate import simulate
-from zenturio.schedule.trace import Trace
-from zenturio.schedule.words import Words
+from zenturio.schedule.trace import ExecutionTrace
+from zenturio.schedule.words import ParsedArguments
 
-OPTIONS = (
+SIMULATE_OPTIONS = (
     "--on",
     "--plan",
     "--algorithm",
@@ -37,7 +37,7 @@ OPTIONS = (
 
 
 @dataclass(frozen=True)
-class Request:
+class SimulationRequest:
     """A workflow, the machines, who decides what runs where, and what disturbs it."""
 
     workflow: str
@@ -52,9 +52,9 @@ class Request:
     """Where files are looked for."""
 
     @classmethod
-    def read(cls, words: Sequence[str], folder: Path) -> Request:
+    def read(cls, words: Sequence[str], folder: Path) -> SimulationRequest:
         """What the *words* behind ``zen simulate`` ask."""
-        found = Words.read("zen simulate", words, OPTIONS)
+        found = ParsedArguments.read("zen simulate", words, SIMULATE_OPTIONS)
         names = ("on", "plan", "algorithm", "perturb", "iterations")
         texts = {each: found.options.get(each, "") for each in names}
         return cls(
@@ -65,9 +65,9 @@ class Request:
             folder=folder,
         )
 
-    def problem(self, library: Library | None = None) -> Problem:
+    def problem(self, library: ProblemCache | None = None) -> Problem:
         """The workflow on its machines; what *library* knows is not read again."""
-        known = library or Library()
+        known = library or ProblemCache()
         found: Problem = known.problem(self._file(self.workflow), self._file(self.on))
         return found
 
@@ -76,9 +76,9 @@ class Request:
         if self.plan and self.algorithm:
             raise InputError("--plan and --algorithm: one of them", hint="leave the other out")
         if self.plan:
-            return read(self._file(self.plan), problem)
+            return read_plan(self._file(self.plan), problem)
         if not self.algorithm:
-            return assigned(problem)
+            return plan_as_assigned(problem)
         made = make(self.algorithm, self.settings, self.seed)
         if made.kind in {"moldable", "online"}:
             raise InputError(
@@ -92,27 +92,27 @@ class Request:
     def disturbance(self) -> Perturbation | None:
         return Perturbation.read(self.perturb) if self.perturb else None
 
-    def played(self, problem: Problem, what: Plan | Policy, seed: int) -> Trace:
+    def played(self, problem: Problem, what: Plan | Policy, seed: int) -> ExecutionTrace:
         """What happens with the disturbances, and the iterations of loops, of *seed*."""
         repeats = self._repeats(problem, seed)
         how = self.disturbance
         if how is None:
             return simulate(problem, what, repeats=repeats)
-        return disturbed(problem, what, how, seed, repeats=repeats)
+        return simulate_perturbed(problem, what, how, seed, repeats=repeats)
 
-    def _repeats(self, problem: Problem, seed: int) -> Repeats:
+    def _repeats(self, problem: Problem, seed: int) -> LoopIterations:
         if self.iterations and not problem.workflow.looped:
             raise InputError(
                 f"--iterations {self.iterations}: {self.workflow} has no loop", hint="leave it out"
             )
-        return Repeats.read(self.iterations, seed)
+        return LoopIterations.read(self.iterations, seed)
 
     def _file(self, text: str) -> str:
         """*text* as the path of a file in the folder, if it is one: it may be a generator."""
         return str(self.folder / text) if text and (self.folder / text).exists() else text
 
 
-def report(trace: Trace) -> bytes:
+def simulation_report(trace: ExecutionTrace) -> bytes:
     """The metrics of *trace* as a program reports them to the study that it is run by.
 
     Those of a plan are for tasks that are run once: a loop has but its makespan.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from zenturio.schedule.grid import Grid
+from zenturio.schedule.grid import MachineState
 from zenturio.schedule.loops import Loop
-from zenturio.schedule.trace import Event
+from zenturio.schedule.trace import TraceEvent
 
 
-class Deciding(Protocol):
+class LoopDecision(Protocol):
     """Who decides whether a loop is run again: chance, a number, or the program itself."""
 
     def more(self, loop: int, iteration: int, total: int) -> bool:
@@ -18,14 +18,14 @@ class Deciding(Protocol):
         ...
 
 
-class Rounds:
+class LoopController:
     """The loops of a workflow while it is played; what decides is no scheduler.
 
     An iteration has ended when all its tasks have, and the loops inside are over. What is outside
     and waits for one of its tasks waits for the last iteration.
     """
 
-    def __init__(self, grid: Grid, loops: Sequence[Loop], repeats: Deciding) -> None:
+    def __init__(self, grid: MachineState, loops: Sequence[Loop], repeats: LoopDecision) -> None:
         """*loops* has those inside before those around them."""
         self._grid = grid
         self._loops = loops
@@ -42,7 +42,7 @@ class Rounds:
         for loop in loops:
             self._hold(loop)
 
-    def turn(self) -> list[Event]:
+    def turn(self) -> list[TraceEvent]:
         """Lets loops begin anew, or be over, if an iteration has ended; tells which began anew."""
         found = []
         for number, loop in enumerate(self._loops):

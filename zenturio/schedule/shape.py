@@ -10,7 +10,7 @@ from zenturio.schedule.workflow import Floats, Workflow
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class ProgramSummary:
     """The tasks that run one program."""
 
     name: str
@@ -20,7 +20,7 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class WorkflowShape:
     name: str
     tasks: int
     transfers: int
@@ -35,7 +35,7 @@ class Shape:
     work: float
     data: float
     moldable: int
-    programs: tuple[Program, ...]
+    programs: tuple[ProgramSummary, ...]
 
     @property
     def parallelism(self) -> float | None:
@@ -43,7 +43,7 @@ class Shape:
         return self.work / self.critical if self.critical else None
 
 
-def shape(flow: Workflow) -> Shape:
+def shape_of(flow: Workflow) -> WorkflowShape:
     """The shape of *flow*; file transfers count as tasks without work, and as data."""
     moved = [i for i, task in flow.more.items() if task.kind == "transfer"]
     work = flow.work.copy()
@@ -52,15 +52,15 @@ def shape(flow: Workflow) -> Shape:
     if not flow.looped:
         sizes = np.bincount(flow.level)
         levels, width = len(sizes), int(sizes.max(initial=0))
-        critical = _longest(flow, work)
-    return Shape(
+        critical = _critical_work(flow, work)
+    return WorkflowShape(
         flow.name, len(flow), len(moved), len(flow.data), flow.looped, levels, width, critical,
         float(work.sum()), float(flow.data.sum() + flow.work[moved].sum()),
         sum(task.curve is not None for task in flow.more.values()), _programs(flow, work),
     )  # fmt: skip
 
 
-def _longest(flow: Workflow, work: Floats) -> float:
+def _critical_work(flow: Workflow, work: Floats) -> float:
     """Work on the longest way."""
     end = work.tolist()
     start, after = flow.after.start.tolist(), flow.after.task.tolist()
@@ -72,13 +72,13 @@ def _longest(flow: Workflow, work: Floats) -> float:
     return float(max(end, default=0.0))
 
 
-def _programs(flow: Workflow, work: Floats) -> tuple[Program, ...]:
+def _programs(flow: Workflow, work: Floats) -> tuple[ProgramSummary, ...]:
     if flow.program is None:
         return ()
     counts = np.bincount(flow.program, minlength=len(flow.programs))
     sums = np.bincount(flow.program, work, minlength=len(flow.programs))
     found = [
-        Program(name, int(count), float(total / count))
+        ProgramSummary(name, int(count), float(total / count))
         for name, count, total in zip(flow.programs, counts, sums, strict=True)
         if count
     ]

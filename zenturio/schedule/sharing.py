@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from math import inf
 from typing import Literal
 
-from zenturio.schedule.grid import Grid
-from zenturio.schedule.kernels.priority import Standing, priority
-from zenturio.schedule.trace import Event
+from zenturio.schedule.grid import MachineState
+from zenturio.schedule.kernels.priority import WaitingWorkflow, priority
+from zenturio.schedule.trace import TraceEvent
 from zenturio.schedule.workflow import Floats, Indices
 
-By = Literal["task", "dag"]
+Granularity = Literal["task", "dag"]
 
 
 @dataclass(frozen=True, eq=False)
-class Ranked:
+class RankedTasks:
     """What the order of tasks and workflows depends on, beside what happens."""
 
     arrival: Floats
@@ -36,13 +36,13 @@ class Ranked:
     """Seconds that each task takes, on average over the processors."""
 
 
-class Sharing:
+class SharingPolicy:
     """Sends tasks to idle processors, those of the workflow first whose turn it is.
 
     With *by* = "dag", each workflow sends one task before any of them sends another.
     """
 
-    def __init__(self, ranked: Ranked, policy: str, by: By = "task") -> None:
+    def __init__(self, ranked: RankedTasks, policy: str, by: Granularity = "task") -> None:
         self._ranked = ranked
         self._policy = policy
         self._turns = by == "dag"
@@ -56,7 +56,7 @@ class Sharing:
         self._due: dict[int, float] = {}
         """When the data of each task that was sent are there."""
 
-    def react(self, grid: Grid, events: Sequence[Event]) -> None:
+    def react(self, grid: MachineState, events: Sequence[TraceEvent]) -> None:
         for event in events:
             if event.kind == "began":
                 self._begin()
@@ -74,7 +74,7 @@ class Sharing:
         self._remaining = [sum(self._mean[task] for task in order[a:b]) for a, b in flows]
         self._home, self._due = {}, {}
 
-    def _serve(self, grid: Grid, ready: dict[int, list[int]]) -> None:
+    def _serve(self, grid: MachineState, ready: dict[int, list[int]]) -> None:
         """Sends what can be sent: in rounds of one task for each workflow, or in one round."""
         foft = self._policy == "foft"
         ahead = {flow: self._ahead(grid, flow) if foft else 0.0 for flow in ready}
@@ -97,30 +97,30 @@ class Sharing:
                 if self._turns:
                     out.add(flow)
 
-    def _priority(self, grid: Grid, flow: int, task: int, ahead: float) -> float:
+    def _priority(self, grid: MachineState, flow: int, task: int, ahead: float) -> float:
         arrival, alone = float(self._ranked.arrival[flow]), float(self._ranked.alone[flow])
         age, remaining = grid.now - arrival, self._remaining[flow]
-        standing = Standing(self._rank[task], arrival, age, alone, remaining, ahead)
+        standing = WaitingWorkflow(self._rank[task], arrival, age, alone, remaining, ahead)
         return priority(self._policy, standing)
 
-    def _places(self, grid: Grid) -> list[int]:
+    def _places(self, grid: MachineState) -> list[int]:
         """The processors to which something can be sent."""
         may = grid.up if self._policy == "basic" else grid.idle
         return [place for place in range(grid.problem.processors) if may(place)]
 
-    def _suited(self, grid: Grid, task: int, places: list[int]) -> int | None:
+    def _suited(self, grid: MachineState, task: int, places: list[int]) -> int | None:
         """Where among *places* the *task* ends first, if it can run on any."""
         home = self._home.get(int(grid.problem.group[task]))
         mine = [place for place in places if home in {None, place}]
         end, place = min(((self._finish(grid, task, p), p) for p in mine), default=(inf, -1))
         return place if end < inf else None
 
-    def _finish(self, grid: Grid, task: int, place: int) -> float:
+    def _finish(self, grid: MachineState, task: int, place: int) -> float:
         """When *task*, sent now, would end on *place*."""
         begin = max(self._free(grid, place), grid.arrival(task, place))
         return begin + grid.time(task, place) / grid.share[grid.node[place]]
 
-    def _free(self, grid: Grid, place: int) -> float:
+    def _free(self, grid: MachineState, place: int) -> float:
         """When *place* would have run all that it was sent, if its load stayed as it is."""
         if not grid.up(place):
             return inf
@@ -130,23 +130,23 @@ class Sharing:
             free = max(free, self._due[task]) + grid.time(task, place) / share
         return free
 
-    def _send(self, grid: Grid, task: int, place: int) -> None:
+    def _send(self, grid: MachineState, task: int, place: int) -> None:
         self._home[int(grid.problem.group[task])] = place
         self._due[task] = grid.arrival(task, place)
         grid.send(task, place)
 
-    def _ahead(self, grid: Grid, flow: int) -> float:
+    def _ahead(self, grid: MachineState, flow: int) -> float:
         """How long *flow* would still take, if all that it has left were sent, and no other."""
         free = [self._free(grid, place) for place in range(grid.problem.processors)]
-        ahead = _Ahead(grid, free, self._home)
+        ahead = _FinishEstimate(grid, free, self._home)
         order = self._ranked.sequence[self._ranked.first[flow] : self._ranked.first[flow + 1]]
         return max((ahead.end(task) for task in order.tolist()), default=grid.now) - grid.now
 
 
-class _Ahead:
+class _FinishEstimate:
     """The machines as they would be if tasks were sent one after the other, from now on."""
 
-    def __init__(self, grid: Grid, free: list[float], home: dict[int, int]) -> None:
+    def __init__(self, grid: MachineState, free: list[float], home: dict[int, int]) -> None:
         self._grid = grid
         self._busy = tuple(free)
         self._free = free

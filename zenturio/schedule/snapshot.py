@@ -12,12 +12,12 @@ from math import inf
 
 import numpy as np
 
-from zenturio.schedule.grid import Grid
+from zenturio.schedule.grid import MachineState
 from zenturio.schedule.problem import Problem
 from zenturio.schedule.remainder import Remainder
 from zenturio.schedule.workflow import Floats, Indices, Workflow
 
-DOWN = 1e-9
+FAILED_SHARE = 1e-9
 """The share of its speed that a failed machine seems to give: it may come back some day."""
 
 
@@ -30,7 +30,7 @@ class Snapshot:
     """How many are to be planned."""
 
 
-def snapshot(grid: Grid, rest: Remainder) -> Snapshot:
+def snapshot(grid: MachineState, rest: Remainder) -> Snapshot:
     """The tasks of *rest*, with what runs on or has ended and they wait for."""
     problem, flow = grid.problem, grid.problem.workflow
     inside = set(rest.tasks)
@@ -47,13 +47,13 @@ def snapshot(grid: Grid, rest: Remainder) -> Snapshot:
     work = problem.work[list(tasks)].copy()
     for task in there:
         work[number[task]] = grid.remaining(task) if grid.state[task] == "running" else 0.0
-    row, pace = _paces(grid, rest, tasks)
+    row, pace = _pace_rows(grid, rest, tasks)
     names = [flow.names[task] for task in tasks]
     sources = np.array([number[a] for a, _, _ in edges], np.int32)
     targets = np.array([number[b] for _, b, _ in edges], np.int32)
     data = np.array([data for _, _, data in edges], np.float64)
     left = Workflow(flow.name, names, work, sources, targets, data)
-    group = _groups(problem.group[list(rest.tasks)].tolist(), len(there))
+    group = _group_numbers(problem.group[list(rest.tasks)].tolist(), len(there))
     found = Problem(
         left, problem.platform, work, row, pace, group,
         problem.node, problem.site, problem.latency, problem.slowness,
@@ -61,7 +61,7 @@ def snapshot(grid: Grid, rest: Remainder) -> Snapshot:
     return Snapshot(found, tasks, len(rest.tasks))
 
 
-def fixed(grid: Grid, rest: Remainder) -> dict[int, int]:
+def pinned_groups(grid: MachineState, rest: Remainder) -> dict[int, int]:
     """The processor of each group of tasks that cannot be moved.
 
     One of them runs there or has run there, and what it left there is needed.
@@ -76,18 +76,20 @@ def fixed(grid: Grid, rest: Remainder) -> dict[int, int]:
     }
 
 
-def seconds(grid: Grid, task: int, processor: int) -> float:
+def loaded_seconds(grid: MachineState, task: int, processor: int) -> float:
     """How long *task* would take on *processor*, if its load stayed as it is."""
-    return grid.time(task, processor) / (grid.share[grid.node[processor]] or DOWN)
+    return grid.time(task, processor) / (grid.share[grid.node[processor]] or FAILED_SHARE)
 
 
-def _paces(grid: Grid, rest: Remainder, tasks: tuple[int, ...]) -> tuple[Indices, Floats]:
+def _pace_rows(
+    grid: MachineState, rest: Remainder, tasks: tuple[int, ...]
+) -> tuple[Indices, Floats]:
     """A row for each task, and the paces of each row."""
     problem = grid.problem
     shares = np.array(grid.share)[problem.node]
-    slowed = problem.pace / np.maximum(shares, DOWN)
-    paces = [_alive(row, shares) for row in slowed]
-    homes = fixed(grid, rest)
+    slowed = problem.pace / np.maximum(shares, FAILED_SHARE)
+    paces = [_without_failed(row, shares) for row in slowed]
+    homes = pinned_groups(grid, rest)
     inside = set(rest.tasks)
     pinned: dict[tuple[int, int], int] = {}
     rows = np.empty(len(tasks), np.int32)
@@ -100,19 +102,19 @@ def _paces(grid: Grid, rest: Remainder, tasks: tuple[int, ...]) -> tuple[Indices
         if (base, home) not in pinned:
             pinned[base, home] = len(paces)
             row = np.full(problem.processors, inf)
-            row[home] = slowed[base, home] if base >= 0 else 1 / max(shares[home], DOWN)
+            row[home] = slowed[base, home] if base >= 0 else 1 / max(shares[home], FAILED_SHARE)
             paces.append(row)
         rows[i] = pinned[base, home]
     return rows, np.array(paces)
 
 
-def _alive(row: Floats, shares: Floats) -> Floats:
+def _without_failed(row: Floats, shares: Floats) -> Floats:
     """*row* without the machines that have failed, unless no other can run the task."""
     found = np.where(shares > 0, row, inf)
     return found if np.isfinite(found).any() else row
 
 
-def _groups(given: list[int], more: int) -> Indices:
+def _group_numbers(given: list[int], more: int) -> Indices:
     """The first task of each group, for each task; those that are not planned are alone."""
     first: dict[int, int] = {}
     found = [first.setdefault(group, i) for i, group in enumerate(given)]

@@ -11,12 +11,12 @@ from math import isfinite
 import numpy as np
 
 from zenturio.errors import InputError
-from zenturio.schedule.transfers import merged
-from zenturio.schedule.workflow import Floats, Indices, Task, Workflow
+from zenturio.schedule.transfers import merge_transfers
+from zenturio.schedule.workflow import Floats, Indices, Workflow, WorkflowTask
 
 
 @dataclass(frozen=True, eq=False)
-class Submission:
+class WorkflowSubmission:
     """A workflow, and when it is submitted; until then nobody knows of it."""
 
     workflow: Workflow
@@ -32,14 +32,14 @@ class Submission:
 
 
 @dataclass(frozen=True, eq=False)
-class Stream:
+class WorkflowStream:
     """Workflows in the order in which they arrive, each with a name of its own."""
 
     name: str
-    submissions: tuple[Submission, ...]
+    submissions: tuple[WorkflowSubmission, ...]
 
     @classmethod
-    def of(cls, name: str, submissions: Iterable[Submission]) -> Stream:
+    def of(cls, name: str, submissions: Iterable[WorkflowSubmission]) -> WorkflowStream:
         """*submissions* by their arrival; those that share a name are numbered."""
         found = sorted(submissions, key=lambda each: each.arrival)
         if not found:
@@ -47,7 +47,7 @@ class Stream:
         for each in found:
             if not len(each.workflow):
                 raise InputError(f"workflow {each.workflow.name!r} has no task")
-        labels = _labels([each.name or each.workflow.name for each in found])
+        labels = _distinct_names([each.name or each.workflow.name for each in found])
         return cls(
             name,
             tuple(replace(each, name=label) for each, label in zip(found, labels, strict=True)),
@@ -79,13 +79,15 @@ class Stream:
         """All of them as one; a task is named ``workflow/task``."""
         flows, shifts = self._flows, self.first.tolist()
         programs: dict[str, int] = {}
-        columns = [_programs(flow, programs) for flow in flows]
+        columns = [_program_numbers(flow, programs) for flow in flows]
         names: list[str] = []
-        more: dict[int, Task] = {}
+        more: dict[int, WorkflowTask] = {}
         for each, flow, shift in zip(self.submissions, flows, shifts, strict=False):
             names += [f"{each.name}/{name}" for name in flow.names]
             more |= {
-                shift + i: replace(task, name=names[shift + i], machine=_own(each, task))
+                shift + i: replace(
+                    task, name=names[shift + i], machine=_abstract_machine(each, task)
+                )
                 for i, task in flow.more.items()
             }
         pairs = list(zip(flows, shifts, strict=False))
@@ -107,11 +109,11 @@ class Stream:
         known: dict[int, Workflow] = {}
         for each in self.submissions:
             if id(each.workflow) not in known:
-                known[id(each.workflow)] = merged(each.workflow)
+                known[id(each.workflow)] = merge_transfers(each.workflow)
         return [known[id(each.workflow)] for each in self.submissions]
 
 
-def _labels(names: list[str]) -> list[str]:
+def _distinct_names(names: list[str]) -> list[str]:
     """Each of *names*, if no other is the same; else the first number that makes it so."""
     several = {name for name, count in Counter(names).items() if count > 1}
     taken, used = set(names), Counter[str]()
@@ -126,12 +128,12 @@ def _labels(names: list[str]) -> list[str]:
     return found
 
 
-def _own(each: Submission, task: Task) -> str:
+def _abstract_machine(each: WorkflowSubmission, task: WorkflowTask) -> str:
     """The abstract machine of *task*: no other workflow shares it."""
     return f"{each.name}/{task.machine}" if task.machine else ""
 
 
-def _programs(flow: Workflow, programs: dict[str, int]) -> Indices:
+def _program_numbers(flow: Workflow, programs: dict[str, int]) -> Indices:
     """The program of each task by its number in *programs*, which grows."""
     names = flow.programs if flow.program is not None else ("",)
     numbers = [programs.setdefault(name, len(programs)) for name in names]

@@ -10,21 +10,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zenturio.schedule.fairness import fairness, slowdown, slowdowns
+from zenturio.schedule.fairness import fairness_metrics, slowdown_quartiles, slowdowns
 from zenturio.schedule.plan import Plan
-from zenturio.schedule.plan_json import facts
+from zenturio.schedule.plan_json import plan_facts
 from zenturio.schedule.problem import Problem
-from zenturio.schedule.stream import Stream
+from zenturio.schedule.stream import WorkflowStream
 from zenturio.schedule.workflow import Floats
 
-Counts = NDArray[np.int64]
+CountSeries = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Streamed:
+class StreamResult:
     """The workflows of *stream*, carried out as *plan* has it; NaN where tasks did not end."""
 
-    stream: Stream
+    stream: WorkflowStream
     plan: Plan
     alone: Floats
     """Seconds that each workflow would have taken if there were no other."""
@@ -62,7 +62,7 @@ class Streamed:
     @cached_property
     def lower_bound(self) -> float:
         """No policy makes an end of all earlier."""
-        return lower_bound(self.stream, self.plan.problem)
+        return stream_lower_bound(self.stream, self.plan.problem)
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -75,21 +75,21 @@ class Streamed:
             "lower_bound": self.lower_bound,
             "excess": self.makespan / self.lower_bound - 1,
             "makespan_mean": float(self.makespans.mean()),
-            **slowdown(found),
-            **fairness(found),
+            **slowdown_quartiles(found),
+            **fairness_metrics(found),
         }
 
-    def workflows(self) -> tuple[Floats, Counts]:
+    def workflows(self) -> tuple[Floats, CountSeries]:
         """How many workflows were there, from each time on at which that changed."""
-        return _steps(self.stream.arrivals, self.ended)
+        return _counts_over_time(self.stream.arrivals, self.ended)
 
-    def ready(self) -> tuple[Floats, Counts]:
+    def ready(self) -> tuple[Floats, CountSeries]:
         """How many tasks waited for nothing but a processor and their data, from each time on."""
         flow = self.plan.problem.workflow
         since = self.stream.arrivals[self.stream.owner]
         with np.errstate(invalid="ignore"):  # NaN, where a task waits for one that did not end
             np.maximum.at(since, flow.targets, self.plan.end[flow.sources])
-        return _steps(since, self.plan.start)
+        return _counts_over_time(since, self.plan.start)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """What became of each workflow."""
@@ -109,7 +109,7 @@ class Streamed:
 
     def facts(self) -> dict[str, Any]:
         """All that is known, as JSON has it."""
-        whole = {} if self.left else facts(self.plan)
+        whole = {} if self.left else plan_facts(self.plan)
         counts = {"workflows": self.workflows(), "ready": self.ready()}
         return {
             "algorithm": self.plan.algorithm,
@@ -126,7 +126,7 @@ class Streamed:
         }
 
 
-def lower_bound(stream: Stream, problem: Problem) -> float:
+def stream_lower_bound(stream: WorkflowStream, problem: Problem) -> float:
     """A makespan that cannot be beaten: tasks as if they could be cut at will, or one workflow.
 
     What arrives from some time on cannot end before all machines together have done it; nor can a
@@ -140,10 +140,10 @@ def lower_bound(stream: Stream, problem: Problem) -> float:
     least = problem.work * share.min(axis=1)[problem.row]
     load = np.bincount(stream.owner, least, len(stream))
     after = np.cumsum(load[::-1])[::-1]
-    return float(max((stream.arrivals + after).max(), _longest(stream, problem)))
+    return float(max((stream.arrivals + after).max(), _latest_path_end(stream, problem)))
 
 
-def _longest(stream: Stream, problem: Problem) -> float:
+def _latest_path_end(stream: WorkflowStream, problem: Problem) -> float:
     """When the last workflow would end, each task on the machine where it is fastest."""
     from zenturio.schedule.listing import upward_ranks  # noqa: PLC0415 - loads Numba
 
@@ -152,7 +152,7 @@ def _longest(stream: Stream, problem: Problem) -> float:
     return float((stream.arrivals[stream.owner] + ways).max())
 
 
-def _steps(come: Floats, go: Floats) -> tuple[Floats, Counts]:
+def _counts_over_time(come: Floats, go: Floats) -> tuple[Floats, CountSeries]:
     """The times at which a number changes that grows with *come* and shrinks with *go*."""
     go = go[np.isfinite(go)]
     come = come[np.isfinite(come)]

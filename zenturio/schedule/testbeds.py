@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from zenturio.schedule.platform import Link, Machine, Platform
+from zenturio.schedule.platform import NetworkLink, Platform, PlatformMachine
 
-_MYRINET = Link("vienna", "vienna", 250e6, 10e-6)
+_MYRINET = NetworkLink("vienna", "vienna", 250e6, 10e-6)
 _SITES = ("innsbruck", "linz", "salzburg")
 
 
@@ -21,16 +21,18 @@ def grid_2005(seed: int = 2005) -> Platform:
     sites 20 Mbit/s.
     """
     chance = np.random.default_rng(seed)
-    fast = [Machine(f"fast{i:02}", 3.0, site=_SITES[0]) for i in range(1, 17)]
-    cluster = [Machine(f"node{i:02}", 0.7, site=_MYRINET.one) for i in range(1, 65)]
+    fast = [PlatformMachine(f"fast{i:02}", 3.0, site=_SITES[0]) for i in range(1, 17)]
+    cluster = [PlatformMachine(f"node{i:02}", 0.7, site=_MYRINET.one) for i in range(1, 65)]
     speeds = np.round(chance.uniform(0.3, 2.0, 314 - 80), 2).tolist()
     others = [
-        Machine(f"{_SITES[i % 3]}{i // 3 + 1:02}", speed, site=_SITES[i % 3])
+        PlatformMachine(f"{_SITES[i % 3]}{i // 3 + 1:02}", speed, site=_SITES[i % 3])
         for i, speed in enumerate(speeds)
     ]
-    inside = [Link(site, site, 12.5e6, 0.0002) for site in _SITES]
+    inside = [NetworkLink(site, site, 12.5e6, 0.0002) for site in _SITES]
     links = (_MYRINET, *inside)
-    return Platform("grid-2005", (*fast, *cluster, *others), links, Link("", "", 2.5e6, 0.02))
+    return Platform(
+        "grid-2005", (*fast, *cluster, *others), links, NetworkLink("", "", 2.5e6, 0.02)
+    )
 
 
 TESTBEDS: dict[str, Callable[[], Platform]] = {"grid-2005": grid_2005}

@@ -12,7 +12,7 @@ import numpy as np
 from zenturio.schedule.plan import Plan
 from zenturio.schedule.problem import Problem
 
-Happening = Literal[
+EventKind = Literal[
     "began",
     "arrived",
     "started",
@@ -28,11 +28,11 @@ Happening = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class TraceEvent:
     """Something that happened at *time*: to a task, or to a machine of the platform."""
 
     time: float
-    kind: Happening
+    kind: EventKind
     task: int = -1
     machine: int = -1
     share: float = 1.0
@@ -40,7 +40,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TaskRun:
     """A task on a processor, from its start to its end, good or bad."""
 
     task: int
@@ -51,13 +51,13 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Trace:
+class ExecutionTrace:
     """All runs, in the order of their ends, and all events, in the order they happened."""
 
     problem: Problem
     algorithm: str
-    runs: tuple[Run, ...]
-    events: tuple[Event, ...] = field(repr=False)
+    runs: tuple[TaskRun, ...]
+    events: tuple[TraceEvent, ...] = field(repr=False)
     left: tuple[int, ...] = ()
     """Tasks that did not end: their machine is gone for good, or the policy left them lying."""
     notes: dict[str, Any] = field(default_factory=dict)
@@ -69,11 +69,11 @@ class Trace:
         return float("inf") if self.left else max((run.end for run in self.good), default=0.0)
 
     @property
-    def good(self) -> Iterator[Run]:
+    def good(self) -> Iterator[TaskRun]:
         return (run for run in self.runs if run.kind == "ended")
 
     @property
-    def again(self) -> tuple[Event, ...]:
+    def again(self) -> tuple[TraceEvent, ...]:
         """Each time that a loop began anew, with its first task."""
         return tuple(event for event in self.events if event.kind == "again")
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from zenturio.schedule.workflow import Workflow
 
 
-def merged(flow: Workflow) -> Workflow:
+def merge_transfers(flow: Workflow) -> Workflow:
     """*flow* with each file transfer written as bytes on an edge between the jobs it joins.
 
     A job that several transfers join with the same other gets the sum of their bytes.
@@ -18,7 +18,7 @@ def merged(flow: Workflow) -> Workflow:
     data: dict[tuple[int, int], float] = {}
     for job in range(len(flow)):
         if job not in moved:
-            for target, weight in _reached(flow, job, moved):
+            for target, weight in _jobs_after(flow, job, moved):
                 data[job, target] = data.get((job, target), 0.0) + weight
     return Workflow.of(
         flow.name,
@@ -32,10 +32,10 @@ def merged(flow: Workflow) -> Workflow:
     )
 
 
-def _reached(flow: Workflow, job: int, moved: set[int]) -> list[tuple[int, float]]:
+def _jobs_after(flow: Workflow, job: int, moved: set[int]) -> list[tuple[int, float]]:
     """The jobs that follow *job* at once or after transfers only, each with its bytes."""
     found = []
-    ahead = _steps(flow, job, 0.0)
+    ahead = _edges_from(flow, job, 0.0)
     seen = set()
     while ahead:
         task, weight = ahead.pop()
@@ -43,11 +43,11 @@ def _reached(flow: Workflow, job: int, moved: set[int]) -> list[tuple[int, float
             found.append((task, weight))
         elif task not in seen:
             seen.add(task)
-            ahead += _steps(flow, task, weight + float(flow.work[task]))
+            ahead += _edges_from(flow, task, weight + float(flow.work[task]))
     return found[::-1]
 
 
-def _steps(flow: Workflow, task: int, weight: float) -> list[tuple[int, float]]:
+def _edges_from(flow: Workflow, task: int, weight: float) -> list[tuple[int, float]]:
     first, last = flow.after.start[task], flow.after.start[task + 1]
     edges = zip(flow.after.task[first:last], flow.after.edge[first:last], strict=True)
     return [(int(b), weight + float(flow.data[edge])) for b, edge in edges]

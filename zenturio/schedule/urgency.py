@@ -9,7 +9,7 @@ Node = TypeVar("Node", bound=Hashable)
 Near = Callable[[Node], Iterable[Node]]
 
 
-def raised(
+def more_urgent_tasks(
     ended: Node, after: Near[Node], before: Near[Node], done: Callable[[Node], bool]
 ) -> set[Node]:
     """All that the children of *ended* still wait for: each of them is more urgent by one.

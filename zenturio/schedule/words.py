@@ -9,7 +9,7 @@ from zenturio.errors import InputError, did_you_mean
 
 
 @dataclass(frozen=True)
-class Words:
+class ParsedArguments:
     """A workflow or a stream of several, options, settings and a seed, all as written."""
 
     workflows: tuple[str, ...]
@@ -18,7 +18,7 @@ class Words:
     seed: int
 
     @classmethod
-    def read(cls, verb: str, words: Sequence[str], known: Sequence[str]) -> Words:
+    def read(cls, verb: str, words: Sequence[str], known: Sequence[str]) -> ParsedArguments:
         """What the *words* behind *verb* say; of options, those that are *known*."""
         given: dict[str, str] = {}
         workflows: list[str] = []

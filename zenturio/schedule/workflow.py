@@ -11,18 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zenturio.errors import InputError, did_you_mean
-from zenturio.schedule.curve import Curve
+from zenturio.schedule.curve import ScalingCurve
 
 Kind = Literal["job", "transfer"]
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int32]
 
-_NARROW = 8
+_MAX_SCALAR = 8
 """Tasks of a level up to which they are handled one by one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class WorkflowTask:
     """One task, as a person writes it."""
 
     name: str
@@ -43,12 +43,12 @@ class Task:
     memory: float = 0.0
     times: tuple[float, ...] = ()
     """Seconds on each machine of the platform, in its order, instead of ``work / speed``."""
-    curve: Curve | None = None
+    curve: ScalingCurve | None = None
     """Seconds by number of nodes, if it is moldable."""
 
 
 @dataclass(frozen=True)
-class Links:
+class Adjacency:
     """For each task the tasks on one side of it: those of task t are at ``start[t]:start[t+1]``."""
 
     start: NDArray[np.int64]
@@ -70,7 +70,7 @@ class Workflow:
     targets: Indices
     data: Floats
     """Bytes along each edge."""
-    more: Mapping[int, Task] = field(default_factory=dict)
+    more: Mapping[int, WorkflowTask] = field(default_factory=dict)
     """Tasks of which more is known than their work and program."""
     program: Indices | None = None
     programs: Sequence[str] = ()
@@ -85,7 +85,7 @@ class Workflow:
     def of(
         cls,
         name: str,
-        tasks: Iterable[Task],
+        tasks: Iterable[WorkflowTask],
         edges: Iterable[tuple[str, str] | tuple[str, str, float]] = (),
         **notes: Any,
     ) -> Workflow:
@@ -93,9 +93,9 @@ class Workflow:
         tasks = list(tasks)
         number = {task.name: i for i, task in enumerate(tasks)}
         if len(number) < len(tasks):
-            raise InputError(f"workflow {name!r}: two tasks are named {_twice(tasks)!r}")
+            raise InputError(f"workflow {name!r}: two tasks are named {_first_duplicate(tasks)!r}")
         given = list(edges)
-        ends = [(_number(number, a), _number(number, b)) for a, b, *_ in given]
+        ends = [(_task_number(number, a), _task_number(number, b)) for a, b, *_ in given]
         programs = {each: i for i, each in enumerate(dict.fromkeys(t.program for t in tasks))}
         columns = (
             np.array([a for a, _ in ends], np.int32),
@@ -106,7 +106,7 @@ class Workflow:
             name,
             tuple(number),
             np.array([task.work for task in tasks], np.float64),
-            *once_each(*columns),
+            *merge_parallel_edges(*columns),
             {i: task for i, task in enumerate(tasks) if task != _plain(task)},
             np.array([programs[task.program] for task in tasks], np.int32),
             tuple(programs),
@@ -121,14 +121,14 @@ class Workflow:
     def __repr__(self) -> str:
         return f"<Workflow {self.name}: {len(self)} tasks, {len(self.data)} edges>"
 
-    def task(self, number: int) -> Task:
+    def task(self, number: int) -> WorkflowTask:
         if number in self.more:
             return self.more[number]
         program = "" if self.program is None else self.programs[self.program[number]]
-        return Task(self.names[number], float(self.work[number]), program=program)
+        return WorkflowTask(self.names[number], float(self.work[number]), program=program)
 
     @property
-    def tasks(self) -> Iterator[Task]:
+    def tasks(self) -> Iterator[WorkflowTask]:
         return (self.task(i) for i in range(len(self)))
 
     @property
@@ -145,14 +145,14 @@ class Workflow:
         return float(found) if 0 < found < float("inf") else None
 
     @cached_property
-    def before(self) -> Links:
+    def before(self) -> Adjacency:
         """What each task waits for."""
-        return _links(self.targets, self.sources, len(self))
+        return _adjacency(self.targets, self.sources, len(self))
 
     @cached_property
-    def after(self) -> Links:
+    def after(self) -> Adjacency:
         """What waits for each task."""
-        return _links(self.sources, self.targets, len(self))
+        return _adjacency(self.sources, self.targets, len(self))
 
     @cached_property
     def order(self) -> Indices:
@@ -182,7 +182,7 @@ class Workflow:
         levels = []
         while len(ready):
             levels.append(ready)
-            free = _free if len(ready) > _NARROW else _free_each
+            free = _newly_ready if len(ready) > _MAX_SCALAR else _newly_ready_scalar
             ready = free(self.after, waiting, ready)
         return levels
 
@@ -224,7 +224,9 @@ class Workflow:
         return [self.names[i] for i in [*way[way.index(at) :], at][::-1]]
 
 
-def once_each(sources: Indices, targets: Indices, data: Floats) -> tuple[Indices, Indices, Floats]:
+def merge_parallel_edges(
+    sources: Indices, targets: Indices, data: Floats
+) -> tuple[Indices, Indices, Floats]:
     """Edges of which no two join the same tasks: of such, the first, with the bytes of all."""
     ends = sources.astype(np.int64) << 32 | targets
     _, first, which = np.unique(ends, return_index=True, return_inverse=True)
@@ -237,38 +239,40 @@ def once_each(sources: Indices, targets: Indices, data: Floats) -> tuple[Indices
     return sources[kept], targets[kept], total[order]
 
 
-def _plain(task: Task) -> Task:
-    return Task(task.name, task.work, program=task.program)
+def _plain(task: WorkflowTask) -> WorkflowTask:
+    return WorkflowTask(task.name, task.work, program=task.program)
 
 
-def _twice(tasks: Sequence[Task]) -> str:
+def _first_duplicate(tasks: Sequence[WorkflowTask]) -> str:
     seen: set[str] = set()
     return next(t.name for t in tasks if t.name in seen or seen.add(t.name))  # type: ignore[func-returns-value]
 
 
-def _number(number: Mapping[str, int], name: str) -> int:
+def _task_number(number: Mapping[str, int], name: str) -> int:
     try:
         return number[name]
     except KeyError:
         raise InputError(f"no task is named {name!r}", hint=did_you_mean(name, number)) from None
 
 
-def _links(key: Indices, other: Indices, count: int) -> Links:
+def _adjacency(key: Indices, other: Indices, count: int) -> Adjacency:
     by = np.argsort(key, kind="stable").astype(np.int32)
     start = np.zeros(count + 1, np.int64)
     np.cumsum(np.bincount(key, minlength=count), out=start[1:])
-    return Links(start, other[by], by)
+    return Adjacency(start, other[by], by)
 
 
-def _free(after: Links, waiting: NDArray[np.int64], ready: NDArray[np.int64]) -> NDArray[np.int64]:
+def _newly_ready(
+    after: Adjacency, waiting: NDArray[np.int64], ready: NDArray[np.int64]
+) -> NDArray[np.int64]:
     """The tasks that wait for no more, when all *ready* have ended; fewer are *waiting* then."""
-    freed = after.task[_spans(after.start, ready)]
+    freed = after.task[_concatenated_ranges(after.start, ready)]
     np.subtract.at(waiting, freed, 1)
     return np.unique(freed[waiting[freed] == 0]).astype(np.int64)
 
 
-def _free_each(
-    after: Links, waiting: NDArray[np.int64], ready: NDArray[np.int64]
+def _newly_ready_scalar(
+    after: Adjacency, waiting: NDArray[np.int64], ready: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """The same, one by one: faster where there are few."""
     found = []
@@ -280,7 +284,7 @@ def _free_each(
     return np.array(sorted(found), np.int64)
 
 
-def _spans(start: NDArray[np.int64], rows: NDArray[Any]) -> NDArray[np.int64]:
+def _concatenated_ranges(start: NDArray[np.int64], rows: NDArray[Any]) -> NDArray[np.int64]:
     """The places ``start[r]:start[r+1]`` of all *rows*, one after the other."""
     lengths = start[rows + 1] - start[rows]
     ends = np.cumsum(lengths)

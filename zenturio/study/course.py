@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from zenturio.errors import AnnotationError
 from zenturio.experiment import Experiment, Outcome
 from zenturio.expression.values import text_of
-from zenturio.schedule.urgency import raised
+from zenturio.schedule.urgency import more_urgent_tasks
 from zenturio.space import Point
 from zenturio.study.choose import Chosen, choose
 from zenturio.study.stages import Link, Stage
@@ -135,7 +135,7 @@ class Course:
             state = self._states.get(node)
             if state is None:
                 return
-            for each in raised(node, self._children, self._parents, self._is_done):
+            for each in more_urgent_tasks(node, self._children, self._parents, self._is_done):
                 self._states[each].rank -= 1
                 self._raised[each.stage].add(each)
             if outcome.status != "ok":

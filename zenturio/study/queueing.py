@@ -16,7 +16,7 @@ from math import ceil
 
 from zenturio.errors import InputError, did_you_mean
 from zenturio.schedule.kernels import priority
-from zenturio.schedule.kernels.priority import Standing
+from zenturio.schedule.kernels.priority import WaitingWorkflow
 
 POLICIES = tuple(each for each in priority.POLICIES if each != "basic")
 """All but the one that decides nothing."""
@@ -72,10 +72,12 @@ def turn(
     return max(asked, key=key)
 
 
-def standing_of(load: Load, mean: float, now: float, slots: int, ahead: float = 0.0) -> Standing:
+def standing_of(
+    load: Load, mean: float, now: float, slots: int, ahead: float = 0.0
+) -> WaitingWorkflow:
     """What a policy sees of a study."""
     alone = alone_of(load.total, mean, slots)
-    return Standing(
+    return WaitingWorkflow(
         mean, load.arrival, max(0.0, now - load.arrival), alone, load.left * mean, ahead
     )
 

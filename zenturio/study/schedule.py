@@ -17,8 +17,8 @@ import numpy as np
 from zenturio.annotate.insert import insert
 from zenturio.annotate.value_syntax import write_text
 from zenturio.errors import InputError
-from zenturio.schedule import Platform, Problem, Task, Workflow
-from zenturio.schedule.assigned import processors
+from zenturio.schedule import Platform, Problem, Workflow, WorkflowTask
+from zenturio.schedule.assigned import processor_names
 from zenturio.schedule.formats import write_platform, write_workflow
 from zenturio.schedule.metrics import metric
 
@@ -63,7 +63,7 @@ def abstracted(flow: Workflow) -> tuple[Workflow, dict[str, str]]:
     taken = {*flow.names, *(task.program for task in flow.tasks)}
     hosts = dict(_hosts(sorted(own), taken))
 
-    def host(task: Task) -> Task:
+    def host(task: WorkflowTask) -> WorkflowTask:
         if task.kind == "job":
             return replace(task, machine=hosts[task.machine or f"\0{task.name}"])
         source, target = hosts.get(task.machine, ""), hosts.get(task.target, "")
@@ -89,7 +89,7 @@ def _hosts(own: list[str], taken: set[str]) -> Iterator[tuple[str, str]]:
 
 def _sets(problem: Problem, names: dict[str, str]) -> Iterator[tuple[str, str]]:
     """For each abstract machine the processors that can run all of its tasks."""
-    known = np.array(processors(problem), object)
+    known = np.array(processor_names(problem), object)
     number = {name: i for i, name in enumerate(problem.workflow.names)}
     members: dict[str, list[int]] = {}
     for name, host in names.items():

@@ -14,7 +14,15 @@ import random
 from collections.abc import Iterator
 from itertools import pairwise
 
-from zenturio.schedule import Machine, Platform, Problem, Task, Workflow, check, identical
+from zenturio.schedule import (
+    Platform,
+    PlatformMachine,
+    Problem,
+    Workflow,
+    WorkflowTask,
+    check,
+    identical,
+)
 from zenturio.schedule.algorithm import Algorithm
 
 
@@ -30,13 +38,13 @@ def problems() -> Iterator[Problem]:
         tasks = [f"t{number}" for number in range(chance.randrange(1, 15))]
         pairs = [(one, two) for at, one in enumerate(tasks) for two in tasks[at + 1 :]]
         edges = [pair for pair in pairs if chance.random() < 0.25]
-        machines = tuple(Machine(f"m{n}", speed=1 + n) for n in range(1 + seed % 4))
+        machines = tuple(PlatformMachine(f"m{n}", speed=1 + n) for n in range(1 + seed % 4))
         yield Problem.of(_workflow(tasks, edges, seed), Platform("contract", machines))
 
 
 def _workflow(names: str | list[str], edges: list[tuple[str, str]], seed: int) -> Workflow:
     chance = random.Random(seed)  # noqa: S311 - no secret
-    tasks = [Task(name, work=chance.randrange(1, 20)) for name in names]
+    tasks = [WorkflowTask(name, work=chance.randrange(1, 20)) for name in names]
     return Workflow.of("contract", tasks, edges)
 
 

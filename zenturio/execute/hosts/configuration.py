@@ -22,7 +22,13 @@ from zenturio import trust
 from zenturio.errors import InputError, Passage, Place, PlaceError, did_you_mean
 from zenturio.execute.hosts.machine import FOLDER, KNOWN, MODULES, Machine, Ways
 from zenturio.expression import Expression, Value, parse
-from zenturio.schedule.formats.document import Document, Way, place, read_text, read_toml
+from zenturio.schedule.formats.document import (
+    FormatDocument,
+    KeyPath,
+    place_at,
+    read_text,
+    read_toml,
+)
 from zenturio.schedule.formats.where import in_toml
 
 _REACHED = ("address", "port", "user", "via", "slots", "folder", "python", "ssh", "probe")
@@ -80,13 +86,13 @@ def read_configuration(path: Path) -> Configuration:
     return Configuration(str(path), machines, ways)
 
 
-def _machines(document: Document, value: Any, way: Way) -> tuple[Machine, ...]:
+def _machines(document: FormatDocument, value: Any, way: KeyPath) -> tuple[Machine, ...]:
     if not isinstance(value, dict) or not all(isinstance(each, dict) for each in value.values()):
         document.wrong(way, "hosts are tables", "write [hosts.NAME]")
     return tuple(_machine(document, name, each, (*way, name)) for name, each in value.items())
 
 
-def _machine(document: Document, name: str, value: dict[str, Any], way: Way) -> Machine:
+def _machine(document: FormatDocument, name: str, value: dict[str, Any], way: KeyPath) -> Machine:
     document.keys(value, (*_REACHED, *_DECLARED), way)
     via = value.get("via", "ssh")
     if via not in ("ssh", "sh"):
@@ -110,7 +116,7 @@ def _machine(document: Document, name: str, value: dict[str, Any], way: Way) -> 
     )
 
 
-def _facts(document: Document, value: dict[str, Any], way: Way) -> dict[str, Value]:
+def _facts(document: FormatDocument, value: dict[str, Any], way: KeyPath) -> dict[str, Value]:
     """What is declared of a machine, and what is added to it in a table of its own."""
     found: dict[str, Value] = {}
     if "cores" in value:
@@ -135,24 +141,26 @@ def _facts(document: Document, value: dict[str, Any], way: Way) -> dict[str, Val
     return found
 
 
-def _text(document: Document, value: dict[str, Any], key: str, way: Way, usual: str = "") -> str:
+def _text(
+    document: FormatDocument, value: dict[str, Any], key: str, way: KeyPath, usual: str = ""
+) -> str:
     return document.words(value.get(key, usual), (*way, key))
 
 
-def _texts(document: Document, value: Any, way: Way) -> tuple[str, ...]:
+def _texts(document: FormatDocument, value: Any, way: KeyPath) -> tuple[str, ...]:
     items = document.items(value, way)
     document.texts(items, lambda i: (*way, i))
     return tuple(items)
 
 
-def _ways(document: Document, value: Any) -> Ways:
+def _ways(document: FormatDocument, value: Any) -> Ways:
     """The table ``[options]``: fields of Ways, each of its type."""
     hints = get_type_hints(Ways)
     document.keys(value, tuple(field.name for field in fields(Ways)), ("options",))
     return Ways(**{n: _option(document, n, hints[n], each) for n, each in value.items()})
 
 
-def _option(document: Document, name: str, annotation: Any, value: Any) -> Any:
+def _option(document: FormatDocument, name: str, annotation: Any, value: Any) -> Any:
     way = ("options", name)
     if annotation is float:
         return document.number(value, way)
@@ -171,14 +179,14 @@ def _option(document: Document, name: str, annotation: Any, value: Any) -> Any:
     return value
 
 
-def _stands(document: Document, text: str, way: Way) -> Place:
+def _stands(document: FormatDocument, text: str, way: KeyPath) -> Place:
     """Where *text* begins, behind its key."""
     key = in_toml(document.text, way)
     at = document.text.find(text, key)
-    return place(document.file, document.text, key if at < 0 else at)
+    return place_at(document.file, document.text, key if at < 0 else at)
 
 
-def _module(document: Document, text: str, way: Way) -> str:
+def _module(document: FormatDocument, text: str, way: KeyPath) -> str:
     """The name of an entry point as it is; a file stands beside the file of hosts."""
     path, colon, name = text.rpartition(":")
     if not colon:
@@ -192,7 +200,7 @@ def _module(document: Document, text: str, way: Way) -> str:
     return f"{file}:{name}"
 
 
-def _expression(document: Document, text: str, way: Way) -> Expression:
+def _expression(document: FormatDocument, text: str, way: KeyPath) -> Expression:
     return parse(Passage(text, ((0, _stands(document, text, way)),)))
 
 
@@ -210,7 +218,7 @@ def _discovered(configuration: Configuration) -> tuple[Machine, ...]:
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         raise PlaceError(f"discover = {command!r}: {error}", hint="it prints JSON") from error
     text = done.stdout.decode("utf-8", "replace")
-    return _machines(Document(f"what {command!r} prints", text, value), value, ())
+    return _machines(FormatDocument(f"what {command!r} prints", text, value), value, ())
 
 
 def values_of(facts: Mapping[str, Any]) -> dict[str, Value]:

@@ -23,10 +23,10 @@ from zenturio.expression import parse
 from zenturio.schedule import loops
 from zenturio.schedule.algorithm import make
 from zenturio.schedule.loops import Loop
-from zenturio.schedule.policy import Follow
+from zenturio.schedule.policy import FollowPlan
 from zenturio.schedule.problem import Problem
-from zenturio.schedule.rounds import Rounds
-from zenturio.schedule.trace import Trace
+from zenturio.schedule.rounds import LoopController
+from zenturio.schedule.trace import ExecutionTrace
 from zenturio.schedule.workflow import Workflow
 
 CONVERGED = "converged"
@@ -49,22 +49,32 @@ class Doing:
     """Iterations after which a loop that does not converge is a fault."""
 
 
-def run_flow(flow: Workflow, doing: Doing, place: Hosts, algorithm: str = "hybrid") -> Trace:
+def run_flow(
+    flow: Workflow, doing: Doing, place: Hosts, algorithm: str = "hybrid"
+) -> ExecutionTrace:
     """What happened when *flow* was run at *place*, planned by *algorithm*."""
     name = content_digest("\0".join([flow.name, doing.command, *flow.names]).encode())
     with place.alone(name.hex()):
         return _run_flow(flow, doing, place, algorithm)
 
 
-def _run_flow(flow: Workflow, doing: Doing, place: Hosts, algorithm: str = "hybrid") -> Trace:
+def _run_flow(
+    flow: Workflow, doing: Doing, place: Hosts, algorithm: str = "hybrid"
+) -> ExecutionTrace:
     problem = Problem.of(flow, platform_of(place))
-    found = loops.loops(flow)
+    found = loops.find_loops(flow)
     tasks = _Tasks(flow, doing)
-    live = Live(problem, place, tasks.experiment, loops.forward(flow, found) if found else None)
+    live = Live(
+        problem, place, tasks.experiment, loops.forward_edges(flow, found) if found else None
+    )
     tasks.outcomes = live.outcomes
     made = make(algorithm)
-    policy = made if hasattr(made, "react") else Follow(made.plan(loops.straight(problem, found)))
-    rounds = Rounds(live, found, _Converging(flow, found, live, doing.most))
+    policy = (
+        made
+        if hasattr(made, "react")
+        else FollowPlan(made.plan(loops.single_iteration_problem(problem, found)))
+    )
+    rounds = LoopController(live, found, _Converging(flow, found, live, doing.most))
     try:
         for events in live.moments():
             again = rounds.turn()
@@ -74,8 +84,8 @@ def _run_flow(flow: Workflow, doing: Doing, place: Hosts, algorithm: str = "hybr
         live.close()
     for each in tasks.digests:
         place.forget(each)
-    once = loops.straight(problem, found)
-    return Trace(
+    once = loops.single_iteration_problem(problem, found)
+    return ExecutionTrace(
         once, algorithm, tuple(live.runs), tuple(live.events), tuple(live.left()), live.notes
     )
 
@@ -91,7 +101,7 @@ class _Tasks:
         self._files = _files(doing.files)
         self.outcomes: Mapping[int, Outcome] = {}
         self.digests: list[str] = []
-        self._loop_of = {loop.first: loop.tasks for loop in loops.loops(flow)}
+        self._loop_of = {loop.first: loop.tasks for loop in loops.find_loops(flow)}
 
     def renew(self, events: Sequence[Any]) -> None:
         """Loops that begin anew."""

@@ -23,10 +23,10 @@ from zenturio.errors import ExperimentsFailed, PlaceError
 from zenturio.execute.hosts.place import Hosts
 from zenturio.execute.hosts.profile import Profile
 from zenturio.experiment import Experiment, Log, Outcome
-from zenturio.schedule.grid import Grid
-from zenturio.schedule.platform import Machine, Platform
+from zenturio.schedule.grid import MachineState
+from zenturio.schedule.platform import Platform, PlatformMachine
 from zenturio.schedule.problem import Problem
-from zenturio.schedule.trace import Event
+from zenturio.schedule.trace import TraceEvent
 
 LOOK = 0.1
 """Seconds between two looks at hosts, and at how far tasks are."""
@@ -41,7 +41,7 @@ Make = Callable[[int, str], Experiment]
 def platform_of(place: Hosts) -> Platform:
     """The hosts that are up, as machines."""
     machines = [
-        Machine(host.name, float(speed), host.slots)
+        PlatformMachine(host.name, float(speed), host.slots)
         for host in place.hosts
         if host.up and isinstance(speed := host.facts.get("speed"), int | float) and speed > 0
     ]
@@ -50,7 +50,7 @@ def platform_of(place: Hosts) -> Platform:
     return Platform("hosts", tuple(machines))
 
 
-class Live(Grid):
+class Live(MachineState):
     """The machines of a place, as they are now."""
 
     def __init__(
@@ -72,7 +72,7 @@ class Live(Grid):
         self._lost: dict[int, float] = {}
         """Since when a machine has been gone."""
 
-    def moments(self) -> Iterator[list[Event]]:
+    def moments(self) -> Iterator[list[TraceEvent]]:
         """Waits for things to happen, and tells them, until all is done or nothing is left."""
         self._tell("began")
         while True:

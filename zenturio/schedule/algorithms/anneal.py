@@ -10,14 +10,21 @@ import numpy as np
 from zenturio.schedule.algorithm import Kind
 from zenturio.schedule.algorithms.heft import Heft
 from zenturio.schedule.bounds import gap, lower_bound
-from zenturio.schedule.cases import FREE, affordable, case_of, order_of, plan_of, ranked
+from zenturio.schedule.cases import (
+    FREE,
+    decoded_plan,
+    decoding_problem_of,
+    default_evaluations,
+    ranked_orders,
+    start_order,
+)
 from zenturio.schedule.plan import Plan
 from zenturio.schedule.problem import Problem
 from zenturio.search.settings import setting
 
 
 @dataclass(frozen=True)
-class AnnealSettings:
+class AnnealingSchedulerSettings:
     evaluations: int | None = setting(
         None, "plans that are tried; auto: as many as fit into about a second", low=1
     )
@@ -27,7 +34,7 @@ class AnnealSettings:
     cold: float = setting(0.0005, "the last one", low=1e-12, high=10)
 
 
-class Anneal:
+class AnnealingScheduler:
     """The plan of HEFT, changed again and again, and ever less often for the worse (annealing).
 
     Most changes move a task that makes the plan long: to another processor, by chance or to
@@ -38,10 +45,10 @@ class Anneal:
     """
 
     kind: ClassVar[Kind] = "static"
-    Settings: ClassVar[type[AnnealSettings]] = AnnealSettings
+    Settings: ClassVar[type[AnnealingSchedulerSettings]] = AnnealingSchedulerSettings
 
-    def __init__(self, settings: AnnealSettings | None = None, seed: int = 0) -> None:
-        self._settings = settings or AnnealSettings()
+    def __init__(self, settings: AnnealingSchedulerSettings | None = None, seed: int = 0) -> None:
+        self._settings = settings or AnnealingSchedulerSettings()
         self._seed = seed
 
     def plan(self, problem: Problem) -> Plan:
@@ -49,13 +56,16 @@ class Anneal:
         from zenturio.search.kernels.rng import stream  # noqa: PLC0415
 
         chosen, bound = self._settings, lower_bound(problem)
-        limit, case = chosen.evaluations or affordable(problem), case_of(problem)
-        (order,) = ranked(problem, 1, np.random.default_rng(self._seed))
+        limit, case = (
+            chosen.evaluations or default_evaluations(problem),
+            decoding_problem_of(problem),
+        )
+        (order,) = ranked_orders(problem, 1, np.random.default_rng(self._seed))
         genes = np.full(problem.tasks, FREE, np.int32)
-        first = plan_of(problem, case, "heft", order, genes, {}).makespan
+        first = decoded_plan(problem, case, "heft", order, genes, {}).makespan
         if (given := Heft().plan(problem)).makespan < first:  # it parts ties otherwise
-            order, genes = order_of(given), given.processor[problem.group].astype(np.int32)
-            first = plan_of(problem, case, "heft", order, genes, {}).makespan
+            order, genes = start_order(given), given.processor[problem.group].astype(np.int32)
+            first = decoded_plan(problem, case, "heft", order, genes, {}).makespan
         scale = first or 1.0
         makespan, count, last = anneal(
             case,
@@ -75,4 +85,4 @@ class Anneal:
             "gap": gap(float(makespan), bound),
             "ended": "bound" if makespan <= bound else "evaluations",
         }
-        return plan_of(problem, case, "anneal", order, genes, notes)
+        return decoded_plan(problem, case, "anneal", order, genes, notes)

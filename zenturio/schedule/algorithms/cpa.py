@@ -6,9 +6,14 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from zenturio.schedule.algorithm import Kind
-from zenturio.schedule.cluster import Cluster, Discipline
+from zenturio.schedule.cluster import ClusterQueue, Discipline
 from zenturio.schedule.fitness import MAKESPAN
-from zenturio.schedule.growing import grown, guesses, outset, tempered
+from zenturio.schedule.growing import (
+    anneal_allocations,
+    best_start,
+    grow_allocations,
+    simple_allocations,
+)
 from zenturio.schedule.moldable import MoldableProblem
 from zenturio.schedule.molded import MoldablePlan
 from zenturio.search.settings import setting
@@ -45,10 +50,12 @@ class Cpa:
         self._seed = seed
 
     def plan(self, problem: MoldableProblem) -> MoldablePlan:
-        cluster = Cluster(problem, self._settings.queue)
-        tried = [grown(cluster, self._settings.until)]
+        cluster = ClusterQueue(problem, self._settings.queue)
+        tried = [grow_allocations(cluster, self._settings.until)]
         if self._settings.until == "best":
-            tried += guesses(problem)
-        cluster, counts, _ = outset(cluster, MAKESPAN, tried)
-        cluster, counts = tempered(cluster, MAKESPAN, counts, self._seed, self._settings.polish)
+            tried += simple_allocations(problem)
+        cluster, counts, _ = best_start(cluster, MAKESPAN, tried)
+        cluster, counts = anneal_allocations(
+            cluster, MAKESPAN, counts, self._seed, self._settings.polish
+        )
         return cluster.plan(counts, "cpa")

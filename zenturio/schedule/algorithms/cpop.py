@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zenturio.schedule.algorithm import Kind
-from zenturio.schedule.evaluate import orders_by
+from zenturio.schedule.evaluate import topological_orders
 from zenturio.schedule.listing import (
     NONE,
     downward_ranks,
-    listed,
+    list_schedule,
     mean_delays,
     mean_times,
     upward_ranks,
@@ -22,7 +22,7 @@ from zenturio.schedule.problem import Problem
 from zenturio.schedule.workflow import Floats
 from zenturio.search.settings import NoSettings
 
-NOISE = 1e-9
+TIE_TOLERANCE = 1e-9
 """By which part of them the lengths of equal ways may differ, added up in another order."""
 
 
@@ -56,7 +56,9 @@ class Cpop:
             home[problem.group[~able]] = NONE  # what cannot run there goes where it ends first
         names = [problem.workflow.names[task] for task in path]
         notes = {"critical path": names}
-        return listed(problem, "cpop", orders_by(problem, -through), home, notes=notes)
+        return list_schedule(
+            problem, "cpop", topological_orders(problem, -through), home, notes=notes
+        )
 
 
 def critical_path(problem: Problem, upward: Floats, delays: Floats) -> list[int]:
@@ -75,7 +77,7 @@ def critical_path(problem: Problem, upward: Floats, delays: Floats) -> list[int]
 
 def _highest(tasks: NDArray[Any], lengths: Floats) -> int:
     """Of *tasks*, that with the greatest of *lengths*; the lowest of those that are as good."""
-    return int(tasks[lengths >= lengths.max() * (1 - NOISE)].min())
+    return int(tasks[lengths >= lengths.max() * (1 - TIE_TOLERANCE)].min())
 
 
 def _processor_of(problem: Problem, path: list[int]) -> int:

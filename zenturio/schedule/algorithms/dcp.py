@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from zenturio.schedule.algorithm import Kind
-from zenturio.schedule.algorithms.shuffle import shuffled
-from zenturio.schedule.evaluate import evaluate, numbers
+from zenturio.schedule.algorithms.shuffle import shuffle_placement
+from zenturio.schedule.evaluate import evaluate, problem_arrays
 from zenturio.schedule.listing import mean_delays, mean_times
 from zenturio.schedule.plan import Plan
 from zenturio.schedule.problem import Problem
 from zenturio.search.settings import NoSettings, setting
 
 if TYPE_CHECKING:
-    from zenturio.schedule.kernels.paths import Net, Queues, Times
+    from zenturio.schedule.kernels.paths import FinishTimes, PathProblem, ProcessorQueues
 
 
 class Dcp:
@@ -37,13 +37,13 @@ class Dcp:
         pass
 
     def plan(self, problem: Problem) -> Plan:
-        from zenturio.schedule.kernels.paths import grow, queues_of, times_of  # noqa: PLC0415
+        from zenturio.schedule.kernels.paths import empty_queues, empty_times, place_by_urgency  # noqa: PLC0415
 
-        net = _net(problem)
-        queues, times = queues_of(net), times_of(problem.tasks)
+        net = _path_problem(problem)
+        queues, times = empty_queues(net), empty_times(problem.tasks)
         home = np.full(problem.tasks, -1, np.int64)
-        grow(net, queues, times, problem.group.astype(np.int64), home)
-        return _plan(problem, "dcp", queues, times)
+        place_by_urgency(net, queues, times, problem.group.astype(np.int64), home)
+        return _plan_of_queues(problem, "dcp", queues, times)
 
 
 @dataclass(frozen=True)
@@ -75,27 +75,27 @@ class Xdcp:
 
     def plan(self, problem: Problem) -> Plan:
         """Steps 1 to 7 of the listing; the first round is compared with the shuffled plan."""
-        from zenturio.schedule.kernels.paths import find_times, improve, times_of  # noqa: PLC0415
+        from zenturio.schedule.kernels.paths import empty_times, improve_round, update_times  # noqa: PLC0415
 
-        net, times = _net(problem), times_of(problem.tasks)
-        queues = _filled(problem, net)
+        net, times = _path_problem(problem), empty_times(problem.tasks)
+        queues = _shuffled_queues(problem, net)
         level = problem.workflow.level.astype(np.int64)
         bound = np.bincount(problem.group, minlength=problem.tasks)[problem.group] > 1
         printed = self.settings.formulas == "printed"
-        lengths = [find_times(net, queues, times, 0.0, printed)]
+        lengths = [update_times(net, queues, times, 0.0, printed)]
         while True:
-            lengths.append(improve(net, queues, times, level, bound, printed))
+            lengths.append(improve_round(net, queues, times, level, bound, printed))
             if lengths[-1] >= (1 - self.settings.threshold) * lengths[-2]:
-                return _plan(problem, "xdcp", queues, times, lengths)
+                return _plan_of_queues(problem, "xdcp", queues, times, lengths)
 
 
-def _net(problem: Problem) -> Net:
-    from zenturio.schedule.kernels.paths import Net  # noqa: PLC0415 - loads Numba
+def _path_problem(problem: Problem) -> PathProblem:
+    from zenturio.schedule.kernels.paths import PathProblem  # noqa: PLC0415 - loads Numba
 
     _ = problem.order  # refuses a loop
     before, after = problem.before, problem.after
-    return Net(
-        numbers(problem),
+    return PathProblem(
+        problem_arrays(problem),
         after.start.astype(np.uint64),
         after.task.astype(np.uint32),
         after.edge.astype(np.uint32),
@@ -106,23 +106,23 @@ def _net(problem: Problem) -> Net:
     )
 
 
-def _filled(problem: Problem, net: Net) -> Queues:
+def _shuffled_queues(problem: Problem, net: PathProblem) -> ProcessorQueues:
     """Queues in which every task stands as shuffled, in the order of the workflow."""
-    from zenturio.schedule.kernels.paths import put_in, queues_of  # noqa: PLC0415
+    from zenturio.schedule.kernels.paths import empty_queues, enqueue_task  # noqa: PLC0415
 
-    queues: Queues = queues_of(net)
-    places = shuffled(problem)
+    queues: ProcessorQueues = empty_queues(net)
+    places = shuffle_placement(problem)
     for task in problem.order.tolist():
         place = int(places[task])
-        put_in(net, queues, task, place, int(queues.last[place]), -1)
+        enqueue_task(net, queues, task, place, int(queues.last[place]), -1)
     return queues
 
 
-def _plan(
+def _plan_of_queues(
     problem: Problem,
     algorithm: str,
-    queues: Queues,
-    times: Times,
+    queues: ProcessorQueues,
+    times: FinishTimes,
     lengths: list[float] | None = None,
 ) -> Plan:
     """What the queues say, in the order of their times."""

@@ -9,18 +9,18 @@ import numpy as np
 
 from zenturio.errors import PlaceError
 from zenturio.schedule.algorithm import Kind
-from zenturio.schedule.algorithms.ga import Ga, GaSettings
+from zenturio.schedule.algorithms.ga import GeneticScheduler, GeneticSchedulerSettings
 from zenturio.schedule.bounds import gap, lower_bound
-from zenturio.schedule.cases import FREE, case_of, order_of, plan_of
+from zenturio.schedule.cases import FREE, decoded_plan, decoding_problem_of, start_order
 from zenturio.schedule.plan import Plan
 from zenturio.schedule.problem import Problem
 from zenturio.search.settings import setting
 
-_FINE = 10_000_000
+_STEPS_OF_FIRST_PLAN = 10_000_000
 """Steps of time in the first plan, if times are no whole numbers: what is less is rounded down."""
-_LONGEST = 2**40
+_MAX_STEPS = 2**40
 """The largest number of steps; numbers beyond may be refused."""
-_TRIED = 5000
+_GA_EVALUATIONS = 5000
 """Plans tried by the GA that gives the first one."""
 
 
@@ -54,10 +54,12 @@ class CpSat:
 
     def plan(self, problem: Problem) -> Plan:
         solver = self._solver()
-        best = Ga(GaSettings(evaluations=_TRIED), self._seed).plan(problem)
+        best = GeneticScheduler(
+            GeneticSchedulerSettings(evaluations=_GA_EVALUATIONS), self._seed
+        ).plan(problem)
         bound, status, effort = lower_bound(problem), "optimal", 0.0
         if best.makespan > bound:
-            model = _Model(problem, best)
+            model = _CpModel(problem, best)
             status = solver.status_name(solver.solve(model.model)).lower()
             bound = max(bound, solver.best_objective_bound / model.scale)
             effort = solver.deterministic_time
@@ -72,7 +74,7 @@ class CpSat:
         return Plan(problem, "cp-sat", best.processor, best.start, best.end, notes)
 
     def _solver(self) -> Any:
-        solver = _cp_model().CpSolver()
+        solver = _load_cp_model().CpSolver()
         chosen, given = self._settings, solver.parameters
         given.num_workers = 1  # several are not the same in each run, or never end (9.15)
         given.random_seed = self._seed % 2**31
@@ -82,13 +84,13 @@ class CpSat:
         return solver
 
 
-class _Model:
+class _CpModel:
     """The constraints of *problem*, with *first* as a hint."""
 
     def __init__(self, problem: Problem, first: Plan) -> None:
         self.problem, self.first = problem, first
-        self.case = case_of(problem)
-        self.model = _cp_model().CpModel()
+        self.case = decoding_problem_of(problem)
+        self.model = _load_cp_model().CpModel()
         self.times = problem.work[:, None] * problem.pace[problem.row]
         self.scale = self._scale()
         self.horizon = int(np.ceil(first.makespan * self.scale))
@@ -115,16 +117,16 @@ class _Model:
         for group, places in self.on.items():
             genes[group] = next(place for place, here in places.items() if solver.value(here))
         found = Plan(problem, "", genes, start, end)
-        return plan_of(problem, self.case, "cp-sat", order_of(found), genes, {})
+        return decoded_plan(problem, self.case, "cp-sat", start_order(found), genes, {})
 
     def _scale(self) -> float:
         numbers = self.problem
         moved = [numbers.latency.ravel(), np.outer(numbers.workflow.data, numbers.slowness).ravel()]
         all_times = np.concatenate([self.times[np.isfinite(self.times)], *moved])
         whole = bool((all_times == np.floor(all_times)).all())
-        if whole and self.first.makespan < _LONGEST:
+        if whole and self.first.makespan < _MAX_STEPS:
             return 1.0
-        return _FINE / (self.first.makespan or 1.0)
+        return _STEPS_OF_FIRST_PLAN / (self.first.makespan or 1.0)
 
     def _steps(self, seconds: float) -> int:
         return int(np.floor(seconds * self.scale))
@@ -214,7 +216,7 @@ class _Model:
         self.model.minimize(last)
 
 
-def _cp_model() -> Any:
+def _load_cp_model() -> Any:
     try:
         from ortools.sat.python import cp_model  # noqa: PLC0415 - an extra, and a second
     except ImportError as error:

@@ -14,21 +14,28 @@ from zenturio.schedule.algorithms.heft import Heft
 from zenturio.schedule.algorithms.min_min import MaxMin, MinMin, Sufferage
 from zenturio.schedule.algorithms.peft import Peft
 from zenturio.schedule.bounds import gap, lower_bound
-from zenturio.schedule.cases import FREE, affordable, case_of, order_of, plan_of, ranked
+from zenturio.schedule.cases import (
+    FREE,
+    decoded_plan,
+    decoding_problem_of,
+    default_evaluations,
+    ranked_orders,
+    start_order,
+)
 from zenturio.schedule.plan import Plan
 from zenturio.schedule.problem import Problem
 from zenturio.search.settings import setting
 
-_ENDLESS = 1 << 62
-_SLICE = 1_000_000
+_UNLIMITED = 1 << 62
+_TASKS_PER_SLICE = 1_000_000
 """Tasks placed between two looks at the clock, and at the keyboard."""
-_SEEDED = 2000
+_MAX_SEEDED_TASKS = 2000
 """Tasks up to which plans of slower heuristics are among the first."""
 _HEURISTICS = (Heft, Cpop, Peft, MinMin, MaxMin, Sufferage)
 
 
 @dataclass(frozen=True)
-class GaSettings:
+class GeneticSchedulerSettings:
     evaluations: int | None = setting(
         None, "plans that are tried; auto: as many as fit into about a second", low=1
     )
@@ -40,7 +47,7 @@ class GaSettings:
     tries: int = setting(20, "moves of critical tasks without use that end an improvement", low=0)
 
 
-class Ga:
+class GeneticScheduler:
     """A genetic algorithm that begins with the list heuristics and improves every plan: the best.
 
     Evolves the order of tasks as well as where they run. A child has its tasks moved as late and
@@ -52,29 +59,31 @@ class Ga:
     """
 
     kind: ClassVar[Kind] = "static"
-    Settings: ClassVar[type[GaSettings]] = GaSettings
+    Settings: ClassVar[type[GeneticSchedulerSettings]] = GeneticSchedulerSettings
 
-    def __init__(self, settings: GaSettings | None = None, seed: int = 0) -> None:
-        self._settings = settings or GaSettings()
+    def __init__(self, settings: GeneticSchedulerSettings | None = None, seed: int = 0) -> None:
+        self._settings = settings or GeneticSchedulerSettings()
         self._seed = seed
 
     def plan(self, problem: Problem) -> Plan:
-        from zenturio.schedule.kernels.memetic import evolve, ripen  # noqa: PLC0415 - loads Numba
+        from zenturio.schedule.kernels.memetic import evolve_plans, improve_all  # noqa: PLC0415 - loads Numba
         from zenturio.search.kernels.rng import stream  # noqa: PLC0415
 
         chosen, began = self._settings, monotonic()
-        limit = chosen.evaluations or (_ENDLESS if chosen.seconds else affordable(problem))
-        case, bound, state = case_of(problem), lower_bound(problem), stream(self._seed)
+        limit = chosen.evaluations or (
+            _UNLIMITED if chosen.seconds else default_evaluations(problem)
+        )
+        case, bound, state = decoding_problem_of(problem), lower_bound(problem), stream(self._seed)
         orders, genes = self._first(problem, limit)
         if case.loose:
             genes[:] = FREE
         marks = np.empty((len(orders), 2))
-        count = ripen(case, orders, genes, marks, chosen.tries, bound, state)
+        count = improve_all(case, orders, genes, marks, chosen.tries, bound, state)
         first, last, born = marks[:, 0].min(), 0, 0
-        slices = max(1, _SLICE // max(problem.tasks, 1))
+        slices = max(1, _TASKS_PER_SLICE // max(problem.tasks, 1))
         while (ended := self._ended(marks, bound, count, limit, began)) is None:
             stop = min(limit, count + slices)
-            count, found, children = evolve(
+            count, found, children = evolve_plans(
                 case, orders, genes, marks, chosen.tries, chosen.mutation, bound, state, count, stop
             )
             last, born = found or last, born + children
@@ -89,7 +98,7 @@ class Ga:
             "gap": gap(makespan, bound),
             "ended": ended,
         }
-        return plan_of(problem, case, "ga", orders[best], genes[best], notes)
+        return decoded_plan(problem, case, "ga", orders[best], genes[best], notes)
 
     def _ended(self, marks: Any, bound: float, count: int, limit: int, began: float) -> str | None:
         if marks[:, 0].min() <= bound:
@@ -106,15 +115,15 @@ class Ga:
         """
         count = min(self._settings.population, max(2, limit // 200))
         rng = np.random.default_rng(self._seed)
-        others = _others(problem)[: count - 1]
-        orders = ranked(problem, count, rng)
+        others = _heuristic_plans(problem)[: count - 1]
+        orders = ranked_orders(problem, count, rng)
         genes = np.full((count, problem.tasks), FREE, np.int32)
         for at, plan in enumerate(others, 1):
-            orders[-at], genes[-at] = order_of(plan), plan.processor[problem.group]
+            orders[-at], genes[-at] = start_order(plan), plan.processor[problem.group]
         return orders, genes
 
 
-def _others(problem: Problem) -> list[Plan]:
+def _heuristic_plans(problem: Problem) -> list[Plan]:
     """The plans of heuristics, as far as they are quick."""
-    some: tuple[Any, ...] = _HEURISTICS if problem.tasks <= _SEEDED else _HEURISTICS[:1]
+    some: tuple[Any, ...] = _HEURISTICS if problem.tasks <= _MAX_SEEDED_TASKS else _HEURISTICS[:1]
     return [each().plan(problem) for each in some]

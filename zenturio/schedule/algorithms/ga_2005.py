@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zenturio.schedule.algorithm import Kind
-from zenturio.schedule.evaluate import evaluate, orders_by
+from zenturio.schedule.evaluate import evaluate, topological_orders
 from zenturio.schedule.listing import mean_delays, mean_times, upward_ranks
-from zenturio.schedule.metrics import METRICS, Gauge, metric
+from zenturio.schedule.metrics import METRICS, MetricCalculator, metric
 from zenturio.schedule.plan import Plan
 from zenturio.schedule.problem import Problem
 from zenturio.schedule.workflow import Floats, Indices
 from zenturio.search.settings import setting
 
 if TYPE_CHECKING:
-    from zenturio.schedule.kernels.generations import Coding
+    from zenturio.schedule.kernels.generations import GeneCoding
     from zenturio.search.kernels.generation import Rules
 
 Ints = NDArray[np.int64]
@@ -45,7 +45,7 @@ class Ga2005Settings:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _SearchResult:
     """Of a search: the best genes, the losses of the best ever, first and last, and how it went."""
 
     genes: Ints
@@ -87,7 +87,7 @@ class Ga2005:
         section 6. A child that equals a parent is no new point.
         """
         rank = upward_ranks(problem, mean_times(problem), mean_delays(problem))
-        order = orders_by(problem, -rank)
+        order = topological_orders(problem, -rank)
         if not problem.tasks:
             return evaluate(problem, order, order, "ga-2005")
         chosen = self._settings
@@ -97,7 +97,9 @@ class Ga2005:
         if chosen.objective == "makespan":
             found = self._shortest(coding, genes)
         else:
-            found = self._search(coding, genes, _losses(problem, coding, order, chosen.objective))
+            found = self._search(
+                coding, genes, _loss_function(problem, coding, order, chosen.objective)
+            )
         notes = {
             "objective": chosen.objective,
             "visited": found.visited,
@@ -106,7 +108,7 @@ class Ga2005:
             "last": abs(found.last),
             "improvement": 100 * (found.first - found.last) / abs(found.last or 1.0),
         }
-        where = _places(coding, order, found.genes[None])[0]
+        where = _decoded_processors(coding, order, found.genes[None])[0]
         return evaluate(problem, where, order, "ga-2005", notes)
 
     @property
@@ -133,18 +135,18 @@ class Ga2005:
             scaling=chosen.scaling,
         )
 
-    def _shortest(self, coding: Coding, genes: Ints) -> _Found:
+    def _shortest(self, coding: GeneCoding, genes: Ints) -> _SearchResult:
         """The search for the shortest plan, compiled as a whole."""
-        from zenturio.schedule.kernels.generations import Course, evolve  # noqa: PLC0415
+        from zenturio.schedule.kernels.generations import EvolutionLimits, evolve_2005  # noqa: PLC0415
         from zenturio.search.kernels.rng import stream  # noqa: PLC0415
 
         chosen = self._settings
-        course = Course(chosen.generations, self._patience, chosen.const)
-        return _Found(*evolve(coding, genes, self._rules(), course, stream(self._seed)))
+        course = EvolutionLimits(chosen.generations, self._patience, chosen.const)
+        return _SearchResult(*evolve_2005(coding, genes, self._rules(), course, stream(self._seed)))
 
-    def _search(self, coding: Coding, genes: Ints, losses: Losses) -> _Found:
+    def _search(self, coding: GeneCoding, genes: Ints, losses: Losses) -> _SearchResult:
         """The same for any other objective."""
-        from zenturio.schedule.kernels.generations import far  # noqa: PLC0415
+        from zenturio.schedule.kernels.generations import zero_fitness_loss  # noqa: PLC0415
         from zenturio.search.kernels.generation import breed  # noqa: PLC0415
         from zenturio.search.kernels.rng import stream  # noqa: PLC0415
 
@@ -162,17 +164,19 @@ class Ga2005:
                 break
             worst = max(worst, float(found[found < np.inf].max(initial=-np.inf)))
             children, parents = np.empty_like(genes), np.zeros((len(genes), 2), np.int64)
-            zero = far(worst, chosen.const)
+            zero = zero_fitness_loss(worst, chosen.const)
             breed(genes, found, zero, coding.sizes, unordered, rules, state, children, parents)
             known = (children[:, None] == genes[parents]).all(axis=2).any(axis=1)
             visited += int((~known).sum()) if generation + 1 < chosen.generations else 0
             genes = children
-        return _Found(kept, best, first, float(found.min()), visited, generation + 1, last + 1)
+        return _SearchResult(
+            kept, best, first, float(found.min()), visited, generation + 1, last + 1
+        )
 
 
-def _coding(problem: Problem, order: Indices) -> Coding:
+def _coding(problem: Problem, order: Indices) -> GeneCoding:
     """A gene for each group of tasks, with a value for each processor that can run them."""
-    from zenturio.schedule.kernels.generations import Coding  # noqa: PLC0415
+    from zenturio.schedule.kernels.generations import GeneCoding  # noqa: PLC0415
 
     groups = np.unique(problem.group)
     fits = np.isfinite(problem.pace)[problem.row[groups]]
@@ -181,7 +185,7 @@ def _coding(problem: Problem, order: Indices) -> Coding:
     counts = np.diff(before.start)[order]
     start = np.concatenate([[0], np.cumsum(counts)])
     edges = np.arange(start[-1]) + np.repeat(before.start[order] - start[:-1], counts)
-    return Coding(
+    return GeneCoding(
         gene=np.searchsorted(groups, problem.group[order]).astype(np.uint32),
         allele=np.argsort(~fits, axis=1, kind="stable").astype(np.uint32),
         sizes=fits.sum(axis=1),
@@ -199,13 +203,13 @@ def _coding(problem: Problem, order: Indices) -> Coding:
     )
 
 
-def _places(coding: Coding, order: Indices, genes: Ints) -> NDArray[np.uint32]:
+def _decoded_processors(coding: GeneCoding, order: Indices, genes: Ints) -> NDArray[np.uint32]:
     """The processor of each task, for each row of genes."""
     found = np.empty((len(genes), len(order)), np.uint32)
     found[:, order] = coding.allele[coding.gene, genes[:, coding.gene]]
     return found
 
 
-def _losses(problem: Problem, coding: Coding, order: Indices, objective: str) -> Losses:
-    gauge = Gauge(problem)
-    return lambda genes: gauge.losses(objective, _places(coding, order, genes), order)
+def _loss_function(problem: Problem, coding: GeneCoding, order: Indices, objective: str) -> Losses:
+    gauge = MetricCalculator(problem)
+    return lambda genes: gauge.losses(objective, _decoded_processors(coding, order, genes), order)

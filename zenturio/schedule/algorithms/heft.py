@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from zenturio.schedule.algorithm import Kind
-from zenturio.schedule.evaluate import orders_by
-from zenturio.schedule.listing import listed, mean_delays, mean_times, upward_ranks
+from zenturio.schedule.evaluate import topological_orders
+from zenturio.schedule.listing import list_schedule, mean_delays, mean_times, upward_ranks
 from zenturio.schedule.plan import Plan
 from zenturio.schedule.problem import Problem
 from zenturio.search.settings import NoSettings
@@ -32,7 +32,7 @@ class Heft:
     def plan(self, problem: Problem) -> Plan:
         """Ranks by mean times and mean transfers, as in section 4.1; insertion as in 4.2."""
         rank = upward_ranks(problem, mean_times(problem), mean_delays(problem))
-        return listed(problem, "heft", orders_by(problem, -rank))
+        return list_schedule(problem, "heft", topological_orders(problem, -rank))
 
 
 def heft(problem: Problem) -> Plan:

@@ -9,18 +9,18 @@ from typing import Any, ClassVar, Literal
 
 from zenturio.errors import InputError
 from zenturio.schedule.algorithm import Kind, describe, make
-from zenturio.schedule.contract import breach, contract
-from zenturio.schedule.grid import Grid
-from zenturio.schedule.outlook import Outlook, alone, outlook
-from zenturio.schedule.policy import sequence
-from zenturio.schedule.remainder import Remainder, State, course_of, remainder
-from zenturio.schedule.snapshot import seconds, snapshot
-from zenturio.schedule.trace import Event
+from zenturio.schedule.contract import contract_violation, seconds_to_breach
+from zenturio.schedule.grid import MachineState
+from zenturio.schedule.outlook import Forecast, forecast, seconds_alone
+from zenturio.schedule.policy import task_sequence
+from zenturio.schedule.remainder import Remainder, RemainderState, iteration_order, remaining_graph
+from zenturio.schedule.snapshot import loaded_seconds, snapshot
+from zenturio.schedule.trace import TraceEvent
 from zenturio.search.settings import setting
 
-MARGIN = 1e-6
+WAKE_MARGIN = 1e-6
 """By which part of its estimate a task is looked at too late: its contract is broken for sure."""
-COLUMNS = ("time", "iteration", "tasks", "remaining", "end", "late", "migrated")
+NOTE_COLUMNS = ("time", "iteration", "tasks", "remaining", "end", "late", "migrated")
 """What is noted at each scheduling event.
 
 When; in which iteration of the loops; how many tasks are to be planned; how long they take by
@@ -62,23 +62,23 @@ class Hybrid:
                 f"static={name}: that is {kind}", hint="zen algorithms shows which are static"
             )
         self.static = make(name, {}, seed)
-        self._course: _Course | None = None
+        self._course: _HybridRun | None = None
 
-    def react(self, grid: Grid, events: Sequence[Event]) -> None:
+    def react(self, grid: MachineState, events: Sequence[TraceEvent]) -> None:
         if self._course is None or any(event.kind == "began" for event in events):
-            self._course = _Course(self.settings, self.static, grid)
+            self._course = _HybridRun(self.settings, self.static, grid)
         self._course.react(events)
 
 
-class _Course:
+class _HybridRun:
     """One workflow while it runs."""
 
-    def __init__(self, settings: HybridSettings, static: Any, grid: Grid) -> None:
+    def __init__(self, settings: HybridSettings, static: Any, grid: MachineState) -> None:
         self._settings = settings
         self._static = static
         self._grid = grid
         self._flow = grid.problem.workflow
-        self._turns = course_of(self._flow)
+        self._turns = iteration_order(self._flow)
         self._group: list[int] = grid.problem.group.tolist()
         self._places: dict[int, int] = {}
         self._ranks: dict[int, float] = {}
@@ -86,11 +86,11 @@ class _Course:
         self._lost: set[int] = set()
         self._next = 0.0
         self._iteration = 1
-        self._notes: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+        self._notes: dict[str, list[Any]] = {name: [] for name in NOTE_COLUMNS}
         grid.notes["static"] = settings.static
         grid.notes["schedulings"] = self._notes
 
-    def react(self, events: Sequence[Event]) -> None:
+    def react(self, events: Sequence[TraceEvent]) -> None:
         kinds = {event.kind for event in events}
         self._iteration += sum(event.kind == "again" for event in events)
         self._lost |= {event.task for event in events if event.kind == "lost"}
@@ -109,7 +109,7 @@ class _Course:
         self._note(found, len(late))
         self._submit(found)
 
-    def _best(self, late: set[int]) -> Outlook:
+    def _best(self, late: set[int]) -> Forecast:
         """The best of the plan at hand, and new ones with migrations and without.
 
         A task that would end later elsewhere stays, however late it is. Of plans that are equally
@@ -118,7 +118,7 @@ class _Course:
         stay = self._rest(())
         if not self._places:
             return self._planned(stay)
-        hand = outlook(self._grid, stay, {t: self._places[t] for t in stay.tasks}, self._ranks)
+        hand = forecast(self._grid, stay, {t: self._places[t] for t in stay.tasks}, self._ranks)
         moved = self._planned(self._rest(late))
         gaining = {task for task in late if moved.end[task] < hand.end[task]}
         some = moved if gaining == late else self._planned(self._rest(gaining))
@@ -127,11 +127,13 @@ class _Course:
     def _rest(self, late: Collection[int]) -> Remainder:
         """What is left, with those that are *late* to migrate."""
         behind = dict.fromkeys(late, self._settings.contract + 1)
-        return remainder(self._flow, self._states(), behind, self._settings.contract, self._turns)
+        return remaining_graph(
+            self._flow, self._states(), behind, self._settings.contract, self._turns
+        )
 
-    def _states(self) -> list[State]:
+    def _states(self) -> list[RemainderState]:
         """The states of the tasks, as the paper has them."""
-        known: Mapping[str, State] = {"running": "running", "done": "completed"}
+        known: Mapping[str, RemainderState] = {"running": "running", "done": "completed"}
         states = [known.get(state, "queued") for state in self._grid.state]
         for task in self._lost:
             states[task] = "failed"
@@ -139,7 +141,7 @@ class _Course:
             states[task] = "failed"
         return states
 
-    def _stranded(self, states: Sequence[State]) -> list[int]:
+    def _stranded(self, states: Sequence[RemainderState]) -> list[int]:
         """What is completed on a machine that has failed, and bound to others that are not.
 
         Those must run where it ran, and can only do so if it is run again elsewhere.
@@ -154,17 +156,17 @@ class _Course:
             if state == "completed" and self._group[task] in open_ and not grid.up(grid.where[task])
         ]
 
-    def _planned(self, rest: Remainder) -> Outlook:
+    def _planned(self, rest: Remainder) -> Forecast:
         """What comes of a plan of the static algorithm for *rest*."""
         if not rest.tasks:
-            return outlook(self._grid, rest, {}, {})
+            return forecast(self._grid, rest, {}, {})
         given = snapshot(self._grid, rest)
         plan = self._static.plan(given.problem)
-        order = [given.tasks[i] for i in sequence(plan) if i < given.planned]
+        order = [given.tasks[i] for i in task_sequence(plan) if i < given.planned]
         places = dict(zip(given.tasks, plan.processor.tolist()[: given.planned], strict=False))
-        return outlook(self._grid, rest, places, {task: i for i, task in enumerate(order)})
+        return forecast(self._grid, rest, places, {task: i for i, task in enumerate(order)})
 
-    def _submit(self, found: Outlook) -> None:
+    def _submit(self, found: Forecast) -> None:
         """Does what was found best: cancels and sends tasks, and arranges those that wait."""
         grid, rest = self._grid, found.rest
         for task in sorted(rest.migrating):
@@ -181,7 +183,7 @@ class _Course:
                 grid.cancel(task)
             if grid.state[task] == "waiting":
                 grid.place(task, place)
-            self._estimate[task] = seconds(grid, task, place)
+            self._estimate[task] = loaded_seconds(grid, task, place)
             touched.add(place)
         for place in sorted(touched):
             grid.arrange(place, sorted(grid.queue[place], key=self._ranks.__getitem__))
@@ -192,7 +194,7 @@ class _Course:
     def _behind(self, task: int) -> float:
         grid = self._grid
         done = grid.progress(task) if self._settings.progress else 1.0
-        return contract(1.0, done, self._estimate[task], grid.now - grid.run(task).start)
+        return contract_violation(1.0, done, self._estimate[task], grid.now - grid.run(task).start)
 
     def _wake(self) -> None:
         """Asks to be woken at the next scheduling, or when the next contract will be broken."""
@@ -218,12 +220,12 @@ class _Course:
             place = grid.where[task]
             done = grid.progress(task)
             pace = grid.share[grid.node[place]] / (grid.time(task, place) or 1.0)
-        wait = breach(factor, done, pace, estimate, grid.now - run.start)
-        return wait + MARGIN * estimate
+        wait = seconds_to_breach(factor, done, pace, estimate, grid.now - run.start)
+        return wait + WAKE_MARGIN * estimate
 
-    def _note(self, found: Outlook, late: int) -> None:
+    def _note(self, found: Forecast, late: int) -> None:
         names = [self._flow.names[task] for task in sorted(found.rest.migrating)]
-        count, by_itself = len(found.rest.tasks), alone(self._grid, found)
+        count, by_itself = len(found.rest.tasks), seconds_alone(self._grid, found)
         facts = (self._grid.now, self._iteration, count, by_itself, found.last, late, names)
         for column, fact in zip(self._notes.values(), facts, strict=True):
             column.append(fact)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from zenturio.schedule.algorithm import Kind
-from zenturio.schedule.grid import Grid
-from zenturio.schedule.just_in_time import QUICKEST, SOONEST, Ready, played
+from zenturio.schedule.grid import MachineState
+from zenturio.schedule.just_in_time import QUICKEST, SOONEST, ReadyTasks, just_in_time_plan
 from zenturio.schedule.plan import Plan
 from zenturio.schedule.problem import Problem
-from zenturio.schedule.trace import Event
+from zenturio.schedule.trace import TraceEvent
 from zenturio.search.settings import setting
 
 
@@ -41,11 +41,13 @@ class Lazy:
 
     def plan(self, problem: Problem) -> Plan:
         """What comes of it where nothing disturbs it."""
-        return played(problem, "lazy", SOONEST if self.settings.by == "end" else QUICKEST)
+        return just_in_time_plan(
+            problem, "lazy", SOONEST if self.settings.by == "end" else QUICKEST
+        )
 
-    def react(self, grid: Grid, events: Sequence[Event]) -> None:
+    def react(self, grid: MachineState, events: Sequence[TraceEvent]) -> None:
         if events[0].kind == "began":
-            self._ready = Ready(grid.problem)
+            self._ready = ReadyTasks(grid.problem)
             self._until = [0.0] * grid.problem.processors
         self._ready.see(grid, events)
         for task in sorted(self._ready.tasks):
@@ -56,12 +58,12 @@ class Lazy:
                 self._until[where] = self._end(grid, task, where)
                 self._ready.send(grid, task, where)
 
-    def _merit(self, grid: Grid, task: int, processor: int) -> float:
+    def _merit(self, grid: MachineState, task: int, processor: int) -> float:
         if self.settings.by == "end":
             return self._end(grid, task, processor)
         return grid.time(task, processor)
 
-    def _end(self, grid: Grid, task: int, processor: int) -> float:
+    def _end(self, grid: MachineState, task: int, processor: int) -> float:
         """When *task* would end, by what was sent there and what the machine gives now."""
         if not grid.up(processor):
             return float("inf")

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from zenturio.schedule.algorithm import Kind
-from zenturio.schedule.grid import Grid
-from zenturio.schedule.just_in_time import MASTERS, PRIORITIES, Ready, played
+from zenturio.schedule.grid import MachineState
+from zenturio.schedule.just_in_time import MASTERS, PRIORITIES, ReadyTasks, just_in_time_plan
 from zenturio.schedule.plan import Plan
 from zenturio.schedule.problem import Problem
-from zenturio.schedule.trace import Event
-from zenturio.schedule.urgency import raised
+from zenturio.schedule.trace import TraceEvent
+from zenturio.schedule.urgency import more_urgent_tasks
 from zenturio.search.settings import NoSettings
 
 
@@ -35,11 +35,11 @@ class MasterSlave:
 
     def plan(self, problem: Problem) -> Plan:
         """What comes of it where nothing disturbs it."""
-        return played(problem, self.name, self.rule)
+        return just_in_time_plan(problem, self.name, self.rule)
 
-    def react(self, grid: Grid, events: Sequence[Event]) -> None:
+    def react(self, grid: MachineState, events: Sequence[TraceEvent]) -> None:
         if events[0].kind == "began":
-            self._ready = Ready(grid.problem)
+            self._ready = ReadyTasks(grid.problem)
             self._level: list[int] = grid.problem.workflow.level.tolist()
             self._row: list[int] = grid.problem.row.tolist()
             self._rank = [0] * grid.problem.tasks
@@ -59,7 +59,7 @@ class MasterSlave:
             if where is not None:
                 self._ready.send(grid, task, where)
 
-    def _learn(self, grid: Grid, task: int) -> None:
+    def _learn(self, grid: MachineState, task: int) -> None:
         """What the end of *task* changes in the order of the queues: nothing."""
 
 
@@ -76,10 +76,10 @@ class PriorityMasterSlave(MasterSlave):
     name: ClassVar[str] = "pm-s"
     rule: ClassVar[int] = PRIORITIES
 
-    def _learn(self, grid: Grid, task: int) -> None:
+    def _learn(self, grid: MachineState, task: int) -> None:
         """Step 5: all ancestors of its children are more urgent by one."""
         before, after = grid.problem.before, grid.problem.after
-        for ancestor in raised(
+        for ancestor in more_urgent_tasks(
             task,
             lambda each: after.of(each).tolist(),
             lambda each: before.of(each).tolist(),

@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 
 from zenturio.schedule.algorithm import Kind
-from zenturio.schedule.evaluate import numbers
-from zenturio.schedule.listing import finite
+from zenturio.schedule.evaluate import problem_arrays
+from zenturio.schedule.listing import check_finite
 from zenturio.schedule.plan import Plan
 from zenturio.schedule.problem import Problem
 from zenturio.search.settings import NoSettings
@@ -31,7 +31,7 @@ class MinMin:
         pass
 
     def plan(self, problem: Problem) -> Plan:
-        return picked(problem, "min-min", 0)
+        return batch_mode_plan(problem, "min-min", 0)
 
 
 class MaxMin:
@@ -51,7 +51,7 @@ class MaxMin:
         pass
 
     def plan(self, problem: Problem) -> Plan:
-        return picked(problem, "max-min", 1)
+        return batch_mode_plan(problem, "max-min", 1)
 
 
 class Sufferage:
@@ -71,12 +71,12 @@ class Sufferage:
         pass
 
     def plan(self, problem: Problem) -> Plan:
-        return picked(problem, "sufferage", 2)
+        return batch_mode_plan(problem, "sufferage", 2)
 
 
-def picked(problem: Problem, algorithm: str, rule: int) -> Plan:
+def batch_mode_plan(problem: Problem, algorithm: str, rule: int) -> Plan:
     """The plan by *rule* 0: soonest, 1: latest, 2: most to lose; lower numbers win ties."""
-    from zenturio.schedule.kernels.picking import pick  # noqa: PLC0415 - loads Numba
+    from zenturio.schedule.kernels.picking import batch_mode  # noqa: PLC0415 - loads Numba
 
     _ = problem.order  # refuses a loop
     after = problem.after
@@ -85,5 +85,5 @@ def picked(problem: Problem, algorithm: str, rule: int) -> Plan:
     waits = np.diff(problem.before.start)
     groups = problem.group.astype(np.uint32)
     first, child = after.start.astype(np.uint64), after.task.astype(np.uint32)
-    pick(numbers(problem), groups, waits, first, child, rule, start, end, place)
-    return Plan(problem, algorithm, place.astype(np.int32), start, finite(end))
+    batch_mode(problem_arrays(problem), groups, waits, first, child, rule, start, end, place)
+    return Plan(problem, algorithm, place.astype(np.int32), start, check_finite(end))

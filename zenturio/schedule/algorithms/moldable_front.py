@@ -8,18 +8,18 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from zenturio.schedule.algorithm import Kind
-from zenturio.schedule.cluster import Cluster, Counts, Discipline, Outcomes
-from zenturio.schedule.growing import by_way, grown, guesses
+from zenturio.schedule.cluster import ClusterQueue, Counts, Discipline, QueueOutcomes
+from zenturio.schedule.growing import grow_allocations, simple_allocations, submitted_by_rank
 from zenturio.schedule.moldable import MoldableProblem
 from zenturio.schedule.molded import MoldablePlan
-from zenturio.schedule.molding import fronted
+from zenturio.schedule.molding import pareto_front
 from zenturio.schedule.workflow import Floats
 from zenturio.search.nsga2 import Nsga2Settings
 from zenturio.search.settings import setting
 
 
 @dataclass(frozen=True)
-class FrontSettings:
+class MoldableFrontSettings:
     alpha: float = setting(
         0.5, "which plan of the front is taken: 1 the shortest, 0 the cheapest", low=0, high=1
     )
@@ -40,10 +40,10 @@ class MoldableFront:
     """
 
     kind: ClassVar[Kind] = "moldable"
-    Settings = FrontSettings
+    Settings = MoldableFrontSettings
 
-    def __init__(self, settings: FrontSettings | None = None, seed: int = 0) -> None:
-        self._settings = settings or FrontSettings()
+    def __init__(self, settings: MoldableFrontSettings | None = None, seed: int = 0) -> None:
+        self._settings = settings or MoldableFrontSettings()
         self._seed = seed
 
     def plan(self, problem: MoldableProblem) -> MoldablePlan:
@@ -62,16 +62,16 @@ class MoldableFront:
         cluster, counts, _ = self._search(problem)
         return tuple(cluster.plan(row, "moldable-front") for row in counts)
 
-    def _search(self, problem: MoldableProblem) -> tuple[Cluster, Counts, Floats]:
-        def aims(found: Outcomes) -> Floats:
+    def _search(self, problem: MoldableProblem) -> tuple[ClusterQueue, Counts, Floats]:
+        def aims(found: QueueOutcomes) -> Floats:
             length = found.makespan + (found.makespan == 0)
             idle = 1 - found.cost / (problem.nodes * length)
             return np.stack([found.makespan, idle if against == "idle" else found.cost], axis=1)
 
         against = self._settings.against
-        cluster = Cluster(problem, self._settings.queue)
-        first = grown(cluster)
-        cluster = by_way(cluster, first)
-        seeds = [first, problem.fastest, problem.fewest, *guesses(problem)]
+        cluster = ClusterQueue(problem, self._settings.queue)
+        first = grow_allocations(cluster)
+        cluster = submitted_by_rank(cluster, first)
+        seeds = [first, problem.fastest, problem.fewest, *simple_allocations(problem)]
         rules = Nsga2Settings(self._settings.population, self._settings.generations)
-        return cluster, *fronted(cluster, aims, rules, self._seed, seeds)
+        return cluster, *pareto_front(cluster, aims, rules, self._seed, seeds)

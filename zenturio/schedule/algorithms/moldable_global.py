@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 from zenturio.schedule.algorithm import Kind
-from zenturio.schedule.cluster import Cluster
+from zenturio.schedule.cluster import ClusterQueue
 from zenturio.schedule.fitness import on_demand
 from zenturio.schedule.moldable import MoldableProblem
 from zenturio.schedule.molded import MoldablePlan
-from zenturio.schedule.molding import Guided, guided
+from zenturio.schedule.molding import GuidedSettings, guided_plan
 
 
 class MoldableGlobal:
@@ -24,13 +24,13 @@ class MoldableGlobal:
     """
 
     kind: ClassVar[Kind] = "moldable"
-    Settings = Guided
+    Settings = GuidedSettings
 
-    def __init__(self, settings: Guided | None = None, seed: int = 0) -> None:
-        self._settings = settings or Guided()
+    def __init__(self, settings: GuidedSettings | None = None, seed: int = 0) -> None:
+        self._settings = settings or GuidedSettings()
         self._seed = seed
 
     def plan(self, problem: MoldableProblem) -> MoldablePlan:
         fitness = on_demand(problem, self._settings.alpha)
-        cluster = Cluster(problem, self._settings.queue)
-        return guided(cluster, fitness, self._settings, self._seed, "moldable-global")
+        cluster = ClusterQueue(problem, self._settings.queue)
+        return guided_plan(cluster, fitness, self._settings, self._seed, "moldable-global")

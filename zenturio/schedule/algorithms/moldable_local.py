@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from zenturio.schedule.algorithm import Kind
-from zenturio.schedule.cluster import Cluster
-from zenturio.schedule.fitness import LOCAL
+from zenturio.schedule.cluster import ClusterQueue
+from zenturio.schedule.fitness import TOTAL_TIME
 from zenturio.schedule.moldable import MoldableProblem
 from zenturio.schedule.molded import MoldablePlan
-from zenturio.schedule.molding import Evolution, evolved, settled
+from zenturio.schedule.molding import EvolutionSettings, evolve_allocations, generations_to_best
 from zenturio.search.settings import setting
 
 
 @dataclass(frozen=True)
-class LocalSettings(Evolution):
+class MoldableLocalSettings(EvolutionSettings):
     exact: bool = setting(True, "read the best numbers off the tables; false: search by GA")
 
 
@@ -30,20 +30,20 @@ class MoldableLocal:
     """
 
     kind: ClassVar[Kind] = "moldable"
-    Settings = LocalSettings
+    Settings = MoldableLocalSettings
 
-    def __init__(self, settings: LocalSettings | None = None, seed: int = 0) -> None:
-        self._settings = settings or LocalSettings()
+    def __init__(self, settings: MoldableLocalSettings | None = None, seed: int = 0) -> None:
+        self._settings = settings or MoldableLocalSettings()
         self._seed = seed
 
     def plan(self, problem: MoldableProblem) -> MoldablePlan:
-        cluster = Cluster(problem, self._settings.queue)
+        cluster = ClusterQueue(problem, self._settings.queue)
         if self._settings.exact:
             return cluster.plan(problem.fastest, "moldable-local")
-        counts, history = evolved(cluster, LOCAL, self._settings, self._seed)
+        counts, history = evolve_allocations(cluster, TOTAL_TIME, self._settings, self._seed)
         notes = {
             "generations": len(history),
-            "settled": settled(history),
+            "settled": generations_to_best(history),
             "fitness": history[-1],
         }
         return cluster.plan(counts, "moldable-local", notes)

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from zenturio.schedule.algorithm import Kind
-from zenturio.schedule.cluster import Cluster
-from zenturio.schedule.fitness import Formula, static
+from zenturio.schedule.cluster import ClusterQueue
+from zenturio.schedule.fitness import Formula, static_allocation
 from zenturio.schedule.moldable import MoldableProblem
 from zenturio.schedule.molded import MoldablePlan
-from zenturio.schedule.molding import Guided, guided
+from zenturio.schedule.molding import GuidedSettings, guided_plan
 from zenturio.search.settings import setting
 
 
 @dataclass(frozen=True)
-class StaticSettings(Guided):
+class MoldableStaticSettings(GuidedSettings):
     formula: Formula = setting(
         "idle", "what is paid for in vain; printed: Equation 8 to the letter"
     )
@@ -31,13 +31,13 @@ class MoldableStatic:
     """
 
     kind: ClassVar[Kind] = "moldable"
-    Settings = StaticSettings
+    Settings = MoldableStaticSettings
 
-    def __init__(self, settings: StaticSettings | None = None, seed: int = 0) -> None:
-        self._settings = settings or StaticSettings()
+    def __init__(self, settings: MoldableStaticSettings | None = None, seed: int = 0) -> None:
+        self._settings = settings or MoldableStaticSettings()
         self._seed = seed
 
     def plan(self, problem: MoldableProblem) -> MoldablePlan:
-        fitness = static(problem, self._settings.alpha, self._settings.formula)
-        cluster = Cluster(problem, self._settings.queue)
-        return guided(cluster, fitness, self._settings, self._seed, "moldable-static")
+        fitness = static_allocation(problem, self._settings.alpha, self._settings.formula)
+        cluster = ClusterQueue(problem, self._settings.queue)
+        return guided_plan(cluster, fitness, self._settings, self._seed, "moldable-static")

@@ -11,19 +11,21 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from zenturio.schedule.algorithm import Kind
-from zenturio.schedule.online import Online
+from zenturio.schedule.online import OnlineSimulation
 from zenturio.schedule.perturb import Perturbation
-from zenturio.schedule.sharing import By
-from zenturio.schedule.streamed import Streamed
+from zenturio.schedule.sharing import Granularity
+from zenturio.schedule.streamed import StreamResult
 from zenturio.search.settings import setting
 
 
 @dataclass(frozen=True)
 class OnlineSettings:
-    by: By = setting("task", "what is ordered: all ready tasks, or one of each workflow (dag)")
+    by: Granularity = setting(
+        "task", "what is ordered: all ready tasks, or one of each workflow (dag)"
+    )
 
 
-class _Shared:
+class _OnlineAlgorithm:
     """What all have in common: settings, and being played."""
 
     kind: ClassVar[Kind] = "online"
@@ -31,16 +33,16 @@ class _Shared:
     policy: ClassVar[str]
 
     def __init__(self, settings: OnlineSettings | None = None, _seed: int = 0) -> None:
-        self._by: By = (settings or OnlineSettings()).by
+        self._by: Granularity = (settings or OnlineSettings()).by
 
     def play(
-        self, online: Online, disturbance: Perturbation | None = None, seed: int = 0
-    ) -> Streamed:
+        self, online: OnlineSimulation, disturbance: Perturbation | None = None, seed: int = 0
+    ) -> StreamResult:
         """What becomes of the workflows of *online*."""
         return online.play(self.policy, self._by, disturbance, seed)
 
 
-class Basic(_Shared):
+class Basic(_OnlineAlgorithm):
     """Each task to where it ends first, as soon as it is ready; it may wait there (BASIC).
 
     To compare with: nobody decides whose turn it is, servers run what they are sent in its order.
@@ -53,7 +55,7 @@ class Basic(_Shared):
     policy = "basic"
 
 
-class GHeft(_Shared):
+class GHeft(_OnlineAlgorithm):
     """The task with the longest way to an end first, whoever it is of (G-HEFT).
 
     For the end of all, as if they were one workflow. Not while workflows keep coming: what is
@@ -66,7 +68,7 @@ class GHeft(_Shared):
     policy = "g-heft"
 
 
-class Aging(_Shared):
+class Aging(_OnlineAlgorithm):
     """As g-heft, but ranks grow with age, in a straight line (aging G-HEFT).
 
     A rank counts 1 + age / makespan alone. Milder than g-heft, but most workflows still end
@@ -79,7 +81,7 @@ class Aging(_Shared):
     policy = "aging"
 
 
-class AgingExp(_Shared):
+class AgingExp(_OnlineAlgorithm):
     """As g-heft, but ranks grow with age exponentially (aging e G-HEFT).
 
     A rank counts e ** (1 + age / makespan alone), so that soon age alone decides. With foft the
@@ -92,7 +94,7 @@ class AgingExp(_Shared):
     policy = "aging-exp"
 
 
-class Fcfs(_Shared):
+class Fcfs(_OnlineAlgorithm):
     """First come, first served: what arrived first may use all that it can.
 
     For a promise that anybody understands. Not for small workflows among large ones: they wait
@@ -105,7 +107,7 @@ class Fcfs(_Shared):
     policy = "fcfs"
 
 
-class Srpt(_Shared):
+class Srpt(_OnlineAlgorithm):
     """The workflow with the least work left first (SRPT).
 
     For the lowest mean slowdown, if many workflows are small. Not where large ones must not
@@ -118,7 +120,7 @@ class Srpt(_Shared):
     policy = "srpt"
 
 
-class Foft(_Shared):
+class Foft(_OnlineAlgorithm):
     """The workflow that will have been slowed down most first: fairness on finish time (FOFT).
 
     The slowdown is what it would be if all that the workflow has left were for it from now on,

@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 
 from zenturio.schedule.algorithm import Kind
-from zenturio.schedule.evaluate import numbers, orders_by
-from zenturio.schedule.listing import children, listed, mean_delays
+from zenturio.schedule.evaluate import problem_arrays, topological_orders
+from zenturio.schedule.listing import child_edges, list_schedule, mean_delays
 from zenturio.schedule.plan import Plan
 from zenturio.schedule.problem import Problem
 from zenturio.schedule.workflow import Floats
@@ -35,15 +35,15 @@ class Peft:
     def plan(self, problem: Problem) -> Plan:
         """Of the ready tasks, that with the highest mean of its row in the table."""
         table = optimistic_costs(problem)
-        order = orders_by(problem, -table.mean(axis=1))
-        return listed(problem, "peft", order, ahead=table)
+        order = topological_orders(problem, -table.mean(axis=1))
+        return list_schedule(problem, "peft", order, ahead=table)
 
 
 def optimistic_costs(problem: Problem) -> Floats:
     """For each task on each processor, how long what follows takes at best (equation 5)."""
-    from zenturio.schedule.kernels.listing import optimistic  # noqa: PLC0415 - loads Numba
+    from zenturio.schedule.kernels.listing import optimistic_cost_table  # noqa: PLC0415 - loads Numba
 
-    start, child, delay = children(problem, mean_delays(problem))
+    start, child, delay = child_edges(problem, mean_delays(problem))
     order = problem.order.astype(np.uint32)
-    table: Floats = optimistic(numbers(problem), order, start, child, delay)
+    table: Floats = optimistic_cost_table(problem_arrays(problem), order, start, child, delay)
     return table

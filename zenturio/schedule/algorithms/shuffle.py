@@ -32,7 +32,7 @@ class Shuffle:
         pass
 
     def plan(self, problem: Problem) -> Plan:
-        return evaluate(problem, shuffled(problem), problem.order, "shuffle")
+        return evaluate(problem, shuffle_placement(problem), problem.order, "shuffle")
 
 
 class RoundRobin:
@@ -51,11 +51,11 @@ class RoundRobin:
         pass
 
     def plan(self, problem: Problem) -> Plan:
-        places = dealt(problem, np.zeros(problem.tasks, np.int32))
+        places = round_robin_placement(problem, np.zeros(problem.tasks, np.int32))
         return evaluate(problem, places, problem.order, "round-robin")
 
 
-class Random:
+class RandomScheduler:
     """Each task on any processor that can run it, by the seed.
 
     For measuring others: what is no better than this has found nothing. Not for running anything.
@@ -72,7 +72,7 @@ class Random:
 
     def plan(self, problem: Problem) -> Plan:
         chance = np.random.default_rng(self.seed)
-        kinds, able = _kinds(problem)
+        kinds, able = _task_kinds(problem)
         draws = chance.random(problem.tasks)
         places = np.zeros(problem.tasks, np.int32)
         for kind, processors in enumerate(able):
@@ -81,17 +81,17 @@ class Random:
         return evaluate(problem, places[problem.group], problem.order, "random")
 
 
-def shuffled(problem: Problem) -> Indices:
+def shuffle_placement(problem: Problem) -> Indices:
     """The processor of each task, dealt anew in each layer."""
-    return dealt(problem, problem.workflow.level)
+    return round_robin_placement(problem, problem.workflow.level)
 
 
-def dealt(problem: Problem, layer: Indices) -> Indices:
+def round_robin_placement(problem: Problem, layer: Indices) -> Indices:
     """The processor of each task: those of one layer that can run alike are dealt in turn.
 
     Tasks that share a machine are dealt once, with the first of them.
     """
-    kinds, able = _kinds(problem)
+    kinds, able = _task_kinds(problem)
     order = problem.order
     leads = order[problem.group[order] == order]
     hand = layer[leads].astype(np.int64) * len(able) + kinds[leads]
@@ -105,7 +105,7 @@ def dealt(problem: Problem, layer: Indices) -> Indices:
     return places[problem.group]
 
 
-def _kinds(problem: Problem) -> tuple[Indices, Sequence[Indices]]:
+def _task_kinds(problem: Problem) -> tuple[Indices, Sequence[Indices]]:
     """For each task its kind, and for each kind the processors that can run it."""
     fits, kind = np.unique(np.isfinite(problem.pace), axis=0, return_inverse=True)
     able = [np.flatnonzero(row).astype(np.int32) for row in fits]

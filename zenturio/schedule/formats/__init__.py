@@ -10,14 +10,14 @@ from zenturio.schedule.formats.files import (
 )
 from zenturio.schedule.formats.graphs import from_networkx, to_networkx
 from zenturio.schedule.formats.instance import Instance
-from zenturio.schedule.formats.swf import Jobs, load, read_swf
+from zenturio.schedule.formats.swf import SwfJobs, load_steps, read_swf
 
 __all__ = [
     "Instance",
-    "Jobs",
+    "SwfJobs",
     "formats",
     "from_networkx",
-    "load",
+    "load_steps",
     "read_instance",
     "read_platform",
     "read_swf",

@@ -19,18 +19,18 @@ from zenturio.files import write_whole
 from zenturio.schedule.formats import where
 from zenturio.schedule.workflow import Floats
 
-MOST_BYTES = 2**30
+MAX_BYTES = 2**30
 """A file that is larger is refused before it is read."""
 
-MOST_TASKS = 10**7
+MAX_TASKS = 10**7
 
-MOST_EDGES = 5 * 10**7
+MAX_EDGES = 5 * 10**7
 
-MOST_PARTS = 3 * 10**7
+MAX_PARTS = 3 * 10**7
 """Lists and objects in one JSON file: each costs far more memory than it has letters."""
 
 _DIGITS = bytes.maketrans(b"0123456789", b"0" * 10)
-_LONG_NUMBER = b"0" * 300
+_TOO_LONG_NUMBER = b"0" * 300
 """To read a number takes time by the square of its digits."""
 
 _ESCAPE = re.compile(
@@ -38,14 +38,14 @@ _ESCAPE = re.compile(
 )
 """What a backslash begins: half of two escapes that are one letter, if it stands alone."""
 
-_PIPE = Path("-")
+_STANDARD_STREAM = Path("-")
 
-Way = Sequence[str | int]
+KeyPath = Sequence[str | int]
 """How one comes to a value from the outermost: keys and numbers."""
 
 
 @dataclass(frozen=True)
-class Document:
+class FormatDocument:
     """What a file says, and where."""
 
     file: str
@@ -53,32 +53,34 @@ class Document:
     value: Any
     toml: bool = False
 
-    def wrong(self, way: Way, message: str, hint: str = "") -> NoReturn:
+    def wrong(self, way: KeyPath, message: str, hint: str = "") -> NoReturn:
         """Refuse the value to which *way* leads."""
         find = where.in_toml if self.toml else where.in_json
         raise InputError(
-            message, place=place(self.file, self.text, find(self.text, way)), hint=hint
+            message, place=place_at(self.file, self.text, find(self.text, way)), hint=hint
         )
 
-    def keys(self, value: Any, known: Mapping[str, Any] | Sequence[str], way: Way) -> None:
+    def keys(self, value: Any, known: Mapping[str, Any] | Sequence[str], way: KeyPath) -> None:
         """Refuse *value* if it is no object, or has a key that is not *known*."""
         if not isinstance(value, dict):
-            self.wrong(way, f"{named(way)} is {kind(value)}; it has to be {_TABLE[self.toml]}")
+            self.wrong(
+                way, f"{name_at(way)} is {value_kind(value)}; it has to be {_TABLE[self.toml]}"
+            )
         for key in value:
             if key not in known:
                 self.wrong((*way, key), f"unknown key {key!r}", did_you_mean(key, known))
 
-    def number(self, value: Any, way: Way, low: float = 0.0, *, finite: bool = True) -> float:
+    def number(self, value: Any, way: KeyPath, low: float = 0.0, *, finite: bool = True) -> float:
         """*value*, if it is a number of at least *low*, or a text of a number with a unit."""
         if isinstance(value, str):
             value = self._measured(value, way)
         if isinstance(value, bool) or not isinstance(value, int | float):
-            self.wrong(way, f"{named(way)} is {kind(value)}; it has to be a number")
+            self.wrong(way, f"{name_at(way)} is {value_kind(value)}; it has to be a number")
         if math.isnan(value) or value < low or (finite and math.isinf(value)):
-            self.wrong(way, f"{named(way)} is {value}; it has to be a number from {low:g} on")
+            self.wrong(way, f"{name_at(way)} is {value}; it has to be a number from {low:g} on")
         return float(value)
 
-    def numbers(self, values: Sequence[Any], way: Callable[[int], Way]) -> Floats:
+    def numbers(self, values: Sequence[Any], way: Callable[[int], KeyPath]) -> Floats:
         """All *values* as a column; the way to the i-th is ``way(i)``."""
         if set(map(type, values)) <= {int, float}:
             found = np.array(values, np.float64)
@@ -88,53 +90,55 @@ class Document:
             return found
         return np.array([self.number(each, way(i)) for i, each in enumerate(values)], np.float64)
 
-    def texts(self, values: Sequence[Any], way: Callable[[int], Way]) -> None:
+    def texts(self, values: Sequence[Any], way: Callable[[int], KeyPath]) -> None:
         """Refuse the first of *values* that is no text."""
         if not set(map(type, values)) <= {str}:
             for i, value in enumerate(values):
                 self.words(value, way(i))
 
-    def whole(self, value: Any, way: Way, low: int = 1, high: int = MOST_TASKS) -> int:
+    def whole(self, value: Any, way: KeyPath, low: int = 1, high: int = MAX_TASKS) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            shown = value if isinstance(value, int | float) else kind(value)
+            shown = value if isinstance(value, int | float) else value_kind(value)
             self.wrong(
-                way, f"{named(way)} is {shown}; it has to be a whole number from {low} to {high}"
+                way, f"{name_at(way)} is {shown}; it has to be a whole number from {low} to {high}"
             )
         return value
 
-    def words(self, value: Any, way: Way) -> str:
+    def words(self, value: Any, way: KeyPath) -> str:
         if not isinstance(value, str):
-            self.wrong(way, f"{named(way)} is {kind(value)}; it has to be a text")
+            self.wrong(way, f"{name_at(way)} is {value_kind(value)}; it has to be a text")
         return value
 
-    def items(self, value: Any, way: Way) -> list[Any]:
+    def items(self, value: Any, way: KeyPath) -> list[Any]:
         if not isinstance(value, list):
-            self.wrong(way, f"{named(way)} is {kind(value)}; it has to be a list")
+            self.wrong(way, f"{name_at(way)} is {value_kind(value)}; it has to be a list")
         return value
 
-    def _measured(self, text: str, way: Way) -> Any:
+    def _measured(self, text: str, way: KeyPath) -> Any:
         """4GB, 100ms: a number with a unit, as expressions have them."""
         try:
             return parse(text).value({})
         except InputError:
-            self.wrong(way, f"{named(way)} is {text!r:.60}", "write a number, or one such as '4GB'")
+            self.wrong(
+                way, f"{name_at(way)} is {text!r:.60}", "write a number, or one such as '4GB'"
+            )
 
 
 _TABLE = {True: "a table", False: "an object"}
 
 
-def named(way: Way) -> str:
+def name_at(way: KeyPath) -> str:
     """The last name on *way*: what a person calls the value."""
     return next((each for each in reversed(way) if isinstance(each, str)), "the file")
 
 
-def kind(value: Any) -> str:
+def value_kind(value: Any) -> str:
     """What *value* is, in words."""
     words = {dict: "an object", list: "a list", str: f"the text {value!r:.40}", type(None): "null"}
     return words.get(type(value), str(value))
 
 
-def place(file: str, text: str, at: int) -> Place:
+def place_at(file: str, text: str, at: int) -> Place:
     """Where in *file* the character *at* of its *text* stands."""
     line = text.count("\n", 0, at) + 1
     first = text.rfind("\n", 0, at) + 1
@@ -142,7 +146,7 @@ def place(file: str, text: str, at: int) -> Place:
     return Place(file, line, at - first + 1, text[first : last if last >= 0 else len(text)])
 
 
-def there(path: Path) -> bool:
+def file_exists(path: Path) -> bool:
     """Whether *path* exists; what no path can be does not."""
     try:
         return path.exists()
@@ -152,11 +156,11 @@ def there(path: Path) -> bool:
 
 def read_text(path: Path) -> str:
     """The text of the file *path*, in UTF-8; ``-`` is the standard input."""
-    path = Path("/dev/stdin") if path == _PIPE else path
+    path = Path("/dev/stdin") if path == _STANDARD_STREAM else path
     try:
         size = path.stat().st_size
-        if size > MOST_BYTES:
-            raise InputError(f"{path} has {size:,} bytes: more than {MOST_BYTES:,} are not read")
+        if size > MAX_BYTES:
+            raise InputError(f"{path} has {size:,} bytes: more than {MAX_BYTES:,} are not read")
         content = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
@@ -179,7 +183,8 @@ def write_text(path: Path, pieces: Iterable[str]) -> None:
     """
     try:
         write_whole(
-            Path("/dev/stdout") if path == _PIPE else path, (piece.encode() for piece in pieces)
+            Path("/dev/stdout") if path == _STANDARD_STREAM else path,
+            (piece.encode() for piece in pieces),
         )
     except UnicodeEncodeError as error:
         wrong = error.object[error.start : error.end]
@@ -188,38 +193,38 @@ def write_text(path: Path, pieces: Iterable[str]) -> None:
         raise PlaceError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def read_json(path: Path, text: str) -> Document:
+def read_json(path: Path, text: str) -> FormatDocument:
     """The JSON *text* of *path*; what is no JSON, too deep or too large is refused."""
-    long = text.encode().translate(_DIGITS).find(_LONG_NUMBER)
+    long = text.encode().translate(_DIGITS).find(_TOO_LONG_NUMBER)
     if long >= 0:
-        at = place(str(path), text, len(text.encode()[:long].decode()))
-        raise InputError(f"a number of {len(_LONG_NUMBER)} digits or more", place=at)
-    if text.count("{") + text.count("[") > MOST_PARTS:
-        raise InputError(f"{path} has more than {MOST_PARTS:,} lists and objects")
+        at = place_at(str(path), text, len(text.encode()[:long].decode()))
+        raise InputError(f"a number of {len(_TOO_LONG_NUMBER)} digits or more", place=at)
+    if text.count("{") + text.count("[") > MAX_PARTS:
+        raise InputError(f"{path} has more than {MAX_PARTS:,} lists and objects")
     try:
-        value = json.loads(text, parse_constant=_no_number, object_pairs_hook=_once)
+        value = json.loads(text, parse_constant=_reject_constant, object_pairs_hook=_unique_keys)
     except json.JSONDecodeError as error:
-        at = place(str(path), text, min(error.pos, len(text)))
+        at = place_at(str(path), text, min(error.pos, len(text)))
         raise InputError(f"not JSON: {error.msg}", place=at) from None
-    except _NoNumberError as error:
-        at = place(str(path), text, max(text.find(str(error)), 0))
+    except _InvalidConstantError as error:
+        at = place_at(str(path), text, max(text.find(str(error)), 0))
         raise InputError(f"{error} is no number of JSON", place=at) from None
-    except _TwiceError:
-        key, offset = where.twice_in_json(text)
-        at = place(str(path), text, offset)
+    except _DuplicateKeyError:
+        key, offset = where.duplicate_key(text)
+        at = place_at(str(path), text, offset)
         raise InputError(f"the key {key!r} is there twice", place=at) from None
     except RecursionError:
         raise InputError(f"{path}: lists and objects are nested too deeply") from None
     half = next((each for each in _ESCAPE.finditer(text) if each["half"]), None)
     if half:
-        at = place(str(path), text, half.start())
+        at = place_at(str(path), text, half.start())
         raise InputError(f"{half[0]} is half a letter", place=at)
-    return Document(str(path), text, value)
+    return FormatDocument(str(path), text, value)
 
 
-def read_toml(path: Path, text: str) -> Document:
+def read_toml(path: Path, text: str) -> FormatDocument:
     try:
-        return Document(str(path), text, tomllib.loads(text), toml=True)
+        return FormatDocument(str(path), text, tomllib.loads(text), toml=True)
     except tomllib.TOMLDecodeError as error:
         message, _, rest = str(error).partition(" (at ")
         numbers = [int(each) for each in re.findall(r"\d+", rest)]
@@ -231,21 +236,21 @@ def read_toml(path: Path, text: str) -> Document:
         raise InputError(f"{path} cannot be read as TOML: {error}") from None
 
 
-class _NoNumberError(Exception):
+class _InvalidConstantError(Exception):
     pass
 
 
-class _TwiceError(Exception):
+class _DuplicateKeyError(Exception):
     pass
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object of JSON, in which no key is twice: of two values, one would be lost."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise _TwiceError
+        raise _DuplicateKeyError
     return found
 
 
-def _no_number(text: str) -> NoReturn:
-    raise _NoNumberError(text)
+def _reject_constant(text: str) -> NoReturn:
+    raise _InvalidConstantError(text)

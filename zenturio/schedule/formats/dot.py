@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from zenturio.errors import InputError
-from zenturio.schedule.formats.document import MOST_EDGES, MOST_TASKS, place
-from zenturio.schedule.formats.graphs import attributes, moved, pairs, task
+from zenturio.schedule.formats.document import MAX_EDGES, MAX_TASKS, place_at
+from zenturio.schedule.formats.graphs import attribute_texts, edge_bytes, task_attributes, task_with
 from zenturio.schedule.formats.wfformat import lost_of_tasks
 from zenturio.schedule.workflow import Workflow
 
@@ -25,23 +25,23 @@ _TOKEN = re.compile(
 _ESCAPED = re.compile(r"\\([\\\"\n]|\r\n)")
 """What a backslash changes in a quoted text: \\n and \\l are for those who draw it."""
 _BRACKET = re.compile("[<>]")
-_DEEPEST = 50
+_MAX_DEPTH = 50
 _KEYWORDS = {"graph", "digraph", "strict", "subgraph", "node", "edge"}
 
-Known = dict[str, str]
+Attributes = dict[str, str]
 
 
-class _Reader:
+class _DotParser:
     """One token ahead; what has been read is in ``nodes`` and ``edges``."""
 
     def __init__(self, path: Path, text: str) -> None:
         self.path, self.text = str(path), text
         self.tokens = self._tokens()
         self.at, self.sign, self.value = 0, "", ""
-        self.nodes: dict[str, Known] = {}
+        self.nodes: dict[str, Attributes] = {}
         self.edges: dict[tuple[str, str], float] = {}
         """The bytes of each: of several between the same nodes, of all of them."""
-        self.usual: dict[str, Known] = {"graph": {}, "node": {}, "edge": {}}
+        self.usual: dict[str, Attributes] = {"graph": {}, "node": {}, "edge": {}}
         """Attributes that are set for all that follow."""
         self.strict = False
         self.step()
@@ -54,7 +54,7 @@ class _Reader:
                 self.at = at
                 self.wrong(f"{self.text[at]!r} is nothing of DOT")
             if found["text"]:
-                yield at, "name", _ESCAPED.sub(_letter, found["text"][1:-1])
+                yield at, "name", _ESCAPED.sub(_unescaped, found["text"][1:-1])
             elif found["markup"]:
                 end = self._end_of_markup(at)
                 yield at, "name", self.text[at:end]
@@ -82,7 +82,7 @@ class _Reader:
         return end
 
     def wrong(self, message: str, hint: str = "") -> NoReturn:
-        raise InputError(message, place=place(self.path, self.text, self.at), hint=hint)
+        raise InputError(message, place=place_at(self.path, self.text, self.at), hint=hint)
 
     def step(self) -> str:
         """The value of the token, and on to the next."""
@@ -121,8 +121,8 @@ class _Reader:
 
     def statements(self, depth: int) -> list[str]:
         """All up to the brace that closes: the nodes that are named."""
-        if depth > _DEEPEST:
-            self.wrong(f"braces are nested more than {_DEEPEST} deep")
+        if depth > _MAX_DEPTH:
+            self.wrong(f"braces are nested more than {_MAX_DEPTH} deep")
         found: list[str] = []
         while self.sign not in {"}", "end"}:
             if self.sign in {";", ","}:
@@ -162,20 +162,20 @@ class _Reader:
         self.name()
         return []
 
-    def keep(self, ends: list[list[str]], known: Known) -> None:
+    def keep(self, ends: list[list[str]], known: Attributes) -> None:
         """Keep a node with what is *known* of it, or the edges of a chain."""
         if len(ends) == 1:
             for node in ends[0]:
                 self.nodes[node] |= known
-                task(node, self.nodes[node])
+                task_with(node, self.nodes[node])
         for before, after in itertools.pairwise(ends):
-            if len(self.edges) + len(before) * len(after) > MOST_EDGES:
-                raise InputError(f"more than {MOST_EDGES:,} edges")
+            if len(self.edges) + len(before) * len(after) > MAX_EDGES:
+                raise InputError(f"more than {MAX_EDGES:,} edges")
             for a, b in itertools.product(before, after):
                 if a == b:
                     raise InputError(f"task {a!r} waits for itself")
                 before_it = 0.0 if self.strict else self.edges.get((a, b), 0.0)
-                self.edges[a, b] = before_it + moved((a, b), self.usual["edge"] | known)
+                self.edges[a, b] = before_it + edge_bytes((a, b), self.usual["edge"] | known)
 
     def group(self, depth: int) -> list[str]:
         """A node, or the nodes in braces."""
@@ -195,12 +195,12 @@ class _Reader:
             self.step()
             self.take("name")
         self.nodes.setdefault(name, dict(self.usual["node"]))
-        if len(self.nodes) > MOST_TASKS:
-            self.wrong(f"more than {MOST_TASKS:,} nodes")
+        if len(self.nodes) > MAX_TASKS:
+            self.wrong(f"more than {MAX_TASKS:,} nodes")
         return [name]
 
-    def attributes(self) -> Known:
-        found: Known = {}
+    def attributes(self) -> Attributes:
+        found: Attributes = {}
         while self.sign == "[":
             self.step()
             while self.sign != "]":
@@ -215,26 +215,28 @@ class _Reader:
         return found
 
 
-def _letter(found: re.Match[str]) -> str:
+def _unescaped(found: re.Match[str]) -> str:
     return found[1] if found[1] in {"\\", '"'} else ""
 
 
-def read(path: Path, text: str) -> Workflow:
+def read_dot(path: Path, text: str) -> Workflow:
     """The workflow of a digraph; attributes as those of a networkx graph."""
-    reader = _Reader(path, text)
+    reader = _DotParser(path, text)
     name = reader.graph()
-    tasks = [task(node, known) for node, known in reader.nodes.items()]
+    tasks = [task_with(node, known) for node, known in reader.nodes.items()]
     edges = [(*ends, bytes_) for ends, bytes_ in reader.edges.items()]
     if not tasks:
         reader.wrong("a graph without nodes is no workflow")
     return Workflow.of(name or path.stem, tasks, edges)
 
 
-def write(flow: Workflow) -> Iterator[str]:
+def write_dot(flow: Workflow) -> Iterator[str]:
     """*flow* as a digraph."""
     yield f"digraph {_quoted(flow.name)} {{\n"
     for each in flow.tasks:
-        known = ", ".join(f"{key}={_quoted(text)}" for key, text in pairs(attributes(each)))
+        known = ", ".join(
+            f"{key}={_quoted(text)}" for key, text in attribute_texts(task_attributes(each))
+        )
         yield f"  {_quoted(each.name)} [{known}];\n"
     for a, b, data in flow.edges:
         yield f"  {_quoted(a)} -> {_quoted(b)}{f' [bytes={data!r}]' if data else ''};\n"
@@ -245,7 +247,7 @@ def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def losses(flow: Workflow) -> Iterator[str]:
+def dot_losses(flow: Workflow) -> Iterator[str]:
     yield from lost_of_tasks(flow, ("kind", "machine", "target", "tag", "cores", "memory"))
     if flow.notes:
         yield f"notes: {', '.join(flow.notes)}"

@@ -9,11 +9,11 @@ from pathlib import Path
 from zenturio.errors import InputError, did_you_mean
 from zenturio.schedule.formats import dot, ours, platforms, stg, wfformat
 from zenturio.schedule.formats.document import (
-    place,
+    file_exists,
+    place_at,
     read_json,
     read_text,
     read_toml,
-    there,
     write_text,
 )
 from zenturio.schedule.formats.instance import Instance
@@ -21,7 +21,7 @@ from zenturio.schedule.platform import Platform, identical
 from zenturio.schedule.testbeds import TESTBEDS
 from zenturio.schedule.workflow import Workflow
 
-_FORMATS = {
+_FORMAT_NAMES = {
     "json": "the project's own: all that a workflow and its platform know",
     "wfformat": f"WfFormat {wfformat.VERSION} of WfCommons (also written *.json)",
     "stg": "Standard Task Graph",
@@ -32,7 +32,7 @@ _ENDINGS = {".json": "json", ".stg": "stg", ".dot": "dot", ".gv": "dot"}
 
 def formats() -> dict[str, str]:
     """The formats that are read and written, and what each is."""
-    return dict(_FORMATS)
+    return dict(_FORMAT_NAMES)
 
 
 def read_workflow(path: str | Path) -> Workflow:
@@ -44,22 +44,22 @@ def read_instance(path: str | Path) -> Instance:
     """The workflow in the file *path*, and the platform that it has with it, if any."""
     path = Path(path)
     text = read_text(path)
-    match _ENDINGS.get(path.suffix.lower()) or _guess(text):
+    match _ENDINGS.get(path.suffix.lower()) or _guess_format(text):
         case "json":
-            return _json(path, text)
+            return _read_json_workflow(path, text)
         case "stg":
-            return Instance(stg.read(path, text))
+            return Instance(stg.read_stg(path, text))
         case "dot":
-            return Instance(dot.read(path, text))
+            return Instance(dot.read_dot(path, text))
         case _:
             raise InputError(
                 f"{path} is no workflow",
-                place=place(str(path), text, 0),
-                hint=f"formats that are read: {', '.join(_FORMATS)}",
+                place=place_at(str(path), text, 0),
+                hint=f"formats that are read: {', '.join(_FORMAT_NAMES)}",
             )
 
 
-def _guess(text: str) -> str:
+def _guess_format(text: str) -> str:
     start = text.lstrip()[:200]
     if start.startswith("{"):
         return "json"
@@ -68,26 +68,26 @@ def _guess(text: str) -> str:
     return "stg" if start[:1].isdigit() else ""
 
 
-def _json(path: Path, text: str) -> Instance:
+def _read_json_workflow(path: Path, text: str) -> Instance:
     document = read_json(path, text)
     if not isinstance(document.value, dict):
         document.wrong((), "a workflow is an object")
     if "workflow" in document.value or "schemaVersion" in document.value:
-        return wfformat.read(document)
-    return ours.read(document)
+        return wfformat.read_wfformat(document)
+    return ours.read_zenturio_json(document)
 
 
 def read_platform(text: str) -> Platform:
     """``identical:N``, ``grid-2005``, or what a file says: grid.toml, a JSON file with machines."""
     kind, colon, rest = text.partition(":")
     if kind == "identical" and colon:
-        if not rest.isdecimal() or len(rest) > 6 or not 1 <= int(rest) <= platforms.MOST_MACHINES:
-            raise InputError(f"{text}: identical:N has N from 1 to {platforms.MOST_MACHINES:,}")
+        if not rest.isdecimal() or len(rest) > 6 or not 1 <= int(rest) <= platforms.MAX_MACHINES:
+            raise InputError(f"{text}: identical:N has N from 1 to {platforms.MAX_MACHINES:,}")
         return identical(int(rest))
-    if text in TESTBEDS and not there(Path(text)):
+    if text in TESTBEDS and not file_exists(Path(text)):
         return TESTBEDS[text]()
     path = Path(text)
-    content = read_text(path) if path.suffix or there(path) else None
+    content = read_text(path) if path.suffix or file_exists(path) else None
     if content is None:
         known = ", ".join(TESTBEDS)
         raise InputError(
@@ -96,15 +96,15 @@ def read_platform(text: str) -> Platform:
     if path.suffix.lower() == ".json" or content.lstrip().startswith("{"):
         return _platform_of_json(path, content)
     document = read_toml(path, content)
-    return platforms.read(document, document.value, (), path.stem)
+    return platforms.read_platform_values(document, document.value, (), path.stem)
 
 
 def _platform_of_json(path: Path, text: str) -> Platform:
     document = read_json(path, text)
     value = document.value
     if isinstance(value, dict) and "machines" in value:
-        return platforms.read(document, value, (), path.stem)
-    found = _json(path, text).platform
+        return platforms.read_platform_values(document, value, (), path.stem)
+    found = _read_json_workflow(path, text).platform
     if found is None:
         document.wrong((), "this workflow names no machines", "try --on identical:8")
     return found
@@ -116,12 +116,12 @@ def write_workflow(
     """Write *flow* into *path*, as its ending or *form* says; what could not be said, in words."""
     path = Path(path)
     form = form or _ENDINGS.get(path.suffix.lower(), "json" if path == Path("-") else "")
-    if form not in _FORMATS:
+    if form not in _FORMAT_NAMES:
         raise InputError(
             f"{path}: no format is named {form or path.suffix!r}",
-            hint=did_you_mean(form or path.suffix.lstrip("."), _FORMATS),
+            hint=did_you_mean(form or path.suffix.lstrip("."), _FORMAT_NAMES),
         )
-    pieces, lost = _written(flow, platform, form)
+    pieces, lost = _text_and_losses(flow, platform, form)
     found = list(lost)
     if platform is not None and form in {"stg", "dot"}:
         found.append(f"the {len(platform)} machines of the platform")
@@ -129,21 +129,21 @@ def write_workflow(
     return tuple(found)
 
 
-def _written(
+def _text_and_losses(
     flow: Workflow, platform: Platform | None, form: str
 ) -> tuple[Iterable[str], Iterable[str]]:
     """The text in pieces, and what of *flow* it does not say."""
     match form:
         case "json":
-            return ours.write(flow, platform), ()
+            return ours.write_zenturio_json(flow, platform), ()
         case "wfformat":
-            return wfformat.write(flow, platform), wfformat.losses(flow, platform)
+            return wfformat.write_wfformat(flow, platform), wfformat.wfformat_losses(flow, platform)
         case "stg":
-            return stg.write(flow), stg.losses(flow)
+            return stg.write_stg(flow), stg.stg_losses(flow)
         case _:
-            return dot.write(flow), dot.losses(flow)
+            return dot.write_dot(flow), dot.dot_losses(flow)
 
 
 def write_platform(platform: Platform, path: str | Path) -> None:
     """Write *platform* as a platform file."""
-    write_text(Path(path), platforms.toml(platform))
+    write_text(Path(path), platforms.platform_toml(platform))

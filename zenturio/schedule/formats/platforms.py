@@ -10,28 +10,28 @@ from pathlib import Path
 from typing import Any
 
 from zenturio.errors import InputError, did_you_mean
-from zenturio.schedule.formats.document import Document, Way
-from zenturio.schedule.formats.swf import load_of
-from zenturio.schedule.platform import Link, Machine, Platform, Step
+from zenturio.schedule.formats.document import FormatDocument, KeyPath
+from zenturio.schedule.formats.swf import load_of_log
+from zenturio.schedule.platform import LoadStep, NetworkLink, Platform, PlatformMachine
 
-MOST_MACHINES = 10**5
+MAX_MACHINES = 10**5
 
-_MACHINE = ("name", "count", "speed", "cores", "memory", "site", "tags", "cost", "load")
-_LINK = ("between", "bandwidth", "latency")
+_MACHINE_KEYS = ("name", "count", "speed", "cores", "memory", "site", "tags", "cost", "load")
+_LINK_KEYS = ("between", "bandwidth", "latency")
 
 
-def read(document: Document, value: Any, way: Way, name: str) -> Platform:
+def read_platform_values(document: FormatDocument, value: Any, way: KeyPath, name: str) -> Platform:
     """The platform that *value* describes; *name* if it does not name itself."""
     machine, link = ("machine", "link") if document.toml else ("machines", "links")
     document.keys(value, ("name", machine, link, "default"), way)
-    machines: list[Machine] = []
+    machines: list[PlatformMachine] = []
     for i, each in enumerate(document.items(value.get(machine, []), (*way, machine))):
-        machines += _machines(document, each, (*way, machine, i), len(machines))
+        machines += _read_machines(document, each, (*way, machine, i), len(machines))
     links = [
-        _link(document, each, (*way, link, i))
+        _read_link(document, each, (*way, link, i))
         for i, each in enumerate(document.items(value.get(link, []), (*way, link)))
     ]
-    _distinct(document, machines, value.get(machine, []), (*way, machine))
+    _check_distinct(document, machines, value.get(machine, []), (*way, machine))
     sites = {each.site for each in machines}
     for i, each in enumerate(links):
         for site in (each.one, each.other):
@@ -40,13 +40,13 @@ def read(document: Document, value: Any, way: Way, name: str) -> Platform:
                 at = (*way, link, i, "between")
                 document.wrong(at, f"no machine is at site {site!r}", hint)
     default = value.get("default", {})
-    document.keys(default, _LINK[1:], (*way, "default"))
+    document.keys(default, _LINK_KEYS[1:], (*way, "default"))
     try:
         found = Platform(
             document.words(value.get("name", name), (*way, "name")),
             tuple(machines),
             tuple(links),
-            Link("", "", *_speeds(document, default, (*way, "default"))),
+            NetworkLink("", "", *_bandwidth_and_latency(document, default, (*way, "default"))),
         )
     except InputError as error:
         if error.diagnostics[0].place:
@@ -56,15 +56,17 @@ def read(document: Document, value: Any, way: Way, name: str) -> Platform:
     return found
 
 
-def _machines(document: Document, given: Any, way: Way, before: int) -> list[Machine]:
+def _read_machines(
+    document: FormatDocument, given: Any, way: KeyPath, before: int
+) -> list[PlatformMachine]:
     """One machine, or as many as ``count`` says, numbered from 1."""
-    document.keys(given, _MACHINE, way)
+    document.keys(given, _MACHINE_KEYS, way)
     if "name" not in given:
         document.wrong(way, "a machine without a name")
     name = document.words(given["name"], (*way, "name"))
-    count = document.whole(given.get("count", 1), (*way, "count"), 1, MOST_MACHINES)
-    if before + count > MOST_MACHINES:
-        document.wrong((*way, "count"), f"more than {MOST_MACHINES:,} machines")
+    count = document.whole(given.get("count", 1), (*way, "count"), 1, MAX_MACHINES)
+    if before + count > MAX_MACHINES:
+        document.wrong((*way, "count"), f"more than {MAX_MACHINES:,} machines")
     speed = document.number(given.get("speed", 1.0), (*way, "speed"))
     memory = document.number(given.get("memory", math.inf), (*way, "memory"), finite=False)
     for key, number in (("speed", speed), ("memory", memory)):
@@ -77,13 +79,16 @@ def _machines(document: Document, given: Any, way: Way, before: int) -> list[Mac
     cores = document.whole(given.get("cores", 1), (*way, "cores"), 1, 10**5)
     site = document.words(given.get("site", ""), (*way, "site"))
     cost = document.number(given.get("cost", 0.0), (*way, "cost"))
-    load = _load(document, given.get("load", []), (*way, "load"))
+    load = _read_load(document, given.get("load", []), (*way, "load"))
     return [
-        Machine(each, speed, cores, memory, site, frozenset(tags), cost, load) for each in names
+        PlatformMachine(each, speed, cores, memory, site, frozenset(tags), cost, load)
+        for each in names
     ]
 
 
-def _distinct(document: Document, machines: list[Machine], rows: list[Any], way: Way) -> None:
+def _check_distinct(
+    document: FormatDocument, machines: list[PlatformMachine], rows: list[Any], way: KeyPath
+) -> None:
     """Refuse the row that names a machine again."""
     names = iter(machine.name for machine in machines)
     seen: set[str] = set()
@@ -94,11 +99,11 @@ def _distinct(document: Document, machines: list[Machine], rows: list[Any], way:
             seen.add(name)
 
 
-def _load(document: Document, value: Any, way: Way) -> tuple[Step, ...]:
+def _read_load(document: FormatDocument, value: Any, way: KeyPath) -> tuple[LoadStep, ...]:
     """Pairs of a time and the share of the speed from then on, or the name of an SWF log."""
     if isinstance(value, str):
         try:
-            return load_of(Path(document.file).parent / value)
+            return load_of_log(Path(document.file).parent / value)
         except InputError as error:
             if error.diagnostics[0].place:
                 raise
@@ -110,22 +115,24 @@ def _load(document: Document, value: Any, way: Way) -> tuple[Step, ...]:
         share = document.number(each[1], (*way, i, 1))
         if share > 1:
             document.wrong((*way, i, 1), f"share is {share:g}; it has to be from 0 to 1")
-        steps.append(Step(document.number(each[0], (*way, i, 0)), share))
+        steps.append(LoadStep(document.number(each[0], (*way, i, 0)), share))
         if len(steps) > 1 and steps[-1].time <= steps[-2].time:
             document.wrong((*way, i, 0), f"time {each[0]} is not after the one before")
     return tuple(steps)
 
 
-def _link(document: Document, given: Any, way: Way) -> Link:
-    document.keys(given, _LINK, way)
+def _read_link(document: FormatDocument, given: Any, way: KeyPath) -> NetworkLink:
+    document.keys(given, _LINK_KEYS, way)
     between = document.items(given.get("between"), (*way, "between"))
     document.texts(between, lambda i: (*way, "between", i))
     if not 1 <= len(between) <= 2:
         document.wrong((*way, "between"), "between names two sites, or one for inside it")
-    return Link(between[0], between[-1], *_speeds(document, given, way))
+    return NetworkLink(between[0], between[-1], *_bandwidth_and_latency(document, given, way))
 
 
-def _speeds(document: Document, given: dict[str, Any], way: Way) -> tuple[float, float]:
+def _bandwidth_and_latency(
+    document: FormatDocument, given: dict[str, Any], way: KeyPath
+) -> tuple[float, float]:
     bandwidth = given.get("bandwidth", math.inf)
     found = document.number(bandwidth, (*way, "bandwidth"), finite=False)
     if found == 0:
@@ -133,7 +140,7 @@ def _speeds(document: Document, given: dict[str, Any], way: Way) -> tuple[float,
     return found, document.number(given.get("latency", 0.0), (*way, "latency"))
 
 
-def facts(platform: Platform) -> dict[str, Any]:
+def platform_facts(platform: Platform) -> dict[str, Any]:
     """*platform* as values of JSON, without what is as it is commonly."""
     found: dict[str, Any] = {"name": platform.name}
     found["machines"] = [_machine_facts(each) for each in platform.machines]
@@ -145,10 +152,10 @@ def facts(platform: Platform) -> dict[str, Any]:
     return {**found, "default": default} if default else found
 
 
-def _machine_facts(machine: Machine) -> dict[str, Any]:
+def _machine_facts(machine: PlatformMachine) -> dict[str, Any]:
     found: dict[str, Any] = {"name": machine.name}
     for key in ("speed", "cores", "memory", "site", "cost"):
-        if getattr(machine, key) != getattr(_COMMON, key):
+        if getattr(machine, key) != getattr(_DEFAULT_MACHINE, key):
             found[key] = getattr(machine, key)
     if machine.tags:
         found["tags"] = sorted(machine.tags)
@@ -157,32 +164,32 @@ def _machine_facts(machine: Machine) -> dict[str, Any]:
     return found
 
 
-def _link_facts(link: Link) -> dict[str, float]:
+def _link_facts(link: NetworkLink) -> dict[str, float]:
     found = {} if math.isinf(link.bandwidth) else {"bandwidth": link.bandwidth}
     return {**found, "latency": link.latency} if link.latency else found
 
 
-_COMMON = Machine("")
+_DEFAULT_MACHINE = PlatformMachine("")
 
 
-def toml(platform: Platform) -> Iterator[str]:
+def platform_toml(platform: Platform) -> Iterator[str]:
     """*platform* as a platform file."""
-    known = facts(platform)
-    yield f"name = {_toml(known['name'])}\n"
+    known = platform_facts(platform)
+    yield f"name = {_toml_value(known['name'])}\n"
     if "default" in known:
-        yield from _table("[default]", known["default"])
+        yield from _toml_table("[default]", known["default"])
     for machine in known["machines"]:
-        yield from _table("[[machine]]", machine)
+        yield from _toml_table("[[machine]]", machine)
     for link in known.get("links", []):
-        yield from _table("[[link]]", link)
+        yield from _toml_table("[[link]]", link)
 
 
-def _table(head: str, values: dict[str, Any]) -> Iterator[str]:
+def _toml_table(head: str, values: dict[str, Any]) -> Iterator[str]:
     yield f"\n{head}\n"
     for key, value in values.items():
-        yield f"{key} = {_toml(value)}\n"
+        yield f"{key} = {_toml_value(value)}\n"
 
 
-def _toml(value: Any) -> str:
+def _toml_value(value: Any) -> str:
     """What JSON and TOML write alike: texts, numbers, lists."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

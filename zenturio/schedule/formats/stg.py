@@ -10,12 +10,12 @@ from typing import NoReturn
 import numpy as np
 
 from zenturio.errors import InputError
-from zenturio.schedule.formats.document import MOST_TASKS, place
+from zenturio.schedule.formats.document import MAX_TASKS, place_at
 from zenturio.schedule.formats.wfformat import lost_of_tasks
-from zenturio.schedule.workflow import Workflow, once_each
+from zenturio.schedule.workflow import Workflow, merge_parallel_edges
 
 
-class _Lines:
+class _StgLines:
     """The lines that say something, and words for what is wrong on one."""
 
     def __init__(self, path: Path, text: str) -> None:
@@ -30,12 +30,12 @@ class _Lines:
                 yield words
 
     def wrong(self, message: str, hint: str = "") -> NoReturn:
-        raise InputError(message, place=place(self.path, self.text, self.offset), hint=hint)
+        raise InputError(message, place=place_at(self.path, self.text, self.offset), hint=hint)
 
 
-def read(path: Path, text: str) -> Workflow:
+def read_stg(path: Path, text: str) -> Workflow:
     """The workflow, its dummy tasks at both ends (of no work) included."""
-    lines = _Lines(path, text)
+    lines = _StgLines(path, text)
     rows = iter(lines)
     count = _count(lines, next(rows, []))
     work: list[float] = []
@@ -44,8 +44,8 @@ def read(path: Path, text: str) -> Workflow:
     for words in rows:
         if len(work) >= count + 2:
             lines.wrong(f"more than {count} tasks and two dummies")
-        before = _before(lines, words, len(work), count + 2)
-        work.append(_time(lines, words[1]))
+        before = _predecessors(lines, words, len(work), count + 2)
+        work.append(_task_time(lines, words[1]))
         sources += before
         targets += [len(work) - 1] * len(before)
     if len(work) not in {count, count + 2}:
@@ -56,7 +56,7 @@ def read(path: Path, text: str) -> Workflow:
         path.stem,
         tuple(map(str, range(len(work)))),
         np.array(work, np.float64),
-        *once_each(
+        *merge_parallel_edges(
             np.array(sources, np.int32), np.array(targets, np.int32), np.zeros(len(sources))
         ),
     )
@@ -64,15 +64,15 @@ def read(path: Path, text: str) -> Workflow:
     return flow
 
 
-def _count(lines: _Lines, words: list[str]) -> int:
+def _count(lines: _StgLines, words: list[str]) -> int:
     if len(words) != 1 or not words[0].isdecimal() or len(words[0]) > 9:
         lines.wrong("an STG file begins with the number of its tasks")
-    if not 1 <= int(words[0]) <= MOST_TASKS:
-        lines.wrong(f"{words[0]} tasks: from 1 to {MOST_TASKS:,} are read")
+    if not 1 <= int(words[0]) <= MAX_TASKS:
+        lines.wrong(f"{words[0]} tasks: from 1 to {MAX_TASKS:,} are read")
     return int(words[0])
 
 
-def _before(lines: _Lines, words: list[str], task: int, most: int) -> list[int]:
+def _predecessors(lines: _StgLines, words: list[str], task: int, most: int) -> list[int]:
     """What *task* waits for, as its line says."""
     ends = [words[0], *words[2:]]
     if len(words) < 3 or not all(each.isdecimal() and len(each) < 10 for each in ends):
@@ -88,7 +88,7 @@ def _before(lines: _Lines, words: list[str], task: int, most: int) -> list[int]:
     return before
 
 
-def _time(lines: _Lines, word: str) -> float:
+def _task_time(lines: _StgLines, word: str) -> float:
     try:
         time = float(word)
     except ValueError:
@@ -98,12 +98,12 @@ def _time(lines: _Lines, word: str) -> float:
     return time
 
 
-def write(flow: Workflow) -> Iterator[str]:
+def write_stg(flow: Workflow) -> Iterator[str]:
     """*flow* as an STG file, with dummies at both ends if it has none."""
     given = bool((flow.sources < flow.targets).all())
     order = range(len(flow)) if given else flow.order.tolist()
     waits = [len(flow.before.of(task)) for task in range(len(flow))]
-    first, last = _ends(flow)
+    first, last = _dummy_tasks(flow)
     middle = [task for task in order if task not in {first, last}]
     number = {task: i for i, task in enumerate(middle, 1)}
     if first is not None:
@@ -114,16 +114,16 @@ def write(flow: Workflow) -> Iterator[str]:
     yield f"{len(middle)}\n{0:11}{0:11}{0:11}\n"
     for task in middle:
         before = sorted(number[b] for b in flow.before.of(task).tolist()) if waits[task] else [0]
-        yield _row(number[task], float(flow.work[task]), before)
+        yield _task_line(number[task], float(flow.work[task]), before)
     ends = (
         sorted(number[t] for t in middle if t not in followed)
         if last is None
         else sorted(number[b] for b in flow.before.of(last).tolist())
     )
-    yield _row(len(middle) + 1, 0.0, ends)
+    yield _task_line(len(middle) + 1, 0.0, ends)
 
 
-def _ends(flow: Workflow) -> tuple[int | None, int | None]:
+def _dummy_tasks(flow: Workflow) -> tuple[int | None, int | None]:
     """The tasks of no work that stand before and after all others, if there are such."""
     entries = np.flatnonzero(np.bincount(flow.targets, minlength=len(flow)) == 0)
     exits = np.flatnonzero(np.bincount(flow.sources, minlength=len(flow)) == 0)
@@ -132,12 +132,12 @@ def _ends(flow: Workflow) -> tuple[int | None, int | None]:
     return (None, None) if first is None or last is None or first == last else (first, last)
 
 
-def _row(number: int, work: float, before: list[int]) -> str:
+def _task_line(number: int, work: float, before: list[int]) -> str:
     time = str(int(work)) if work.is_integer() else repr(work)
     return f"{number:11} {time:>10} {len(before):10}" + "".join(f" {b:10}" for b in before) + "\n"
 
 
-def losses(flow: Workflow) -> Iterator[str]:
+def stg_losses(flow: Workflow) -> Iterator[str]:
     moved = int(np.count_nonzero(flow.data))
     if moved:
         yield f"the bytes along {moved} of {len(flow.data)} edges"

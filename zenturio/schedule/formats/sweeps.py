@@ -9,34 +9,36 @@ from typing import Any
 import numpy as np
 
 from zenturio.errors import did_you_mean
-from zenturio.schedule.formats.document import MOST_EDGES, Document, Way
+from zenturio.schedule.formats.document import MAX_EDGES, FormatDocument, KeyPath
 from zenturio.schedule.workflow import Floats, Indices
 
-_KEYS = ("from", "to", "bytes", "join")
+_EDGE_KEYS = ("from", "to", "bytes", "join")
 
 
 @dataclass(frozen=True)
-class Edges:
+class EdgeColumns:
     sources: Indices
     targets: Indices
     data: Floats
 
 
 @dataclass(frozen=True)
-class Sweeps:
+class SweepRanges:
     """The subtasks that each parameter-sweep task has become."""
 
     ranges: Mapping[str, range]
 
-    def edges(self, document: Document, number: Mapping[str, int], rows: list[Any]) -> Edges:
+    def edges(
+        self, document: FormatDocument, number: Mapping[str, int], rows: list[Any]
+    ) -> EdgeColumns:
         """*rows*, those between sweeps joined all with all, or each with each."""
         sources: list[Indices] = []
         targets: list[Indices] = []
         data: list[Floats] = []
         count = 0
         for i, given in enumerate(rows):
-            way: Way = ("edges", i)
-            edge = _object(document, given, way)
+            way: KeyPath = ("edges", i)
+            edge = _edge_object(document, given, way)
             a, b = (self._ends(document, number, edge.get(key), way) for key in ("from", "to"))
             moved = document.number(edge.get("bytes", 0.0), (*way, "bytes"))
             each = document.words(edge.get("join", "all"), (*way, "join"))
@@ -46,14 +48,18 @@ class Sweeps:
                 document.wrong(way, f"{len(a)} subtasks cannot be joined each with one of {len(b)}")
             pairs = len(a) if each == "each" else len(a) * len(b)
             count += pairs
-            if count > MOST_EDGES:
-                document.wrong(way, f"more than {MOST_EDGES:,} edges")
+            if count > MAX_EDGES:
+                document.wrong(way, f"more than {MAX_EDGES:,} edges")
             sources.append(np.array(a) if each == "each" else np.repeat(a, len(b)))
             targets.append(np.array(b) if each == "each" else np.tile(b, len(a)))
             data.append(np.full(pairs, moved))
-        return Edges(_joined(sources), _joined(targets), np.concatenate([np.zeros(0), *data]))
+        return EdgeColumns(
+            _concatenated(sources), _concatenated(targets), np.concatenate([np.zeros(0), *data])
+        )
 
-    def _ends(self, document: Document, number: Mapping[str, int], name: Any, way: Way) -> range:
+    def _ends(
+        self, document: FormatDocument, number: Mapping[str, int], name: Any, way: KeyPath
+    ) -> range:
         document.words(name, way)
         if name in self.ranges:
             return self.ranges[name]
@@ -63,14 +69,14 @@ class Sweeps:
         return range(number[name], number[name] + 1)
 
 
-def _object(document: Document, given: Any, way: Way) -> dict[str, Any]:
+def _edge_object(document: FormatDocument, given: Any, way: KeyPath) -> dict[str, Any]:
     if isinstance(given, dict):
-        document.keys(given, _KEYS, way)
+        document.keys(given, _EDGE_KEYS, way)
         return given
     if not isinstance(given, list) or not 2 <= len(given) <= 3:
         document.wrong(way, "an edge is [from, to], [from, to, bytes] or an object")
-    return dict(zip(_KEYS, given, strict=False))
+    return dict(zip(_EDGE_KEYS, given, strict=False))
 
 
-def _joined(columns: list[Indices]) -> Indices:
+def _concatenated(columns: list[Indices]) -> Indices:
     return np.concatenate([np.zeros(0, np.int32), *columns]).astype(np.int32)

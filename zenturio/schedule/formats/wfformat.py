@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 
 from zenturio.errors import InputError, did_you_mean
-from zenturio.schedule.formats.document import MOST_TASKS, Document, Way
+from zenturio.schedule.formats.document import MAX_TASKS, FormatDocument, KeyPath
 from zenturio.schedule.formats.instance import Instance
-from zenturio.schedule.platform import Machine, Platform
-from zenturio.schedule.workflow import Task, Workflow
+from zenturio.schedule.platform import Platform, PlatformMachine
+from zenturio.schedule.workflow import Workflow, WorkflowTask
 
 VERSION = "1.5"
-_KEPT = ("description", "createdAt", "author", "runtimeSystem")
-_UNFIT = re.compile(r"[^0-9a-zA-Z_.-]")
+_NOTE_KEYS = ("description", "createdAt", "author", "runtimeSystem")
+_INVALID_LETTER = re.compile(r"[^0-9a-zA-Z_.-]")
 
 
-def read(document: Document) -> Instance:
+def read_wfformat(document: FormatDocument) -> Instance:
     """The workflow, its work in seconds on the fastest machine that is named, and the machines."""
     value = document.value
     if value.get("schemaVersion", VERSION) != VERSION:
@@ -34,14 +34,14 @@ def read(document: Document) -> Instance:
     name = document.words(value.get("name", "workflow"), ("name",))
     platform = _platform(document, name, execution)
     speeds = {each.name: each.speed for each in platform.machines} if platform else {}
-    rows = _listed(document, specification, ("workflow", "specification"), "tasks", "id")
-    ran = _listed(document, execution, ("workflow", "execution"), "tasks", "id")
+    rows = _objects_by_name(document, specification, ("workflow", "specification"), "tasks", "id")
+    ran = _objects_by_name(document, execution, ("workflow", "execution"), "tasks", "id")
     tasks = [
         _task(document, i, each, ran.get(key, (0, {})), speeds) for key, (i, each) in rows.items()
     ]
-    if not tasks or len(tasks) > MOST_TASKS:
+    if not tasks or len(tasks) > MAX_TASKS:
         document.wrong(("workflow", "specification", "tasks"), f"{len(tasks)} tasks")
-    notes = {key: value[key] for key in _KEPT if key in value}
+    notes = {key: value[key] for key in _NOTE_KEYS if key in value}
     if execution.get("makespanInSeconds"):
         way = ("workflow", "execution", "makespanInSeconds")
         notes["makespan"] = document.number(execution["makespanInSeconds"], way)
@@ -50,14 +50,14 @@ def read(document: Document) -> Instance:
     )
 
 
-def _object(document: Document, value: Any, way: Way) -> dict[str, Any]:
+def _object(document: FormatDocument, value: Any, way: KeyPath) -> dict[str, Any]:
     if not isinstance(value, dict):
         document.wrong(way[:-1], f"WfFormat {VERSION} has an object {way[-1]!r} here")
     return value
 
 
-def _listed(
-    document: Document, value: dict[str, Any], way: Way, key: str, name: str
+def _objects_by_name(
+    document: FormatDocument, value: dict[str, Any], way: KeyPath, key: str, name: str
 ) -> dict[str, tuple[int, dict[str, Any]]]:
     """The objects of the list *key*, with their numbers, by their *name*."""
     found: dict[str, tuple[int, dict[str, Any]]] = {}
@@ -72,12 +72,12 @@ def _listed(
 
 
 def _task(
-    document: Document,
+    document: FormatDocument,
     i: int,
     given: dict[str, Any],
     ran: tuple[int, dict[str, Any]],
     speeds: Mapping[str, float],
-) -> Task:
+) -> WorkflowTask:
     at, run = ran
     way = ("workflow", "execution", "tasks", at)
     named = document.words(
@@ -91,7 +91,7 @@ def _task(
     machines = document.items(run.get("machines", []), (*way, "machines"))
     document.texts(machines, lambda j: (*way, "machines", j))
     speed = max((speeds.get(each, 1.0) for each in machines), default=1.0)
-    return Task(
+    return WorkflowTask(
         given["id"],
         seconds * speed,
         program=named if named != given["id"] else str(program),
@@ -106,50 +106,50 @@ def _rounded(value: Any) -> Any:
 
 
 def _edges(
-    document: Document,
+    document: FormatDocument,
     specification: dict[str, Any],
     rows: Mapping[str, tuple[int, dict[str, Any]]],
 ) -> list[tuple[str, str, float]]:
     """Each parent and child, with the bytes of the files that one writes and the other reads."""
-    sizes = _sizes(document, specification)
+    sizes = _file_sizes(document, specification)
     written = {
-        key: set(_names(document, i, each, "outputFiles")) for key, (i, each) in rows.items()
+        key: set(_name_list(document, i, each, "outputFiles")) for key, (i, each) in rows.items()
     }
     edges: dict[tuple[str, str], float] = {}
     for key, (i, each) in rows.items():
-        parents = [(p, key, "parents") for p in _names(document, i, each, "parents")]
-        children = [(key, c, "children") for c in _names(document, i, each, "children")]
+        parents = [(p, key, "parents") for p in _name_list(document, i, each, "parents")]
+        children = [(key, c, "children") for c in _name_list(document, i, each, "children")]
         for a, b, where in (*parents, *children):
             other = a if where == "parents" else b
             if other not in rows:
                 way = ("workflow", "specification", "tasks", i, where)
                 document.wrong(way, f"no task has id {other!r}", did_you_mean(other, rows))
             if (a, b) not in edges:
-                read = _names(document, *rows[b], "inputFiles")
+                read = _name_list(document, *rows[b], "inputFiles")
                 edges[a, b] = sum(sizes.get(f, 0.0) for f in read if f in written[a])
     return [(a, b, moved) for (a, b), moved in edges.items()]
 
 
-def _names(document: Document, i: int, given: dict[str, Any], key: str) -> list[str]:
+def _name_list(document: FormatDocument, i: int, given: dict[str, Any], key: str) -> list[str]:
     way = ("workflow", "specification", "tasks", i, key)
     found = document.items(given.get(key, []), way)
     document.texts(found, lambda j: (*way, j))
     return found
 
 
-def _sizes(document: Document, specification: dict[str, Any]) -> dict[str, float]:
+def _file_sizes(document: FormatDocument, specification: dict[str, Any]) -> dict[str, float]:
     way = ("workflow", "specification")
-    files = _listed(document, specification, way, "files", "id")
+    files = _objects_by_name(document, specification, way, "files", "id")
     return {
         name: document.number(each.get("sizeInBytes", 0), (*way, "files", i, "sizeInBytes"))
         for name, (i, each) in files.items()
     }
 
 
-def _platform(document: Document, name: str, execution: dict[str, Any]) -> Platform | None:
+def _platform(document: FormatDocument, name: str, execution: dict[str, Any]) -> Platform | None:
     """The machines of the trace, their speeds relative to the fastest."""
     way = ("workflow", "execution")
-    rows = _listed(document, execution, way, "machines", "nodeName")
+    rows = _objects_by_name(document, execution, way, "machines", "nodeName")
     if not rows:
         return None
     speed, cores, memory = {}, {}, {}
@@ -162,26 +162,26 @@ def _platform(document: Document, name: str, execution: dict[str, Any]) -> Platf
             memory[node] = document.number(each["memoryInBytes"], (*at, "memoryInBytes"), 1)
     top = max(speed.values()) or 1.0
     machines = [
-        Machine(node, speed[node] / top or 1.0, cores[node], memory.get(node, float("inf")))
+        PlatformMachine(node, speed[node] / top or 1.0, cores[node], memory.get(node, float("inf")))
         for node in rows
     ]
     return Platform(name, tuple(machines))
 
 
-def write(flow: Workflow, platform: Platform | None = None) -> Iterator[str]:
+def write_wfformat(flow: Workflow, platform: Platform | None = None) -> Iterator[str]:
     """*flow* as WfFormat; its work is the time on the fastest machine of *platform*."""
     top = max((each.speed for each in platform.machines), default=1.0) if platform else 1.0
     ids = _ids(flow)
     execution: dict[str, Any] = {
         "makespanInSeconds": flow.measured or 0,
         "executedAt": str(flow.notes.get("createdAt", "unknown")),
-        "tasks": [_ran(task, ids[i], top) for i, task in enumerate(flow.tasks)],
+        "tasks": [_execution_row(task, ids[i], top) for i, task in enumerate(flow.tasks)],
     }
     if platform:
         execution["machines"] = [_machine(each, top) for each in platform.machines]
     document = {
         "name": flow.name,
-        **{key: flow.notes[key] for key in _KEPT if key in flow.notes},
+        **{key: flow.notes[key] for key in _NOTE_KEYS if key in flow.notes},
         "schemaVersion": VERSION,
         "workflow": {"specification": _specification(flow, ids), "execution": execution},
     }
@@ -191,7 +191,7 @@ def write(flow: Workflow, platform: Platform | None = None) -> Iterator[str]:
 
 def _ids(flow: Workflow) -> list[str]:
     """The names of the tasks, of the letters that WfFormat allows."""
-    found = [_UNFIT.sub("_", name) or "_" for name in flow.names]
+    found = [_INVALID_LETTER.sub("_", name) or "_" for name in flow.names]
     if len(set(found)) < len(found):
         name, _ = Counter(found).most_common(1)[0]
         raise InputError(
@@ -219,7 +219,7 @@ def _specification(flow: Workflow, ids: list[str]) -> dict[str, Any]:
     return {"tasks": rows, "files": files}
 
 
-def _ran(task: Task, name: str, top: float) -> dict[str, Any]:
+def _execution_row(task: WorkflowTask, name: str, top: float) -> dict[str, Any]:
     found: dict[str, Any] = {"id": name, "runtimeInSeconds": task.work / top}
     if task.program:
         found["command"] = {"program": task.program}
@@ -228,7 +228,7 @@ def _ran(task: Task, name: str, top: float) -> dict[str, Any]:
     return {**found, "memoryInBytes": task.memory} if task.memory else found
 
 
-def _machine(machine: Machine, top: float) -> dict[str, Any]:
+def _machine(machine: PlatformMachine, top: float) -> dict[str, Any]:
     cpu = {"coreCount": machine.cores, "speedInMHz": max(round(machine.speed / top * 1000), 1)}
     found: dict[str, Any] = {"nodeName": machine.name, "cpu": cpu}
     if machine.memory < float("inf"):
@@ -236,9 +236,9 @@ def _machine(machine: Machine, top: float) -> dict[str, Any]:
     return found
 
 
-def losses(flow: Workflow, platform: Platform | None = None) -> Iterator[str]:
+def wfformat_losses(flow: Workflow, platform: Platform | None = None) -> Iterator[str]:
     """What of *flow* and *platform* WfFormat cannot say, in words."""
-    names = sum(bool(_UNFIT.search(name)) for name in flow.names)
+    names = sum(bool(_INVALID_LETTER.search(name)) for name in flow.names)
     if names:
         yield f"{names} names of tasks are written with other letters"
     parts = int(np.count_nonzero(flow.data != np.round(flow.data)))
@@ -256,7 +256,7 @@ def losses(flow: Workflow, platform: Platform | None = None) -> Iterator[str]:
 
 def lost_of_tasks(flow: Workflow, kept: tuple[str, ...]) -> Iterator[str]:
     """What is known of tasks beyond what a format has *kept*."""
-    common = Task("")
+    common = WorkflowTask("")
     for key in ("kind", "machine", "target", "tag", "cores", "memory", "times", "curve"):
         if key not in kept:
             count = sum(getattr(t, key) != getattr(common, key) for t in flow.more.values())

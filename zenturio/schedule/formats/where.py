@@ -8,56 +8,62 @@ from collections.abc import Sequence
 
 _SPACE = re.compile(r"[ \t\r\n,]*")
 _HEADER = re.compile(r"^[ \t]*\[(\[?)[ \t]*([^\]#]+?)[ \t]*\]", re.MULTILINE)
-_PART = re.compile(r'(?P<open>\{)|(?P<close>\})|(?P<key>"(?:[^"\\]|\\.)*")\s*:|"(?:[^"\\]|\\.)*"')
+_JSON_TOKEN = re.compile(
+    r'(?P<open>\{)|(?P<close>\})|(?P<key>"(?:[^"\\]|\\.)*")\s*:|"(?:[^"\\]|\\.)*"'
+)
 _DECODER = json.JSONDecoder()
 
 
 def in_json(text: str, way: Sequence[str | int]) -> int:
     """The offset of the value (or of its key) to which *way* leads, or the last on it found."""
-    at = _skip(text, 0)
+    at = _skip_space(text, 0)
     for step in way:
-        found = _key(text, at, step) if isinstance(step, str) else _item(text, at, step)
+        found = (
+            _offset_of_key(text, at, step)
+            if isinstance(step, str)
+            else _offset_of_item(text, at, step)
+        )
         if found is None:
             break
         at = found
     return min(at, max(len(text) - 1, 0))
 
 
-def _skip(text: str, at: int) -> int:
+def _skip_space(text: str, at: int) -> int:
     found = _SPACE.match(text, at)
     return found.end() if found else at
 
 
-def _key(text: str, at: int, wanted: str) -> int | None:
+def _offset_of_key(text: str, at: int, wanted: str) -> int | None:
     """The offset of the value of *wanted* in the object that begins at *at*."""
     if text[at : at + 1] != "{":
         return None
-    at = _skip(text, at + 1)
+    at = _skip_space(text, at + 1)
     while text[at : at + 1] == '"':
         key, at = _DECODER.raw_decode(text, at)
-        at = _skip(text, _skip(text, at) + 1)
+        at = _skip_space(text, _skip_space(text, at) + 1)
         if key == wanted:
             return at
         _, at = _DECODER.raw_decode(text, at)
-        at = _skip(text, at)
+        at = _skip_space(text, at)
     return None
 
 
-def _item(text: str, at: int, wanted: int) -> int | None:
+def _offset_of_item(text: str, at: int, wanted: int) -> int | None:
     """The offset of item *wanted* of the list that begins at *at*."""
     if text[at : at + 1] != "[":
         return None
-    at = _skip(text, at + 1)
+    at = _skip_space(text, at + 1)
     for _ in range(wanted):
         _, at = _DECODER.raw_decode(text, at)
-        at = _skip(text, at)
+        at = _skip_space(text, at)
     return at
 
 
-def twice_in_json(text: str) -> tuple[str, int]:
+def duplicate_key(text: str) -> tuple[str, int]:
     """The first key that an object has twice, and where it stands the second time."""
     keys: list[set[str]] = []
-    for found in _PART.finditer(text):
+    for found in _JSON_TOKEN.finditer(text):
         if found["open"]:
             keys.append(set())
         elif found["close"]:
@@ -76,13 +82,13 @@ def in_toml(text: str, way: Sequence[str | int]) -> int:
     Looked for as such files are commonly written: ``[table]``, ``[[table]]``, ``[table.name]``,
     ``key = value``.
     """
-    table, number, key = _steps(way)
+    table, number, key = _table_and_key(way)
     start, end = 0, len(text)
     if table:
         headers = list(_HEADER.finditer(text))
         names = [each for each in way if isinstance(each, str)]
-        below = [h for h in headers if len(names) > 1 and _parts(h[2]) == names[:2]]
-        same = [h for h in headers if _parts(h[2]) == [table]]
+        below = [h for h in headers if len(names) > 1 and _header_names(h[2]) == names[:2]]
+        same = [h for h in headers if _header_names(h[2]) == [table]]
         if below:
             same, number, key = below, 0, names[2] if len(names) > 2 else ""
         if len(same) > number:
@@ -96,12 +102,12 @@ def in_toml(text: str, way: Sequence[str | int]) -> int:
     return start
 
 
-def _parts(header: str) -> list[str]:
+def _header_names(header: str) -> list[str]:
     """The names in a header: ``hosts."node 1"`` has two."""
     return [each.strip(" \t\"'") for each in header.split(".")]
 
 
-def _steps(way: Sequence[str | int]) -> tuple[str, int, str]:
+def _table_and_key(way: Sequence[str | int]) -> tuple[str, int, str]:
     """A table, which of those so named, and a key in it."""
     names = [each for each in way if isinstance(each, str)]
     numbers = [each for each in way if isinstance(each, int)]

@@ -1,8 +1,8 @@
 """Workflows made by rule and seed: those of the papers, random ones, and traces scaled up."""
 
 from zenturio.schedule.generators.generator import (
-    Description,
-    Generator,
+    GeneratorDescription,
+    WorkflowGenerator,
     count_of,
     describe,
     generate,
@@ -13,8 +13,8 @@ from zenturio.schedule.testbeds import grid_2005
 from zenturio.search.settings import pairs
 
 __all__ = [
-    "Description",
-    "Generator",
+    "GeneratorDescription",
+    "WorkflowGenerator",
     "count_of",
     "describe",
     "generate",

@@ -14,22 +14,22 @@ import numpy as np
 
 from zenturio.schedule.formats.instance import Instance
 from zenturio.schedule.platform import identical
-from zenturio.schedule.stream import Stream, Submission
-from zenturio.schedule.workflow import Task, Workflow
+from zenturio.schedule.stream import WorkflowStream, WorkflowSubmission
+from zenturio.schedule.workflow import Workflow, WorkflowTask
 from zenturio.search.settings import setting
 
-Row = tuple[str, float, tuple[str, ...]]
+TaskRow = tuple[str, float, tuple[str, ...]]
 """A task, its seconds, and what it waits for."""
 
 
 @dataclass(frozen=True)
-class _Application:
+class _BioinformaticsWorkflow:
     spread: float = setting(0.0, "by which part durations differ", low=0, high=0.9)
 
-    def made(self, name: str, rows: list[Row], seed: int) -> Instance:
+    def made(self, name: str, rows: list[TaskRow], seed: int) -> Instance:
         factors = np.random.default_rng(seed).uniform(1 - self.spread, 1 + self.spread, len(rows))
         tasks = [
-            Task(task, float(seconds * factor), program=task.rstrip("0123456789"))
+            WorkflowTask(task, float(seconds * factor), program=task.rstrip("0123456789"))
             for (task, seconds, _), factor in zip(rows, factors, strict=True)
         ]
         edges = [(before, task) for task, _, waits in rows for before in waits]
@@ -37,7 +37,7 @@ class _Application:
 
 
 @dataclass(frozen=True)
-class MaxDo(_Application):
+class MaxDo(_BioinformaticsWorkflow):
     """MAXDo: docking of two proteins in four parts, 6 tasks in a diamond, 80 s of work."""
 
     def count(self) -> int:
@@ -45,20 +45,20 @@ class MaxDo(_Application):
 
     def instance(self, seed: int) -> Instance:
         docks = [f"dock{i}" for i in range(1, 5)]
-        rows: list[Row] = [("prepare", 5, ())]
+        rows: list[TaskRow] = [("prepare", 5, ())]
         rows += [(each, 15 if each == "dock4" else 16, ("prepare",)) for each in docks]
         return self.made("maxdo", [*rows, ("collect", 12, tuple(docks))], seed)
 
 
 @dataclass(frozen=True)
-class PipeAlign(_Application):
+class PipeAlign(_BioinformaticsWorkflow):
     """PipeAlign: alignment of proteins, 9 tasks nearly in a row, 125 s of work."""
 
     def count(self) -> int:
         return 9
 
     def instance(self, seed: int) -> Instance:
-        rows: list[Row] = [
+        rows: list[TaskRow] = [
             ("ballast", 30, ()),
             ("blastpdb", 13, ()),
             ("dbclustal", 20, ("ballast", "blastpdb")),
@@ -73,7 +73,7 @@ class PipeAlign(_Application):
 
 
 @dataclass(frozen=True)
-class Gee(_Application):
+class Gee(_BioinformaticsWorkflow):
     """GEE: evolution of gene expression, 17 tasks in two forks and joins, 200 s of work."""
 
     def count(self) -> int:
@@ -82,7 +82,7 @@ class Gee(_Application):
     def instance(self, seed: int) -> Instance:
         maps = tuple(f"map{i}" for i in range(1, 8))
         families = tuple(f"family{i}" for i in range(1, 9))
-        rows: list[Row] = [(each, 7, ()) for each in maps]
+        rows: list[TaskRow] = [(each, 7, ()) for each in maps]
         rows.append(("integrate", 40, maps))
         rows += [(each, 7, ("integrate",)) for each in families]
         return self.made("gee", [*rows, ("select", 55, families)], seed)
@@ -98,7 +98,7 @@ class Online51:
     spread: float = setting(0.0, "by which part durations differ", low=0, high=0.9)
     every: float = setting(12.0, "seconds between two workflows of a series", low=0)
 
-    def stream(self, seed: int) -> Stream:
+    def stream(self, seed: int) -> WorkflowStream:
         chance = np.random.default_rng(seed)
         made = [kind(self.spread) for kind in (Gee, MaxDo, PipeAlign)]
         known = [each.instance(0).workflow for each in made]
@@ -108,5 +108,5 @@ class Online51:
             seeds = chance.integers(2**31, size=len(kinds)).tolist()
             for i, kind in enumerate(kinds.tolist()):
                 flow = known[kind] if self.spread == 0 else made[kind].instance(seeds[i]).workflow
-                found.append(Submission(flow, begin + i * self.every))
-        return Stream.of("online-51", found)
+                found.append(WorkflowSubmission(flow, begin + i * self.every))
+        return WorkflowStream.of("online-51", found)

@@ -10,12 +10,12 @@ from typing import Any, Protocol
 
 from zenturio.errors import InputError, NotFoundError, did_you_mean
 from zenturio.schedule.formats import Instance, read_instance
-from zenturio.schedule.formats.document import there
+from zenturio.schedule.formats.document import file_exists
 from zenturio.schedule.generators import bioinformatics, kwave, layered, recipe, sweeps, wien2k
 from zenturio.search.settings import Setting, described, pairs, settings_of
 
 
-class Generator(Protocol):
+class WorkflowGenerator(Protocol):
     """A frozen dataclass of settings; of the same settings and seed it makes the same workflow."""
 
     def count(self) -> int:
@@ -31,23 +31,23 @@ _GENERATORS: dict[str, type[Any]] = {
     "dotg": sweeps.Dotg,
     "gee": bioinformatics.Gee,
     "itg": sweeps.Itg,
-    "kwave-barrier": kwave.Barrier,
-    "kwave-independent": kwave.Independent,
-    "kwave-tree": kwave.Tree,
+    "kwave-barrier": kwave.KwaveBarrier,
+    "kwave-independent": kwave.KwaveIndependent,
+    "kwave-tree": kwave.KwaveTree,
     "layered": layered.Layered,
     "maxdo": bioinformatics.MaxDo,
     "otg": sweeps.Otg,
     "pipealign": bioinformatics.PipeAlign,
     "ptg": sweeps.Ptg,
-    "recipe": recipe.Recipe,
-    "sweep": sweeps.Sweep,
+    "recipe": recipe.TraceRecipe,
+    "sweep": sweeps.RandomSweep,
     "topcuoglu": layered.Topcuoglu,
     "wien2k": wien2k.Wien2k,
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
+class GeneratorDescription:
     """A generator as it is listed."""
 
     name: str
@@ -60,11 +60,11 @@ def names() -> list[str]:
     return sorted(_GENERATORS)
 
 
-def describe(name: str) -> Description:
+def describe(name: str) -> GeneratorDescription:
     """What the generator *name* makes, and what can be set."""
-    found = _found(name)
+    found = _generator_class(name)
     about = (inspect.getdoc(found) or "").partition("\n")[0]
-    return Description(name, about, described(found))
+    return GeneratorDescription(name, about, described(found))
 
 
 def generate(name: str, settings: Mapping[str, Any] | None = None, seed: int = 0) -> Instance:
@@ -78,15 +78,15 @@ def count_of(text: str) -> int | None:
     It makes none of them, so that who answers strangers can refuse what is too much.
     """
     name, _, rest = text.partition(":")
-    if name not in _GENERATORS or there(Path(text)):
+    if name not in _GENERATORS or file_exists(Path(text)):
         return None
     given = pairs(rest.split(",") if rest else [])
     given.pop("seed", None)
     return _generator(name, given).count()
 
 
-def _generator(name: str, settings: Mapping[str, Any] | None) -> Generator:
-    kind = _found(name)
+def _generator(name: str, settings: Mapping[str, Any] | None) -> WorkflowGenerator:
+    kind = _generator_class(name)
     known = {each.name for each in described(kind)}
     given = dict(settings or {})
     wrong = next((key for key in given if key not in known), None)
@@ -94,14 +94,14 @@ def _generator(name: str, settings: Mapping[str, Any] | None) -> Generator:
         raise InputError(
             f"generator {name} has no setting {wrong!r}", hint=did_you_mean(wrong, known)
         )
-    generator: Generator = settings_of(kind, given)
+    generator: WorkflowGenerator = settings_of(kind, given)
     return generator
 
 
 def instance_of(text: str, settings: Mapping[str, Any] | None = None, seed: int = 0) -> Instance:
     """The workflow in the file *text*, or of the generator ``NAME`` or ``NAME:key=value,...``."""
     name, _, rest = text.partition(":")
-    exists = there(Path(text))
+    exists = file_exists(Path(text))
     if name not in _GENERATORS or exists:
         if not exists and not Path(text).suffix and text != "-":
             hint = did_you_mean(name, _GENERATORS)
@@ -118,7 +118,7 @@ def _seed(given: Mapping[str, Any], seed: int) -> int:
     return int(text)
 
 
-def _found(name: str) -> type[Any]:
+def _generator_class(name: str) -> type[Any]:
     if name not in _GENERATORS:
         hint = did_you_mean(name, _GENERATORS)
         raise NotFoundError(f"no generator is named {name!r}", hint=hint)

@@ -8,39 +8,41 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from zenturio.schedule.curve import Curve
+from zenturio.schedule.curve import ScalingCurve
 from zenturio.schedule.formats.instance import Instance
 from zenturio.schedule.platform import Platform, identical
-from zenturio.schedule.workflow import Task, Workflow
+from zenturio.schedule.workflow import Workflow, WorkflowTask
 from zenturio.search.settings import setting
 
-MOST_NODES = 36
+MAX_NODES = 36
 BEST_NODES = 35
 _EXPONENT = 0.9
 """On 2^k nodes a task is 2^(0.9 k) times as fast as on one: less than the nodes, always."""
-_UNEVEN = 1.05
+_UNEVEN_FACTOR = 1.05
 """How much longer it takes where nodes are no power of two."""
 
 
-def simulation_curve(seconds: float, exponent: float = _EXPONENT, serial: float = 0.0) -> Curve:
+def simulation_curve(
+    seconds: float, exponent: float = _EXPONENT, serial: float = 0.0
+) -> ScalingCurve:
     """The time of a simulation on 1 to 36 nodes that takes *seconds* on one.
 
     Of the shape that figure 3 has: faster at powers of two than just beside them, but fastest on
     35 nodes. Between powers of two it is straight in the logarithms, and a twentieth longer. The
     *serial* part of it takes as long on any number of nodes.
     """
-    counts = np.arange(1, MOST_NODES + 1)
+    counts = np.arange(1, MAX_NODES + 1)
     lower = 2.0 ** np.floor(np.log2(counts))
     reach = np.where(counts == lower, 0.0, (counts - lower - 1) / np.maximum(lower - 1, 1))
     factors = (lower * 2.0**reach) ** -exponent
-    factors[counts != lower] *= _UNEVEN
+    factors[counts != lower] *= _UNEVEN_FACTOR
     factors[BEST_NODES - 1] = 0.97 * 32.0**-exponent
     factors = np.where(counts == 1, 1.0, serial + (1 - serial) * factors)
-    return Curve(tuple(counts.tolist()), tuple((seconds * factors).tolist()))
+    return ScalingCurve(tuple(counts.tolist()), tuple((seconds * factors).tolist()))
 
 
 @dataclass(frozen=True)
-class Chances:
+class KwaveSettings:
     """What the tasks of all three workflows are like (section 3.1)."""
 
     nodes: int = setting(64, "nodes of the cluster", low=1, high=100_000)
@@ -51,19 +53,19 @@ class Chances:
     exponent: float = setting(_EXPONENT, "2^k nodes are 2^(exponent k) as fast", low=0.1, high=1)
     serial: float = setting(0.0, "part of a simulation that nodes do not share", low=0, high=1)
 
-    def simulation(self, name: str, chance: np.random.Generator) -> Task:
+    def simulation(self, name: str, chance: np.random.Generator) -> WorkflowTask:
         """A simulation, "ST": up to 25% fewer time steps, up to 5% faster or slower processors."""
         share = 1 - chance.uniform(0, self.steps)
         curve = simulation_curve(
             self.seconds * share * self._noise(chance), self.exponent, self.serial
         )
-        return Task(name, curve.seconds[0], program="simulation", curve=curve)
+        return WorkflowTask(name, curve.seconds[0], program="simulation", curve=curve)
 
-    def process(self, name: str, files: int, chance: np.random.Generator) -> Task:
+    def process(self, name: str, files: int, chance: np.random.Generator) -> WorkflowTask:
         """A task that processes so many *files*, "PT": on one or two nodes."""
         one = self.processing * files * self._noise(chance)
-        curve = Curve((1, 2), (one, one / 2**_EXPONENT))
-        return Task(name, one, program="processing", curve=curve)
+        curve = ScalingCurve((1, 2), (one, one / 2**_EXPONENT))
+        return WorkflowTask(name, one, program="processing", curve=curve)
 
     def _noise(self, chance: np.random.Generator) -> float:
         return float(chance.uniform(1 - self.noise, 1 + self.noise))
@@ -74,7 +76,7 @@ class Chances:
 
 
 @dataclass(frozen=True)
-class Barrier(Chances):
+class KwaveBarrier(KwaveSettings):
     """k-Wave with barriers: levels of simulations, each ended by one task that processes all.
 
     7, 8, 15, 16, 31, 32, 63 and 64 tasks have the workflows of the paper: here two levels of 3, 7,
@@ -89,7 +91,7 @@ class Barrier(Chances):
 
     def instance(self, seed: int) -> Instance:
         chance = np.random.default_rng(seed)
-        tasks: list[Task] = []
+        tasks: list[WorkflowTask] = []
         edges: list[tuple[str, str]] = []
         for level in range(1, self.levels + 1):
             each = [f"sim{level}_{i}" for i in range(1, self.simulations + 1)]
@@ -101,7 +103,7 @@ class Barrier(Chances):
 
 
 @dataclass(frozen=True)
-class Tree(Chances):
+class KwaveTree(KwaveSettings):
     """k-Wave with a reduction tree: what simulations find is merged two by two.
 
     4, 8, 16 or 32 simulations are 7, 15, 31 or 63 tasks, as in the paper.
@@ -128,7 +130,7 @@ class Tree(Chances):
 
 
 @dataclass(frozen=True)
-class Independent(Chances):
+class KwaveIndependent(KwaveSettings):
     """k-Wave without dependencies: simulations only."""
 
     simulations: int = setting(16, "simulations", low=1, high=1_000_000)

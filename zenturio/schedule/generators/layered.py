@@ -8,11 +8,11 @@ import numpy as np
 
 from zenturio.errors import InputError
 from zenturio.schedule.formats.instance import Instance
-from zenturio.schedule.platform import Link, Machine, Platform
-from zenturio.schedule.workflow import Floats, Indices, Task, Workflow
+from zenturio.schedule.platform import NetworkLink, Platform, PlatformMachine
+from zenturio.schedule.workflow import Floats, Indices, Workflow, WorkflowTask
 from zenturio.search.settings import setting
 
-_MOST_TIMES = 50_000_000
+_MAX_TIMES = 50_000_000
 """Times of tasks on machines that are unrelated: a number for each of one on each other."""
 
 
@@ -53,10 +53,10 @@ class Layered:
             np.zeros(self.tasks, np.int32), ("",),
         )  # fmt: skip
         machines = tuple(
-            Machine(f"m{i}", 1.0 if self.unrelated else float(speed))
+            PlatformMachine(f"m{i}", 1.0 if self.unrelated else float(speed))
             for i, speed in enumerate(speeds, 1)
         )
-        return Instance(flow, Platform(name, machines, (), Link("", "", bandwidth)))
+        return Instance(flow, Platform(name, machines, (), NetworkLink("", "", bandwidth)))
 
     def _layers(self, chance: np.random.Generator) -> Indices:
         """Which layer each task is in, rising; none is empty."""
@@ -81,16 +81,17 @@ class Layered:
 
     def _times(
         self, chance: np.random.Generator, names: list[str], work: Floats
-    ) -> dict[int, Task]:
-        if self.tasks * self.machines > _MOST_TIMES:
+    ) -> dict[int, WorkflowTask]:
+        if self.tasks * self.machines > _MAX_TIMES:
             raise InputError(
                 f"{self.tasks:,} tasks on {self.machines:,} unrelated machines are too many times",
-                hint=f"tasks times machines up to {_MOST_TIMES:,}, or unrelated=false",
+                hint=f"tasks times machines up to {_MAX_TIMES:,}, or unrelated=false",
             )
         factors = self._about(chance, 1.0, self.heterogeneity, self.tasks * self.machines)
         times = (work[:, None] * factors.reshape(self.tasks, self.machines)).tolist()
         return {
-            i: Task(name, float(work[i]), times=tuple(times[i])) for i, name in enumerate(names)
+            i: WorkflowTask(name, float(work[i]), times=tuple(times[i]))
+            for i, name in enumerate(names)
         }
 
     @staticmethod
@@ -112,12 +113,12 @@ class Topcuoglu:
 
     def instance(self, seed: int) -> Instance:  # noqa: ARG002 - there is no chance in it
         tasks = [
-            Task(f"n{i}", sum(times) / 3, times=tuple(map(float, times)))
+            WorkflowTask(f"n{i}", sum(times) / 3, times=tuple(map(float, times)))
             for i, times in enumerate(_TIMES, 1)
         ]
         edges = [(f"n{a}", f"n{b}", float(data)) for a, b, data in _EDGES]
-        machines = tuple(Machine(f"p{i}") for i in (1, 2, 3))
-        platform = Platform("topcuoglu", machines, (), Link("", "", 1.0))
+        machines = tuple(PlatformMachine(f"p{i}") for i in (1, 2, 3))
+        platform = Platform("topcuoglu", machines, (), NetworkLink("", "", 1.0))
         return Instance(Workflow.of("topcuoglu", tasks, edges), platform)
 
 

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from zenturio.errors import InputError
 from zenturio.schedule.formats import read_instance
 from zenturio.schedule.formats.instance import Instance
-from zenturio.schedule.transfers import merged
+from zenturio.schedule.transfers import merge_transfers
 from zenturio.schedule.workflow import Floats, Indices, Workflow
 from zenturio.search.settings import setting
 
-MOST = 10_000_000
+MAX_RECIPE_TASKS = 10_000_000
 
 
 @dataclass(frozen=True)
-class Recipe:
+class TraceRecipe:
     """A trace, or any workflow in a file, scaled to any number of tasks.
 
     Tasks of one program that stand alike in the graph are of one kind. Kinds of one task stay
@@ -28,7 +28,7 @@ class Recipe:
     """
 
     trace: str = setting("", "the file of the workflow that is scaled")
-    tasks: int = setting(1000, "tasks", low=1, high=MOST)
+    tasks: int = setting(1000, "tasks", low=1, high=MAX_RECIPE_TASKS)
     noise: float = setting(0.05, "by which part work and data vary", low=0, high=0.9)
 
     def count(self) -> int:
@@ -43,25 +43,25 @@ class Recipe:
 
 def scale(flow: Workflow, tasks: int, seed: int = 0, noise: float = 0.05) -> Workflow:
     """*flow* with *tasks* tasks, of the same shape; needs of cores and memory stay behind."""
-    flow = merged(flow)
-    kinds = _kinds(flow)
-    if not kinds.count <= tasks <= MOST:
+    flow = merge_transfers(flow)
+    kinds = _task_kinds(flow)
+    if not kinds.count <= tasks <= MAX_RECIPE_TASKS:
         raise InputError(
             f"{flow.name} cannot be scaled to {tasks:,} tasks",
-            hint=f"it has {kinds.count} kinds of tasks: from {kinds.count} to {MOST:,}",
+            hint=f"it has {kinds.count} kinds of tasks: from {kinds.count} to {MAX_RECIPE_TASKS:,}",
         )
     chance = np.random.default_rng(seed)
-    kept = _kept(chance, kinds, len(flow), tasks)
+    kept = _copies(chance, kinds, len(flow), tasks)
     original, copy = np.nonzero(kept.T)[::-1]
     number = np.full(kept.shape, -1, np.int64)
     number[original, copy] = np.arange(tasks)
-    sources, targets, edge = _edges(flow, kinds, kept, number)
+    sources, targets, edge = _copied_edges(flow, kinds, kept, number)
     program = flow.program if flow.program is not None else np.zeros(len(flow), np.int32)
     data = flow.data[edge] * chance.uniform(1 - noise, 1 + noise, len(edge))
     return Workflow(
         f"{flow.name}-{tasks}",
-        tuple(_names(flow, original, copy)),
-        _work(chance, flow, program, original) * chance.uniform(1 - noise, 1 + noise, tasks),
+        tuple(_copy_names(flow, original, copy)),
+        _drawn_work(chance, flow, program, original) * chance.uniform(1 - noise, 1 + noise, tasks),
         sources.astype(np.int32),
         targets.astype(np.int32),
         np.round(data),
@@ -82,7 +82,7 @@ class _Kinds:
     """Whether a kind is copied."""
 
 
-def _kinds(flow: Workflow) -> _Kinds:
+def _task_kinds(flow: Workflow) -> _Kinds:
     """Tasks are of a kind if their programs are, and the kinds of all above and below them.
 
     Where no two are alike, all count as many: then the workflow is copied as a whole.
@@ -110,7 +110,9 @@ def _signatures(flow: Workflow, *, up: bool) -> list[int]:
     return found
 
 
-def _kept(chance: np.random.Generator, kinds: _Kinds, count: int, tasks: int) -> NDArray[np.bool_]:
+def _copies(
+    chance: np.random.Generator, kinds: _Kinds, count: int, tasks: int
+) -> NDArray[np.bool_]:
     """Which tasks are in which copy: in the first one of each kind; the last is not whole."""
     several = np.flatnonzero(kinds.many[kinds.of])
     free = np.setdiff1d(several, kinds.first)
@@ -127,7 +129,7 @@ def _kept(chance: np.random.Generator, kinds: _Kinds, count: int, tasks: int) ->
     return kept
 
 
-def _edges(
+def _copied_edges(
     flow: Workflow,
     kinds: _Kinds,
     kept: NDArray[np.bool_],
@@ -140,16 +142,16 @@ def _edges(
     sources, targets = near[flow.sources], near[flow.targets]
     present = kept[flow.sources] | kept[flow.targets]
     edge = np.broadcast_to(np.arange(len(flow.data))[:, None], present.shape)[present]
-    pairs = sources[present] * np.int64(MOST + 1) + targets[present]
+    pairs = sources[present] * np.int64(MAX_RECIPE_TASKS + 1) + targets[present]
     pairs, first = np.unique(pairs, return_index=True)
     return (
-        (pairs // (MOST + 1)).astype(np.int32),
-        (pairs % (MOST + 1)).astype(np.int32),
+        (pairs // (MAX_RECIPE_TASKS + 1)).astype(np.int32),
+        (pairs % (MAX_RECIPE_TASKS + 1)).astype(np.int32),
         edge[first].astype(np.int32),
     )
 
 
-def _work(
+def _drawn_work(
     chance: np.random.Generator, flow: Workflow, program: Indices, original: NDArray[Any]
 ) -> Floats:
     """For each task one of the times that tasks of its program took, or one between two."""
@@ -163,7 +165,7 @@ def _work(
     return found
 
 
-def _names(flow: Workflow, original: NDArray[Any], copy: NDArray[Any]) -> list[str]:
+def _copy_names(flow: Workflow, original: NDArray[Any], copy: NDArray[Any]) -> list[str]:
     names = flow.names
     mark = "~"
     while any(mark in name for name in names):

@@ -14,11 +14,11 @@ import numpy as np
 
 from zenturio.errors import InputError
 from zenturio.schedule.formats.instance import Instance
-from zenturio.schedule.platform import Machine, Platform
-from zenturio.schedule.workflow import Indices, Task, Workflow
+from zenturio.schedule.platform import Platform, PlatformMachine
+from zenturio.schedule.workflow import Indices, Workflow, WorkflowTask
 from zenturio.search.settings import setting
 
-MOST = 1_000_000
+MAX_SUBTASKS = 1_000_000
 """Subtasks at most; and twice as many edges."""
 
 Pairs = tuple[Indices, Indices]
@@ -26,7 +26,7 @@ Pairs = tuple[Indices, Indices]
 
 
 @dataclass(frozen=True)
-class Sizes:
+class SweepSettings:
     """What the subtasks and resources of all these graphs are drawn from (section IV-A)."""
 
     rss: float = setting(5.0, "RSS: the longest subtask by the shortest", low=1, high=1e6)
@@ -39,19 +39,19 @@ class Sizes:
         self, name: str, counts: list[int], joins: list[Pairs], chance: np.random.Generator
     ) -> Instance:
         """Layers of so many subtasks; *joins* are those between each and the next."""
-        tasks: list[Task] = []
-        machines: list[Machine] = []
+        tasks: list[WorkflowTask] = []
+        machines: list[PlatformMachine] = []
         for i, count in enumerate(counts, 1):
             layer = f"T{i}"
             lengths = chance.uniform(1, self.rss, count) * self.length
             tasks += [
-                Task(f"{layer}.{j}", each, program=layer, tag=layer)
+                WorkflowTask(f"{layer}.{j}", each, program=layer, tag=layer)
                 for j, each in enumerate(lengths.tolist(), 1)
             ]
             resources = max(round(count / self.rsr), 1)
             speeds = chance.uniform(1, self.rrt, resources) * self.throughput
             machines += [
-                Machine(f"R{i}.{j}", each, tags=frozenset([layer]))
+                PlatformMachine(f"R{i}.{j}", each, tags=frozenset([layer]))
                 for j, each in enumerate(speeds.tolist(), 1)
             ]
         edges = [
@@ -62,22 +62,22 @@ class Sizes:
         return Instance(Workflow.of(name, tasks, edges), Platform(name, tuple(machines)))
 
 
-def _few(name: str, counts: list[int], edges: float) -> list[int]:
+def _check_size(name: str, counts: list[int], edges: float) -> list[int]:
     """*counts*, if so many subtasks and *edges* can be made."""
-    if sum(counts) > MOST:
-        raise InputError(f"{name}: {sum(counts):,} subtasks", hint=f"up to {MOST:,}")
-    if edges > 2 * MOST:
-        raise InputError(f"{name}: {edges:,.0f} dependencies", hint=f"up to {2 * MOST:,}")
+    if sum(counts) > MAX_SUBTASKS:
+        raise InputError(f"{name}: {sum(counts):,} subtasks", hint=f"up to {MAX_SUBTASKS:,}")
+    if edges > 2 * MAX_SUBTASKS:
+        raise InputError(f"{name}: {edges:,.0f} dependencies", hint=f"up to {2 * MAX_SUBTASKS:,}")
     return counts
 
 
 @dataclass(frozen=True)
-class Sweep(Sizes):
+class RandomSweep(SweepSettings):
     """Random layers of a parameter sweep, as in section IV-B: the total is fixed, layers differ."""
 
     pst: int = setting(5, "#PST: layers", low=1, high=1000)
     adps: float = setting(2.0, "ADPS: subtasks that one depends on, on average", low=1, high=1000)
-    total: int = setting(512, "subtasks in all layers", low=1, high=MOST)
+    total: int = setting(512, "subtasks in all layers", low=1, high=MAX_SUBTASKS)
 
     def count(self) -> int:
         return self.total
@@ -89,7 +89,7 @@ class Sweep(Sizes):
         weights = chance.uniform(0.5, 1.5, self.pst)
         bounds = np.round(np.cumsum(weights) / weights.sum() * (self.total - self.pst)).astype(int)
         counts = (1 + np.diff(bounds, prepend=0)).tolist()
-        _few("sweep", counts, self.adps * self.total)
+        _check_size("sweep", counts, self.adps * self.total)
         return self.made("sweep", counts, self._joins(chance, counts), chance)
 
     def _joins(self, chance: np.random.Generator, counts: list[int]) -> list[Pairs]:
@@ -104,12 +104,12 @@ class Sweep(Sizes):
             )
         extra = chance.multivariate_hypergeometric(room - below, wanted - int(below.sum()))
         return [
-            _join(chance, above, count, int(more))
+            _random_joins(chance, above, count, int(more))
             for above, count, more in zip(counts, counts[1:], extra, strict=False)
         ]
 
 
-def _join(chance: np.random.Generator, above: int, below: int, more: int) -> Pairs:
+def _random_joins(chance: np.random.Generator, above: int, below: int, more: int) -> Pairs:
     """One of *above* for each of *below*, and *more* pairs of those that are left."""
     one = chance.integers(0, above, below)
     taken = np.arange(below, dtype=np.int64) * above + one
@@ -121,18 +121,18 @@ def _join(chance: np.random.Generator, above: int, below: int, more: int) -> Pai
 
 
 @dataclass(frozen=True)
-class Ptg(Sizes):
+class Ptg(SweepSettings):
     """PTG: a parallel graph of chains, figure 10(a); Table II has 12 layers and RSR 6."""
 
     pst: int = setting(12, "#PST: layers", low=1, high=1000)
-    width: int = setting(40, "subtasks in each layer", low=1, high=MOST)
+    width: int = setting(40, "subtasks in each layer", low=1, high=MAX_SUBTASKS)
 
     def count(self) -> int:
         return self.pst * self.width
 
     def instance(self, seed: int) -> Instance:
         each = np.arange(self.width, dtype=np.int32)
-        counts = _few("ptg", [self.width] * self.pst, 0)
+        counts = _check_size("ptg", [self.width] * self.pst, 0)
         joins = [(each, each)] * (self.pst - 1)
         return self.made("ptg", counts, joins, np.random.default_rng(seed))
 
@@ -142,7 +142,7 @@ _TREES = "trees side by side: lambda - 1 of them have lambda ** pst - 1 subtasks
 
 
 @dataclass(frozen=True)
-class Otg(Sizes):
+class Otg(SweepSettings):
     """OTG: an out-tree, figure 10(b); Table II has 10 layers of branches 2, or 7 of 3."""
 
     pst: int = setting(10, "#PST: layers", low=1, high=20)
@@ -153,13 +153,13 @@ class Otg(Sizes):
         return sum(_powers(self.trees, self.branches, self.pst))
 
     def instance(self, seed: int) -> Instance:
-        counts = _few("otg", _powers(self.trees, self.branches, self.pst), 0)
-        joins = [_out(count, self.branches) for count in counts[:-1]]
+        counts = _check_size("otg", _powers(self.trees, self.branches, self.pst), 0)
+        joins = [_out_tree(count, self.branches) for count in counts[:-1]]
         return self.made("otg", counts, joins, np.random.default_rng(seed))
 
 
 @dataclass(frozen=True)
-class Itg(Sizes):
+class Itg(SweepSettings):
     """ITG: an in-tree, figure 10(c); Table II has 10 layers of branches 2, or 7 of 3."""
 
     pst: int = setting(10, "#PST: layers", low=1, high=20)
@@ -170,44 +170,44 @@ class Itg(Sizes):
         return sum(_powers(self.trees, self.branches, self.pst))
 
     def instance(self, seed: int) -> Instance:
-        counts = _few("itg", _powers(self.trees, self.branches, self.pst), 0)[::-1]
-        joins = [_out(count, self.branches)[::-1] for count in counts[1:]]
+        counts = _check_size("itg", _powers(self.trees, self.branches, self.pst), 0)[::-1]
+        joins = [_out_tree(count, self.branches)[::-1] for count in counts[1:]]
         return self.made("itg", counts, joins, np.random.default_rng(seed))
 
 
 def _powers(first: int, base: int, count: int) -> list[int]:
     found = [first]
-    while len(found) < count and sum(found) <= MOST:
+    while len(found) < count and sum(found) <= MAX_SUBTASKS:
         found.append(found[-1] * base)
     return found
 
 
-def _out(count: int, branches: int) -> Pairs:
+def _out_tree(count: int, branches: int) -> Pairs:
     """Each of *count* is followed by *branches* of its own."""
     below = np.arange(count * branches, dtype=np.int32)
     return (below // branches).astype(np.int32), below
 
 
 @dataclass(frozen=True)
-class Dotg(Sizes):
+class Dotg(SweepSettings):
     """DOTG: a densified out-tree, a trapezium, figure 10(d); Table II has (3, 1) and (4, 2)."""
 
     pst: int = setting(5, "#PST: layers", low=1, high=100)
     branches: int = setting(3, "lambda: subtasks that follow one", low=1, high=1000)
     step: int = setting(1, "delta: subtasks by which the followers of neighbours differ", low=1)
-    narrow: int = setting(30, "subtasks in the smallest layer", low=1, high=MOST)
+    narrow: int = setting(30, "subtasks in the smallest layer", low=1, high=MAX_SUBTASKS)
 
     def count(self) -> int:
-        return sum(_dense(self.narrow, self.branches, self.step, self.pst))
+        return sum(_dense_counts(self.narrow, self.branches, self.step, self.pst))
 
     def instance(self, seed: int) -> Instance:
         counts = self._counts("dotg")
-        joins = [_fan(count, self.branches, self.step) for count in counts[:-1]]
+        joins = [_dense_joins(count, self.branches, self.step) for count in counts[:-1]]
         return self.made("dotg", counts, joins, np.random.default_rng(seed))
 
     def _counts(self, name: str) -> list[int]:
-        counts = _dense(self.narrow, self.branches, self.step, self.pst)
-        return _few(name, counts, sum(counts[:-1]) * self.branches)
+        counts = _dense_counts(self.narrow, self.branches, self.step, self.pst)
+        return _check_size(name, counts, sum(counts[:-1]) * self.branches)
 
 
 @dataclass(frozen=True)
@@ -216,19 +216,19 @@ class Ditg(Dotg):
 
     def instance(self, seed: int) -> Instance:
         counts = self._counts("ditg")[::-1]
-        joins = [_fan(count, self.branches, self.step)[::-1] for count in counts[1:]]
+        joins = [_dense_joins(count, self.branches, self.step)[::-1] for count in counts[1:]]
         return self.made("ditg", counts, joins, np.random.default_rng(seed))
 
 
-def _dense(first: int, branches: int, step: int, count: int) -> list[int]:
+def _dense_counts(first: int, branches: int, step: int, count: int) -> list[int]:
     """N(T_i) = step (N(T_i-1) - 1) + branches."""
     found = [first]
-    while len(found) < count and sum(found) <= MOST:
+    while len(found) < count and sum(found) <= MAX_SUBTASKS:
         found.append(step * (found[-1] - 1) + branches)
     return found
 
 
-def _fan(count: int, branches: int, step: int) -> Pairs:
+def _dense_joins(count: int, branches: int, step: int) -> Pairs:
     """Number k of *count* is followed by *branches* from number k * step on."""
     above = np.repeat(np.arange(count, dtype=np.int32), branches)
     below = above * step + np.tile(np.arange(branches, dtype=np.int32), count)
@@ -237,11 +237,11 @@ def _fan(count: int, branches: int, step: int) -> Pairs:
 
 
 @dataclass(frozen=True)
-class Ctg(Sizes):
+class Ctg(SweepSettings):
     """CTG: out-trees and in-trees in turn, figure 10(f); Table II has 13 layers."""
 
     pst: int = setting(13, "#PST: layers", low=1, high=1000)
-    first: int = setting(16, "subtasks in the first layer", low=1, high=MOST)
+    first: int = setting(16, "subtasks in the first layer", low=1, high=MAX_SUBTASKS)
     inner: int = setting(3, "lambda of the inner trees", low=1, high=100)
     outer: int = setting(2, "lambda of the outer trees", low=1, high=100)
 
@@ -249,9 +249,11 @@ class Ctg(Sizes):
         return sum(self._counts())
 
     def instance(self, seed: int) -> Instance:
-        counts = _few("ctg", self._counts(), 0)
+        counts = _check_size("ctg", self._counts(), 0)
         joins = [
-            _out(above, below // above) if below >= above else _out(below, above // below)[::-1]
+            _out_tree(above, below // above)
+            if below >= above
+            else _out_tree(below, above // below)[::-1]
             for above, below in itertools.pairwise(counts)
         ]
         return self.made("ctg", counts, joins, np.random.default_rng(seed))
@@ -259,7 +261,7 @@ class Ctg(Sizes):
     def _counts(self) -> list[int]:
         turns = (self.outer, self.inner, -self.inner, -self.outer)
         counts = [self.first]
-        while len(counts) < self.pst and sum(counts) <= MOST:
+        while len(counts) < self.pst and sum(counts) <= MAX_SUBTASKS:
             turn = turns[(len(counts) - 1) % 4]
             counts.append(counts[-1] * turn if turn > 0 else counts[-1] // -turn)
         return counts

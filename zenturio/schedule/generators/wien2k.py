@@ -11,7 +11,7 @@ import numpy as np
 from zenturio.schedule import predict
 from zenturio.schedule.formats.instance import Instance
 from zenturio.schedule.testbeds import grid_2005
-from zenturio.schedule.workflow import Task, Workflow
+from zenturio.schedule.workflow import Workflow, WorkflowTask
 from zenturio.search.settings import setting
 
 FLOPS = 1e9
@@ -40,7 +40,7 @@ class Wien2k:
         return 5 + self.kpoints * (3 if self.transfers else 2)
 
     def instance(self, seed: int) -> Instance:
-        flops = predict.lapw1(self.atoms, self.size)
+        flops = predict.lapw1_operations(self.atoms, self.size)
         chance = np.random.default_rng(seed)
         lapw1 = flops / FLOPS * chance.uniform(1 - self.spread, 1 + self.spread, self.kpoints)
         kpoints = range(1, self.kpoints + 1)
@@ -60,12 +60,12 @@ class Wien2k:
                 ("lapw2_fermi", f"lapw2_{k}", 0.0),
                 (f"lapw2_{k}", "mixer", 0.0),
             ]
-        vector = predict.vector(self.atoms, self.size)
+        vector = predict.vector_bytes(self.atoms, self.size)
         if self.transfers:
             for k in kpoints:
                 a, b, moved = f"lapw1_{k}", f"lapw2_{k}", f"vector_{k}"
                 here, there = self._machine("lapw1", k), self._machine("lapw2", k)
-                tasks.append(Task(moved, vector, "transfer", here, there, "case.vector"))
+                tasks.append(WorkflowTask(moved, vector, "transfer", here, there, "case.vector"))
                 edges += [(a, moved, 0.0), (moved, b, 0.0)]
         else:
             edges += [(f"lapw1_{k}", f"lapw2_{k}", vector) for k in kpoints]
@@ -73,9 +73,11 @@ class Wien2k:
             edges.append(("converged", "lapw0", 0.0))
         return Instance(Workflow.of(f"wien2k-{self.kpoints}", tasks, edges), grid_2005())
 
-    def _job(self, program: str, work: float, number: int = 0) -> Task:
+    def _job(self, program: str, work: float, number: int = 0) -> WorkflowTask:
         name = f"{program}_{number}" if number else program
-        return Task(name, float(work), machine=self._machine(program, number), program=program)
+        return WorkflowTask(
+            name, float(work), machine=self._machine(program, number), program=program
+        )
 
     def _machine(self, program: str, number: int) -> str:
         """The abstract machine of a task, if anything depends on it (Definition 1)."""

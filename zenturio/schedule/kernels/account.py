@@ -7,16 +7,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from zenturio.schedule.kernels.evaluate import play
+from zenturio.schedule.kernels.evaluate import plan_times
 
-COLUMNS = (
+FIGURES = (
     "makespan", "computation", "communication", "synchronisation", "sequential", "processors",
     "busy", "cost",
 )  # fmt: skip
 """What `account` fills in, in this order."""
 
 
-class Prices(NamedTuple):
+class CostArrays(NamedTuple):
     """What more is to be known of a problem."""
 
     alone: Any
@@ -28,7 +28,7 @@ class Prices(NamedTuple):
 
 
 @njit(cache=True)
-def account(
+def plan_figures(
     numbers: Any, prices: Any, processor: Any, start: Any, end: Any, used: Any, row: Any
 ) -> None:
     """Fills *row* with the `COLUMNS` of a plan; *used* has room for a mark for each processor.
@@ -51,12 +51,12 @@ def account(
             processors += 1
             sequential = min(sequential, prices.alone[place])
     row[0] = end[last] if len(end) else 0.0
-    row[1], row[2], row[3] = critical(numbers, processor, start, end, np.uint32(last))
+    row[1], row[2], row[3] = critical_path_parts(numbers, processor, start, end, np.uint32(last))
     row[4], row[5], row[6], row[7] = sequential, processors, busy, cost
 
 
 @njit(cache=True)
-def critical(numbers: Any, processor: Any, start: Any, end: Any, last: Any) -> Any:
+def critical_path_parts(numbers: Any, processor: Any, start: Any, end: Any, last: Any) -> Any:
     """Seconds on the critical path to task *last*: computing, moving data, and waiting."""
     computation, communication, synchronisation = 0.0, 0.0, 0.0
     task, found = last, len(end) > 0
@@ -81,19 +81,19 @@ def critical(numbers: Any, processor: Any, start: Any, end: Any, last: Any) -> A
 
 
 @njit(cache=True)
-def account_all(numbers: Any, prices: Any, processors: Any, orders: Any, rows: Any) -> None:
+def all_plan_figures(numbers: Any, prices: Any, processors: Any, orders: Any, rows: Any) -> None:
     """Plays each row of *processors* in its row of *orders*, or the only, and accounts for it."""
     tasks = len(numbers.work)
     free, start, end = np.empty(len(numbers.node)), np.empty(tasks), np.empty(tasks)
     used = np.empty(len(numbers.node), np.bool_)
     for i in range(len(processors)):
         order = orders[i if len(orders) > 1 else 0]
-        play(numbers, processors[i], order, free, start, end)
-        account(numbers, prices, processors[i], start, end, used, rows[i])
+        plan_times(numbers, processors[i], order, free, start, end)
+        plan_figures(numbers, prices, processors[i], start, end, used, rows[i])
 
 
 @njit(cache=True)
-def longest(numbers: Any, order: Any, least: Any, ends: Any) -> Any:
+def longest_path(numbers: Any, order: Any, least: Any, ends: Any) -> Any:
     """The longest path, where each task takes its *least* time, and data none."""
     found = 0.0
     for i in range(len(order)):

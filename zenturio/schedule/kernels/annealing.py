@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from zenturio.schedule.kernels.memetic import settled
-from zenturio.schedule.kernels.placing import board_of
-from zenturio.schedule.kernels.varying import critical, move
+from zenturio.schedule.kernels.memetic import evaluate_plan
+from zenturio.schedule.kernels.placing import empty_plan
+from zenturio.schedule.kernels.varying import critical_tasks, random_move
 from zenturio.search.kernels.rng import below, unit
 
-CRITICAL = 0.8
+CRITICAL_CHANCE = 0.8
 """How likely a move is of a critical task; else it is of any."""
 
 
@@ -28,25 +28,25 @@ def anneal(
     found the best.
     """
     tasks = len(order)
-    board, path = board_of(tasks, len(case.forth.node)), np.empty(tasks, np.int64)
-    now = settled(case, order, genes, board)
-    length = critical(case.forth, board, state, path)
+    board, path = empty_plan(tasks, len(case.forth.node)), np.empty(tasks, np.int64)
+    now = evaluate_plan(case, order, genes, board)
+    length = critical_tasks(case.forth, board, state, path)
     best, last, done = now, 0, 0
     here, at = order.copy(), genes.copy()
     trial, there = order.copy(), genes.copy()
     heat, cooling = hot, (cold / hot) ** (1.0 / count)
     while done < count and best > bound:
         trial[:], there[:] = here, at
-        near = unit(state) < CRITICAL
+        near = unit(state) < CRITICAL_CHANCE
         task = path[below(state, length)] if near else below(state, tasks)
-        move(case, trial, there, np.uint32(task), state)
-        found = settled(case, trial, there, board)
+        random_move(case, trial, there, np.uint32(task), state)
+        found = evaluate_plan(case, trial, there, board)
         done += 1
         heat *= cooling
         if found <= now or unit(state) < math.exp((now - found) / heat):
             now = found
             here[:], at[:] = trial, there
-            length = critical(case.forth, board, state, path)
+            length = critical_tasks(case.forth, board, state, path)
             if now < best:
                 best, last = now, done
                 order[:], genes[:] = here, at

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-SOME = 64
+MAX_SETS = 64
 """So many sets of a task's neighbours are tried."""
 
 
 @njit(cache=True)
-def crowding(first: Any, last: Any, length: Any, begins: Any, processors: Any) -> Any:
+def interval_excess(first: Any, last: Any, length: Any, begins: Any, processors: Any) -> Any:
     """By how much the work that must lie in some interval is more than processors have room for.
 
     *first* and *last* say when each task starts in a plan as long as the critical path, at the
@@ -45,7 +45,7 @@ def crowding(first: Any, last: Any, length: Any, begins: Any, processors: Any) -
 
 
 @njit(cache=True)
-def multiples(pace: Any, count: Any) -> Any:
+def equal_task_times(pace: Any, count: Any) -> Any:
     """The shortest times in which processors do 1 to *count* tasks of work 1."""
     found, ends = np.empty(count), pace.copy()
     for i in range(count):
@@ -56,7 +56,7 @@ def multiples(pace: Any, count: Any) -> Any:
 
 
 @njit(cache=True)
-def together(tasks: Any, work: Any, least: Any, unit: Any, processors: Any) -> Any:
+def joint_time(tasks: Any, work: Any, least: Any, unit: Any, processors: Any) -> Any:
     """How long *tasks* take at the least, if they start at one time and wait for nothing."""
     longest, total = 0.0, 0.0
     for task in tasks:
@@ -69,7 +69,7 @@ def together(tasks: Any, work: Any, least: Any, unit: Any, processors: Any) -> A
 
 
 @njit(cache=True)
-def ways(
+def earliest_starts(
     order: Any, start: Any, near: Any, work: Any, least: Any, unit: Any, processors: Any
 ) -> Any:
     """How long it takes at the least from the beginning to each task of *order*.
@@ -82,10 +82,10 @@ def ways(
         parents = near[start[task] : start[task + np.uint64(1)]]
         count = len(parents)
         by = parents[np.argsort(-found[parents], kind="mergesort")]
-        step = max(1, count // SOME)
+        step = max(1, count // MAX_SETS)
         for used in range(1, count + 1):
             if used == count or used % step == 0:
-                behind = together(by[:used], work, least, unit, processors)
+                behind = joint_time(by[:used], work, least, unit, processors)
                 found[task] = max(found[task], found[by[used - 1]] + behind)
             else:
                 alone = found[by[used - 1]] + least[by[used - 1]]

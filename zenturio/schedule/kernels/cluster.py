@@ -15,12 +15,12 @@ import numpy as np
 from numba import njit
 
 from zenturio.schedule.kernels.heap import pop, push
-from zenturio.schedule.kernels.spans import forget, reserve
+from zenturio.schedule.kernels.spans import drop_past, reserve_nodes
 
 FIFO, EASY, CONSERVATIVE = range(3)
 
 
-class Graph(NamedTuple):
+class QueueGraph(NamedTuple):
     """A workflow as bare arrays."""
 
     waits: Any
@@ -35,7 +35,7 @@ class Graph(NamedTuple):
     """The place of each task in it."""
 
 
-class Desk(NamedTuple):
+class QueueBuffers(NamedTuple):
     """What is on the desk of the one who plays: used again for every row of a batch."""
 
     waits: Any
@@ -53,9 +53,9 @@ class Desk(NamedTuple):
 
 
 @njit(cache=True)
-def desk(tasks: Any) -> Any:
+def queue_buffers(tasks: Any) -> Any:
     """A desk for a workflow of so many *tasks*."""
-    return Desk(
+    return QueueBuffers(
         np.empty(tasks, np.int64),
         np.empty(tasks),
         np.empty(tasks, np.int64),
@@ -78,7 +78,7 @@ def enqueue(queue: Any, head: Any, tail: Any, rank: Any) -> None:
 
 
 @njit(cache=True)
-def promised(codes: Any, size: Any, need: Any, free: Any, counts: Any, end: Any) -> Any:
+def reservation(codes: Any, size: Any, need: Any, free: Any, counts: Any, end: Any) -> Any:
     """When *need* nodes will be free, and how many more than these, if nothing else starts."""
     running = codes[:size]
     running = running[running < len(end)]
@@ -115,7 +115,7 @@ def backfill(
     How many nodes are free then, what is to come, and where the queue ends.
     """
     need = counts[order[queue[head]]]
-    when, extra = promised(codes, size, need, free, counts, end)
+    when, extra = reservation(codes, size, need, free, counts, end)
     kept = head + 1
     for at in range(head + 1, tail):
         task = order[queue[at]]
@@ -134,7 +134,7 @@ def backfill(
 
 
 @njit(cache=True)
-def submit(order: Any, waiting: Any, waits: Any, ready: Any, queue: Any) -> Any:
+def submit_all(order: Any, waiting: Any, waits: Any, ready: Any, queue: Any) -> Any:
     """Submit all tasks; where the queue of those ends that wait for nothing."""
     tail = 0
     for place in range(len(order)):
@@ -147,7 +147,7 @@ def submit(order: Any, waiting: Any, waits: Any, ready: Any, queue: Any) -> Any:
 
 
 @njit(cache=True)
-def release(graph: Any, task: Any, now: Any, waits: Any, ready: Any, freed: Any) -> Any:
+def release_children(graph: Any, task: Any, now: Any, waits: Any, ready: Any, freed: Any) -> Any:
     """Put into *freed* those that have waited for *task* alone; how many these are."""
     count = 0
     for at in range(graph.first[task], graph.first[task + 1]):
@@ -161,7 +161,7 @@ def release(graph: Any, task: Any, now: Any, waits: Any, ready: Any, freed: Any)
 
 
 @njit(cache=True)
-def play(
+def play_queue(
     kind: Any, nodes: Any, graph: Any, counts: Any, seconds: Any, on: Any, start: Any, end: Any
 ) -> Any:
     """Fills *start* and *end*, and returns the makespan: FIFO, EASY or CONSERVATIVE, by *kind*."""
@@ -171,15 +171,15 @@ def play(
     begins[0], room[0] = 0.0, nodes
     tasks, free, makespan, now = len(counts), nodes, 0.0, 0.0
     head, size, spans = 0, 0, 1
-    tail = submit(order, graph.waits, on.waits, ready, queue)
+    tail = submit_all(order, graph.waits, on.waits, ready, queue)
     while True:
         if kind == CONSERVATIVE:
-            spans = forget(begins, room, spans, now)
+            spans = drop_past(begins, room, spans, now)
         while head < tail:
             task = order[queue[head]]
             when = now
             if kind == CONSERVATIVE:
-                when, spans = reserve(begins, room, spans, counts[task], seconds[task])
+                when, spans = reserve_nodes(begins, room, spans, counts[task], seconds[task])
             elif counts[task] > free:
                 break
             head += 1
@@ -201,7 +201,7 @@ def play(
             if code < tasks:
                 free += counts[code]
                 makespan = now
-                count = release(graph, code, now, on.waits, ready, freed)
+                count = release_children(graph, code, now, on.waits, ready, freed)
             for task in freed[:count]:
                 if ready[task] > now:
                     push(times, codes, size, ready[task], task + tasks)
@@ -212,12 +212,12 @@ def play(
 
 
 @njit(cache=True)
-def play_all(
+def play_queues(
     kind: Any, nodes: Any, graph: Any, table: Any, row: Any, counts: Any, found: Any
 ) -> None:
     """For each row of *counts*: all seconds, the makespan, all node seconds."""
     tasks = len(row)
-    on, start, end = desk(tasks), np.empty(tasks), np.empty(tasks)
+    on, start, end = queue_buffers(tasks), np.empty(tasks), np.empty(tasks)
     seconds = np.empty(tasks)
     for i in range(len(counts)):
         total, cost = 0.0, 0.0
@@ -226,12 +226,12 @@ def play_all(
             total += seconds[task]
             cost += seconds[task] * counts[i, task]
         found[i, 0] = total
-        found[i, 1] = play(kind, nodes, graph, counts[i], seconds, on, start, end)
+        found[i, 1] = play_queue(kind, nodes, graph, counts[i], seconds, on, start, end)
         found[i, 2] = cost
 
 
 @njit(cache=True)
-def seat(
+def assign_nodes(
     sequence: Any, nodes: Any, counts: Any, first: Any, start: Any, end: Any, node: Any
 ) -> None:
     """Give each task of *sequence*, which is by start, free nodes: *node* from *first* on.

@@ -12,12 +12,12 @@ from numba import njit
 
 from zenturio.schedule.kernels.gaps import NONE
 from zenturio.schedule.kernels.heap import pop, push
-from zenturio.schedule.kernels.listing import arrivals_of, arrive
+from zenturio.schedule.kernels.listing import data_arrivals, fill_arrivals
 
 SOONEST, QUICKEST, MASTERS, PRIORITIES = range(4)
 
 
-class Flow(NamedTuple):
+class DispatchProblem(NamedTuple):
     """A workflow, and what a policy knows of it."""
 
     numbers: Any
@@ -31,7 +31,7 @@ class Flow(NamedTuple):
     fits: Any
 
 
-class Scene(NamedTuple):
+class DispatchState(NamedTuple):
     """What is going on."""
 
     free: Any
@@ -47,11 +47,11 @@ class Scene(NamedTuple):
 
 
 @njit(cache=True)
-def play(flow: Any, rule: Any, start: Any, end: Any, place: Any) -> None:
+def dispatch(flow: Any, rule: Any, start: Any, end: Any, place: Any) -> None:
     """Fills *start*, *end* and *place* by *rule*."""
     tasks, processors = len(flow.waits), len(flow.numbers.node)
     left, ready, count = flow.waits.copy(), np.empty(tasks, np.int64), 0
-    scene = Scene(
+    scene = DispatchState(
         np.zeros(processors),
         np.zeros(processors, np.int64),
         flow.fits.sum(axis=1),
@@ -60,7 +60,7 @@ def play(flow: Any, rule: Any, start: Any, end: Any, place: Any) -> None:
         np.zeros(tasks, np.int64),
     )
     times, codes, size, now = np.empty(tasks), np.empty(tasks, np.int64), 0, 0.0
-    arrivals, leave = arrivals_of(flow.numbers), np.zeros(tasks)
+    arrivals, leave = data_arrivals(flow.numbers), np.zeros(tasks)
     seen, stack = np.zeros(tasks, np.int64), np.empty(tasks, np.int64)
     for task in range(tasks):
         if left[task] == 0:
@@ -68,12 +68,12 @@ def play(flow: Any, rule: Any, start: Any, end: Any, place: Any) -> None:
             count += 1
     while True:
         while True:
-            at = choose(flow, scene, ready, count, rule)
+            at = next_ready(flow, scene, ready, count, rule)
             if at == NONE:
                 break
             task, count = ready[at], count - 1
             ready[at] = ready[count]
-            send(flow, scene, task, rule, now, arrivals, leave, start, end, place)
+            send_task(flow, scene, task, rule, now, arrivals, leave, start, end, place)
             push(times, codes, size, end[task], task)
             size += 1
         if size == 0:
@@ -83,7 +83,7 @@ def play(flow: Any, rule: Any, start: Any, end: Any, place: Any) -> None:
             task = pop(times, codes, size)
             size -= 1
             scene.done[task] = True
-            release(flow, scene, np.int64(place[task]))
+            task_ended(flow, scene, np.int64(place[task]))
             codes[size] = task  # what has ended stands behind the heap
         for i in range(size, batch):
             if rule == PRIORITIES:
@@ -97,7 +97,7 @@ def play(flow: Any, rule: Any, start: Any, end: Any, place: Any) -> None:
 
 
 @njit(cache=True)
-def choose(flow: Any, scene: Any, ready: Any, count: Any, rule: Any) -> Any:
+def next_ready(flow: Any, scene: Any, ready: Any, count: Any, rule: Any) -> Any:
     """Which of the ready tasks is sent next; -1, if none can be."""
     found = NONE
     for i in range(count):
@@ -105,13 +105,13 @@ def choose(flow: Any, scene: Any, ready: Any, count: Any, rule: Any) -> Any:
         bound = scene.home[flow.group[task]] != NONE
         if not (rule < MASTERS or bound or scene.idle[flow.kind[task]] > 0):
             continue
-        if found == NONE or before(flow, scene, task, ready[found], rule):
+        if found == NONE or comes_before(flow, scene, task, ready[found], rule):
             found = i
     return found
 
 
 @njit(cache=True)
-def before(flow: Any, scene: Any, one: Any, other: Any, rule: Any) -> Any:
+def comes_before(flow: Any, scene: Any, one: Any, other: Any, rule: Any) -> Any:
     """Whether *one* stands before *other*: by layer, then by rank, then by number."""
     if rule >= MASTERS and flow.level[one] != flow.level[other]:
         return flow.level[one] < flow.level[other]
@@ -121,7 +121,7 @@ def before(flow: Any, scene: Any, one: Any, other: Any, rule: Any) -> Any:
 
 
 @njit(cache=True)
-def send(
+def send_task(
     flow: Any, scene: Any, task: Any, rule: Any, now: Any, arrivals: Any, leave: Any,
     start: Any, end: Any, place: Any,
 ) -> None:  # fmt: skip
@@ -129,7 +129,7 @@ def send(
     numbers = flow.numbers
     for edge in range(numbers.start[task], numbers.start[task + 1]):
         leave[numbers.parent[edge]] = now
-    arrive(numbers, task, place, leave, arrivals)
+    fill_arrivals(numbers, task, place, leave, arrivals)
     work, pace = numbers.work[task], numbers.pace[numbers.row[task]]
     where, group = scene.home[flow.group[task]], flow.group[task]
     if where == NONE:
@@ -154,7 +154,7 @@ def send(
 
 
 @njit(cache=True)
-def release(flow: Any, scene: Any, where: Any) -> None:
+def task_ended(flow: Any, scene: Any, where: Any) -> None:
     """A task on *where* has ended."""
     scene.sent[where] -= 1
     if scene.sent[where] == 0:
@@ -167,18 +167,18 @@ def raise_ancestors(flow: Any, scene: Any, task: Any, seen: Any, stack: Any) -> 
     """Makes all that the children of *task* wait for more urgent by one; what is done is done."""
     size, numbers = 0, flow.numbers
     for edge in range(flow.first[task], flow.first[task + 1]):
-        size = see_parents(
+        size = push_parents(
             numbers, scene.done, np.int64(flow.child[edge]), task + 1, seen, stack, size
         )
     while size > 0:
         size -= 1
         other = stack[size]
         scene.rank[other] -= 1
-        size = see_parents(numbers, scene.done, other, task + 1, seen, stack, size)
+        size = push_parents(numbers, scene.done, other, task + 1, seen, stack, size)
 
 
 @njit(cache=True)
-def see_parents(
+def push_parents(
     numbers: Any, done: Any, task: Any, mark: Any, seen: Any, stack: Any, size: Any
 ) -> Any:
     """Puts the parents of *task* that are not done or marked onto *stack*."""

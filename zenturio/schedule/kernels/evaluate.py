@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 
-class Numbers(NamedTuple):
+class ProblemArrays(NamedTuple):
     """A problem as bare arrays, indices without a sign: NumPy's wrapping around costs half."""
 
     work: Any
@@ -28,7 +28,7 @@ class Numbers(NamedTuple):
 
 
 @njit(cache=True, inline="always")  # LLVM finds it too long, and it is a quarter of the time
-def play(numbers: Any, processor: Any, order: Any, free: Any, start: Any, end: Any) -> Any:
+def plan_times(numbers: Any, processor: Any, order: Any, free: Any, start: Any, end: Any) -> Any:
     """Fills *start* and *end*, and returns the makespan.
 
     Each task of *order* starts when its processor has ended those before and its data are there.
@@ -65,17 +65,17 @@ def play(numbers: Any, processor: Any, order: Any, free: Any, start: Any, end: A
 
 
 @njit(cache=True)
-def play_all(numbers: Any, processors: Any, orders: Any, makespans: Any) -> None:
+def all_makespans(numbers: Any, processors: Any, orders: Any, makespans: Any) -> None:
     """The makespan of each row of *processors*, in its row of *orders* or in the only one."""
     tasks = len(numbers.work)
     free, start, end = np.empty(len(numbers.node)), np.empty(tasks), np.empty(tasks)
     for i in range(len(processors)):
         order = orders[i if len(orders) > 1 else 0]
-        makespans[i] = play(numbers, processors[i], order, free, start, end)
+        makespans[i] = plan_times(numbers, processors[i], order, free, start, end)
 
 
 @njit(cache=True)
-def sort_all(start: Any, after: Any, waits: Any, ranks: Any, orders: Any) -> None:
+def topological_sorts(start: Any, after: Any, waits: Any, ranks: Any, orders: Any) -> None:
     """For each row of *ranks* the tasks, each after all before it, the lowest ready rank first.
 
     *start* and *after* list those that wait for each task; *waits* says for how many each waits.
@@ -88,18 +88,18 @@ def sort_all(start: Any, after: Any, waits: Any, ranks: Any, orders: Any) -> Non
         for task in range(len(waits)):
             left[task] = waits[task]
             if waits[task] == 0:
-                size = push(heap, size, np.uint32(task), rank)
+                size = push_by_rank(heap, size, np.uint32(task), rank)
         done = 0
         while size > 0:
             task = heap[0]
-            size = pop(heap, size, rank)
+            size = pop_by_rank(heap, size, rank)
             order[done] = task
             done += 1
             for edge in range(start[task], start[task + np.uint64(1)]):
                 other = after[edge]
                 left[other] -= np.uint32(1)
                 if left[other] == 0:
-                    size = push(heap, size, other, rank)
+                    size = push_by_rank(heap, size, other, rank)
 
 
 @njit(cache=True)
@@ -109,7 +109,7 @@ def sooner(one: Any, other: Any, rank: Any) -> Any:
 
 
 @njit(cache=True)
-def push(heap: Any, size: Any, task: Any, rank: Any) -> Any:
+def push_by_rank(heap: Any, size: Any, task: Any, rank: Any) -> Any:
     """Puts *task* among the *size* tasks of *heap*, and returns how many they are then."""
     at = size
     while at > 0:
@@ -123,7 +123,7 @@ def push(heap: Any, size: Any, task: Any, rank: Any) -> Any:
 
 
 @njit(cache=True)
-def pop(heap: Any, size: Any, rank: Any) -> Any:
+def pop_by_rank(heap: Any, size: Any, rank: Any) -> Any:
     """Takes the first of the *size* tasks of *heap* away, and returns how many are left."""
     size -= 1
     task, at = heap[size], 0

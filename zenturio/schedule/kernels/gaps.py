@@ -50,7 +50,7 @@ def no_gaps(processors: Any, most: Any) -> Any:
 
 
 @njit(cache=True)
-def weight(gap: Any) -> Any:
+def heap_weight(gap: Any) -> Any:
     """A number that looks like chance, and is always the same."""
     mixed = np.uint64(gap) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= mixed >> np.uint64(29)
@@ -58,7 +58,7 @@ def weight(gap: Any) -> Any:
 
 
 @njit(cache=True)
-def settle(gaps: Any, gap: Any) -> Any:
+def update_longest(gaps: Any, gap: Any) -> Any:
     """Finds the longest below *gap* again, and returns whether it is another one."""
     found = gaps.end[gap] - gaps.start[gap]
     if gaps.left[gap] != NONE:
@@ -71,14 +71,14 @@ def settle(gaps: Any, gap: Any) -> Any:
 
 
 @njit(cache=True)
-def settle_up(gaps: Any, gap: Any) -> None:
+def update_longest_upwards(gaps: Any, gap: Any) -> None:
     """The same from *gap* to the root."""
-    while gap != NONE and settle(gaps, gap):
+    while gap != NONE and update_longest(gaps, gap):
         gap = gaps.above[gap]
 
 
 @njit(cache=True)
-def lift(gaps: Any, processor: Any, gap: Any) -> None:
+def rotate_up(gaps: Any, processor: Any, gap: Any) -> None:
     """Puts *gap* in the place of the one above it, which comes below: a rotation."""
     parent = gaps.above[gap]
     grand = gaps.above[parent]
@@ -97,12 +97,12 @@ def lift(gaps: Any, processor: Any, gap: Any) -> None:
         gaps.left[grand] = gap
     else:
         gaps.right[grand] = gap
-    settle(gaps, parent)
-    settle(gaps, gap)
+    update_longest(gaps, parent)
+    update_longest(gaps, gap)
 
 
 @njit(cache=True)
-def insert(gaps: Any, processor: Any, before: Any, start: Any, end: Any) -> None:
+def insert_gap(gaps: Any, processor: Any, before: Any, start: Any, end: Any) -> None:
     """A new gap right behind *before*; behind all, if that is none."""
     gaps.latest[processor] = max(gaps.latest[processor], end)
     gap = gaps.count[0]
@@ -125,23 +125,23 @@ def insert(gaps: Any, processor: Any, before: Any, start: Any, end: Any) -> None
     else:
         gaps.root[processor] = gap
     gaps.above[gap] = at
-    while gaps.above[gap] != NONE and weight(gap) > weight(gaps.above[gap]):
-        lift(gaps, processor, gap)
-    settle_up(gaps, gaps.above[gap])
+    while gaps.above[gap] != NONE and heap_weight(gap) > heap_weight(gaps.above[gap]):
+        rotate_up(gaps, processor, gap)
+    update_longest_upwards(gaps, gaps.above[gap])
 
 
 @njit(cache=True)
-def use(gaps: Any, processor: Any, gap: Any, start: Any, end: Any) -> None:
+def use_gap(gaps: Any, processor: Any, gap: Any, start: Any, end: Any) -> None:
     """Takes *start* to *end* out of *gap*; what is left before and behind remain gaps."""
     first, last = gaps.start[gap], gaps.end[gap]
     if start > first:
         gaps.end[gap] = start
-        settle_up(gaps, gap)
+        update_longest_upwards(gaps, gap)
         if end < last:
-            insert(gaps, processor, gap, end, last)
+            insert_gap(gaps, processor, gap, end, last)
     else:
         gaps.start[gap] = end
-        settle_up(gaps, gap)
+        update_longest_upwards(gaps, gap)
 
 
 @njit(cache=True)
@@ -175,7 +175,7 @@ def next_long(gaps: Any, gap: Any, length: Any) -> Any:
 
 
 @njit(cache=True)
-def find(gaps: Any, processor: Any, ready: Any, length: Any) -> Any:
+def find_gap(gaps: Any, processor: Any, ready: Any, length: Any) -> Any:
     """The first gap in which a task of *length* fits from *ready* on, or none."""
     found, at = NONE, gaps.root[processor]
     while at != NONE:  # the first that ends late enough

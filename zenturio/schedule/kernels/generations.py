@@ -11,7 +11,7 @@ from zenturio.search.kernels.generation import breed
 from zenturio.search.kernels.genetic_search import inherited
 
 
-class Coding(NamedTuple):
+class GeneCoding(NamedTuple):
     """What genes stand for: tasks by their place in the one order in which processors run them.
 
     All indices are without a sign, as those of ``Numbers``; arrays that lie in the order of
@@ -39,7 +39,7 @@ class Coding(NamedTuple):
     sites: Any
 
 
-class Course(NamedTuple):
+class EvolutionLimits(NamedTuple):
     """How far a search goes, and what its fitness is."""
 
     generations: int
@@ -49,7 +49,7 @@ class Course(NamedTuple):
     """Of the fitness Const - T, in worst plans seen."""
 
 
-class Desk(NamedTuple):
+class PlanBuffers(NamedTuple):
     """Where one plan is played."""
 
     free: Any
@@ -61,15 +61,15 @@ class Desk(NamedTuple):
 
 
 @njit(cache=True)
-def desk_of(coding: Any) -> Any:
+def plan_buffers(coding: Any) -> Any:
     """An empty desk."""
     tasks = len(coding.work)
     place, node, site = np.empty((3, tasks), np.uint32)
-    return Desk(np.empty(len(coding.node)), np.empty(tasks), place, node, site)
+    return PlanBuffers(np.empty(len(coding.node)), np.empty(tasks), place, node, site)
 
 
 @njit(cache=True, inline="always")  # as ``play``
-def timed(coding: Any, genes: Any, desk: Any) -> Any:
+def decoded_makespan(coding: Any, genes: Any, desk: Any) -> Any:
     """The makespan that *genes* stand for."""
     desk.free[:] = 0.0
     for task in range(len(coding.work)):
@@ -97,20 +97,20 @@ def timed(coding: Any, genes: Any, desk: Any) -> Any:
 
 
 @njit(cache=True)
-def far(worst: Any, const: Any) -> Any:
+def zero_fitness_loss(worst: Any, const: Any) -> Any:
     """The loss whose fitness is 0: *const* times the *worst* that was seen, or as far above it."""
     return worst + (const - 1.0) * abs(worst)
 
 
 @njit(cache=True, nogil=True)  # several searches at a time, in threads
-def evolve(coding: Any, genes: Any, rules: Any, course: Any, state: Any) -> Any:
+def evolve_2005(coding: Any, genes: Any, rules: Any, course: Any, state: Any) -> Any:
     """From the first generation *genes* to the last.
 
     The best genes and their makespan, the best of the first generation and of the last, how many
     plans were played and generations there were, and in which the best came first. A child that
     equals a parent is not played.
     """
-    size, desk = len(genes), desk_of(coding)
+    size, desk = len(genes), plan_buffers(coding)
     losses, before = np.empty(size), np.empty(size)
     children, parents = np.empty_like(genes), np.zeros((size, 2), np.int64)
     ordered = np.zeros(genes.shape[1], np.bool_)
@@ -120,7 +120,7 @@ def evolve(coding: Any, genes: Any, rules: Any, course: Any, state: Any) -> Any:
         for i in range(size):
             loss = inherited(genes, i, parents, children, before) if generation else np.nan
             if np.isnan(loss):
-                loss = timed(coding, genes[i], desk)
+                loss = decoded_makespan(coding, genes[i], desk)
                 played += 1
             losses[i] = loss
             worst = max(worst, loss)
@@ -132,7 +132,7 @@ def evolve(coding: Any, genes: Any, rules: Any, course: Any, state: Any) -> Any:
         generation += 1
         if generation >= course.generations or generation - 1 - last >= course.patience:
             return kept, best, first, losses.min(), played, generation, last + 1
-        zero = far(worst, course.const)
+        zero = zero_fitness_loss(worst, course.const)
         breed(genes, losses, zero, coding.sizes, ordered, rules, state, children, parents)
         genes, children = children, genes
         losses, before = before, losses

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from zenturio.schedule.kernels.cluster import Graph, desk, play
-from zenturio.schedule.kernels.paths import NOISE
+from zenturio.schedule.kernels.cluster import QueueGraph, play_queue, queue_buffers
+from zenturio.schedule.kernels.paths import TIE_TOLERANCE
 
 
 @njit(cache=True)
-def levels(graph: Any, topological: Any, seconds: Any, below: Any) -> Any:
+def bottom_levels(graph: Any, topological: Any, seconds: Any, below: Any) -> Any:
     """Fill *below* with the longest way from each task to an end, itself included; the longest."""
     longest = 0.0
     for i in range(len(topological) - 1, -1, -1):
@@ -26,7 +26,7 @@ def levels(graph: Any, topological: Any, seconds: Any, below: Any) -> Any:
 
 
 @njit(cache=True)
-def neediest(
+def best_candidate(
     graph: Any,
     topological: Any,
     table: Any,
@@ -61,7 +61,7 @@ def neediest(
 
 
 @njit(cache=True)
-def grow(
+def grow_nodes(
     kind: Any,
     nodes: Any,
     graph: Any,
@@ -80,7 +80,7 @@ def grow(
     """
     tasks = len(row)
     seconds, below = np.empty(tasks), np.empty(tasks)
-    on, start, end = desk(tasks), np.empty(tasks), np.empty(tasks)
+    on, start, end = queue_buffers(tasks), np.empty(tasks), np.empty(tasks)
     order, rank = np.empty(tasks, np.int64), np.empty(tasks, np.int64)
     best, grown, area, step = counts.copy(), counts.copy(), 0.0, 0
     for task in range(tasks):
@@ -88,19 +88,19 @@ def grow(
         area += seconds[task] * grown[task]
     least = np.inf
     while True:
-        longest = levels(graph, topological, seconds, below)
-        task = neediest(graph, topological, table, row, grown, seconds, following, below)
+        longest = bottom_levels(graph, topological, seconds, below)
+        task = best_candidate(graph, topological, table, row, grown, seconds, following, below)
         if stride and (task < 0 or step % stride == 0):
             order[:] = topological[np.argsort(-below[topological], kind="mergesort")]
             for place in range(tasks):
                 rank[order[place]] = place
-            queue = Graph(graph.waits, graph.first, graph.child, graph.delay, order, rank)
-            makespan = play(kind, nodes, queue, grown, seconds, on, start, end)
+            queue = QueueGraph(graph.waits, graph.first, graph.child, graph.delay, order, rank)
+            makespan = play_queue(kind, nodes, queue, grown, seconds, on, start, end)
             if makespan < least:
                 least = makespan
                 best[:] = grown
         # What is as long but for the rounding of a sum is as long.
-        if task < 0 or area / nodes >= (least if stride else longest) * (1 - NOISE):
+        if task < 0 or area / nodes >= (least if stride else longest) * (1 - TIE_TOLERANCE):
             return best if stride else grown
         area -= seconds[task] * grown[task]
         grown[task] = following[row[task], grown[task]]

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from zenturio.schedule.kernels.gaps import NONE, find, insert, no_gaps, use
+from zenturio.schedule.kernels.gaps import NONE, find_gap, insert_gap, no_gaps, use_gap
 
 
-class Arrivals(NamedTuple):
+class DataArrivals(NamedTuple):
     """When the data of a task are on each processor; the other arrays are for finding that out."""
 
     ready: Any
@@ -27,14 +27,14 @@ class Arrivals(NamedTuple):
 
 
 @njit(cache=True)
-def arrivals_of(numbers: Any) -> Any:
+def data_arrivals(numbers: Any) -> Any:
     """Arrays for one task after the other."""
     processors, sites = len(numbers.node), len(numbers.latency)
     machines = np.int64(numbers.node[processors - 1]) + 1
     begin = np.zeros(machines + 1, np.uint32)
     for place in range(processors):
         begin[np.int64(numbers.node[place]) + 1] = place + 1
-    return Arrivals(
+    return DataArrivals(
         np.zeros(processors),
         np.zeros(sites),
         np.full(sites, NONE, np.int64),
@@ -45,7 +45,7 @@ def arrivals_of(numbers: Any) -> Any:
 
 
 @njit(cache=True)
-def arrive(numbers: Any, task: Any, processor: Any, end: Any, arrivals: Any) -> None:
+def fill_arrivals(numbers: Any, task: Any, processor: Any, end: Any, arrivals: Any) -> None:
     """Fills ``arrivals.ready`` for *task*: in the number of parents and sites, and processors.
 
     On the machine of a parent only the data of the others have a way to go. So of each site it
@@ -62,7 +62,7 @@ def arrive(numbers: Any, task: Any, processor: Any, end: Any, arrivals: Any) -> 
     arrivals.second[:] = 0.0
     arrivals.origin[:] = NONE
     for edge in range(first, last):
-        send(numbers, edge, processor, end, arrivals)
+        send_data(numbers, edge, processor, end, arrivals)
     for place in range(np.uint64(len(arrivals.ready))):
         arrivals.ready[place] = arrivals.first[numbers.site[place]]
     for edge in range(first, last):
@@ -77,7 +77,7 @@ def arrive(numbers: Any, task: Any, processor: Any, end: Any, arrivals: Any) -> 
 
 
 @njit(cache=True)
-def send(numbers: Any, edge: Any, processor: Any, end: Any, arrivals: Any) -> None:
+def send_data(numbers: Any, edge: Any, processor: Any, end: Any, arrivals: Any) -> None:
     """Moves the data of *edge* to every site."""
     parent = numbers.parent[edge]
     machine, here = numbers.node[processor[parent]], numbers.site[processor[parent]]
@@ -96,7 +96,7 @@ def send(numbers: Any, edge: Any, processor: Any, end: Any, arrivals: Any) -> No
 
 
 @njit(cache=True)
-def upward(order: Any, time: Any, start: Any, child: Any, delay: Any) -> Any:
+def longest_paths(order: Any, time: Any, start: Any, child: Any, delay: Any) -> Any:
     """For each task the longest way to an end: its time, and delays and times behind it."""
     rank = np.zeros(len(order))
     for i in range(len(order) - 1, -1, -1):
@@ -108,7 +108,7 @@ def upward(order: Any, time: Any, start: Any, child: Any, delay: Any) -> Any:
 
 
 @njit(cache=True)
-def optimistic(numbers: Any, order: Any, start: Any, child: Any, delay: Any) -> Any:
+def optimistic_cost_table(numbers: Any, order: Any, start: Any, child: Any, delay: Any) -> Any:
     """For each task on each processor the longest way behind it, where all behind is at its best.
 
     A child ends best on the machine of its parent, or on any other after the delay.
@@ -134,7 +134,7 @@ def optimistic(numbers: Any, order: Any, start: Any, child: Any, delay: Any) -> 
 
 
 @njit(cache=True)
-def put(
+def place_in_gaps(
     numbers: Any, order: Any, group: Any, home: Any, ahead: Any, start: Any, end: Any, place: Any
 ) -> None:
     """Fills *place*, *start* and *end*: each task of *order* in the first gap that fits.
@@ -144,34 +144,34 @@ def put(
     told.
     """
     tasks, processors = np.uint64(len(order)), np.uint64(len(numbers.node))
-    gaps, arrivals = no_gaps(len(numbers.node), len(order)), arrivals_of(numbers)
+    gaps, arrivals = no_gaps(len(numbers.node), len(order)), data_arrivals(numbers)
     free, nothing = np.zeros(processors), np.zeros(processors)
     likely, bounds = np.empty(processors, np.uint64), np.empty(processors)
     for i in range(tasks):
         task = order[i]
-        arrive(numbers, task, place, end, arrivals)
+        fill_arrivals(numbers, task, place, end, arrivals)
         ready, work, pace = arrivals.ready, numbers.work[task], numbers.pace[numbers.row[task]]
         more = ahead[task] if len(ahead) else nothing
         where = home[group[task]]
         if where == NONE:
-            where = best_place(gaps, ready, work, pace, more, free, likely, bounds)
+            where = best_processor(gaps, ready, work, pace, more, free, likely, bounds)
             home[group[task]] = where
         length = work * pace[where]
         begin, gap = max(free[where], ready[where]), NONE
         if ready[where] + length <= gaps.latest[where]:
-            gap = find(gaps, where, ready[where], length)
+            gap = find_gap(gaps, where, ready[where], length)
         if gap != NONE:
             begin = max(gaps.start[gap], ready[where])
-            use(gaps, where, gap, begin, begin + length)
+            use_gap(gaps, where, gap, begin, begin + length)
         else:
             if begin > free[where]:
-                insert(gaps, where, NONE, free[where], begin)
+                insert_gap(gaps, where, NONE, free[where], begin)
             free[where] = begin + length
         place[task], start[task], end[task] = where, begin, begin + length
 
 
 @njit(cache=True)
-def best_place(
+def best_processor(
     gaps: Any, ready: Any, work: Any, pace: Any, more: Any, free: Any, likely: Any, bounds: Any
 ) -> Any:
     """The processor on which a task of so much *work* ends first, with what *more* adds.
@@ -197,7 +197,7 @@ def best_place(
         count -= 1
         likely[at], bounds[at] = likely[count], bounds[count]
         length = work * pace[place]
-        gap = find(gaps, place, ready[place], length)
+        gap = find_gap(gaps, place, ready[place], length)
         if gap != NONE:
             end = max(gaps.start[gap], ready[place]) + length + more[place]
             if end < best or (end == best and place < found):

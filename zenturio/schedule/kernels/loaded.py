@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 
-class Loads(NamedTuple):
+class LoadArrays(NamedTuple):
     """For each machine the times at which its share changes, and to what."""
 
     start: Any
@@ -39,10 +39,10 @@ def play_loaded(
         left = numbers.work[task] * numbers.pace[numbers.row[task], place]
         known, lost = 0.0, True
         while lost:
-            begin = arrival(numbers, processor, end, task, known)
+            begin = arrival_under_load(numbers, processor, end, task, known)
             if left > 0.0:
                 begin = max(begin, free[place])
-            start[task], stop, lost = run(loads, numbers.node[place], begin, left)
+            start[task], stop, lost = run_under_load(loads, numbers.node[place], begin, left)
             known = stop
             if left > 0.0:
                 free[place] = stop
@@ -52,7 +52,7 @@ def play_loaded(
 
 
 @njit(cache=True)
-def arrival(numbers: Any, processor: Any, end: Any, task: Any, known: Any) -> Any:
+def arrival_under_load(numbers: Any, processor: Any, end: Any, task: Any, known: Any) -> Any:
     """When the data of *task* are there, which is sent to its processor at *known*."""
     begin, place = known, processor[task]
     for edge in range(numbers.start[task], numbers.start[task + np.uint64(1)]):
@@ -68,7 +68,7 @@ def arrival(numbers: Any, processor: Any, end: Any, task: Any, known: Any) -> An
 
 
 @njit(cache=True)
-def run(loads: Any, machine: Any, begin: Any, left: Any) -> Any:
+def run_under_load(loads: Any, machine: Any, begin: Any, left: Any) -> Any:
     """Start and end of *left* seconds from *begin* on; or when they are lost with the machine."""
     at, last = loads.start[machine], loads.start[machine + np.uint32(1)]
     share = 1.0

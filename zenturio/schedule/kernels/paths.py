@@ -13,11 +13,11 @@ import numpy as np
 from numba import njit
 
 NONE = -1
-NOISE = 1e-9
+TIE_TOLERANCE = 1e-9
 """What part of the whole time is no time."""
 
 
-class Net(NamedTuple):
+class PathProblem(NamedTuple):
     """A problem, its edges both ways and by number, and means for what is not decided."""
 
     numbers: Any
@@ -33,7 +33,7 @@ class Net(NamedTuple):
     time: Any
 
 
-class Queues(NamedTuple):
+class ProcessorQueues(NamedTuple):
     """Who stands where: -1 for nobody; and how long tasks and edges take there."""
 
     place: Any
@@ -46,7 +46,7 @@ class Queues(NamedTuple):
     lag: Any
 
 
-class Times(NamedTuple):
+class FinishTimes(NamedTuple):
     """The absolute earliest and latest finish times, and room to find them."""
 
     early: Any
@@ -56,17 +56,17 @@ class Times(NamedTuple):
 
 
 @njit(cache=True)
-def times_of(tasks: Any) -> Any:
-    return Times(
+def empty_times(tasks: Any) -> Any:
+    return FinishTimes(
         np.zeros(tasks), np.zeros(tasks), np.empty(tasks, np.int64), np.empty(tasks, np.int64)
     )
 
 
 @njit(cache=True)
-def queues_of(net: Any) -> Any:
+def empty_queues(net: Any) -> Any:
     """Queues in which nobody stands."""
     tasks, processors = len(net.time), len(net.numbers.node)
-    return Queues(
+    return ProcessorQueues(
         np.full(tasks, NONE, np.int64),
         np.full(tasks, NONE, np.int64),
         np.full(tasks, NONE, np.int64),
@@ -78,7 +78,7 @@ def queues_of(net: Any) -> Any:
 
 
 @njit(cache=True)
-def length(net: Any, task: Any, place: Any) -> Any:
+def task_seconds(net: Any, task: Any, place: Any) -> Any:
     """The time of *task* on *place*."""
     if place == NONE:
         return net.time[task]
@@ -86,7 +86,7 @@ def length(net: Any, task: Any, place: Any) -> Any:
 
 
 @njit(cache=True)
-def delay(net: Any, here: Any, there: Any, edge: Any) -> Any:
+def edge_delay(net: Any, here: Any, there: Any, edge: Any) -> Any:
     """How long the data of *edge* take from one processor to the other."""
     if min(here, there) == NONE:
         return net.mean[edge]
@@ -98,19 +98,19 @@ def delay(net: Any, here: Any, there: Any, edge: Any) -> Any:
 
 
 @njit(cache=True)
-def arrival(net: Any, queues: Any, times: Any, task: Any, place: Any, but: Any) -> Any:
+def data_arrival(net: Any, queues: Any, times: Any, task: Any, place: Any, but: Any) -> Any:
     """When the data of *task* are on *place*, without those of the task *but*."""
     found = 0.0
     for edge in range(net.numbers.start[task], net.numbers.start[task + 1]):
         parent = np.int64(net.numbers.parent[edge])
         if parent != but:
-            moved = delay(net, queues.place[parent], place, net.up[edge])
+            moved = edge_delay(net, queues.place[parent], place, net.up[edge])
             found = max(found, times.early[parent] + moved)
     return found
 
 
 @njit(cache=True)
-def deadline(
+def latest_finish(
     net: Any, queues: Any, times: Any, task: Any, place: Any, behind: Any, whole: Any, printed: Any
 ) -> Any:
     """ALFT: when *task* on *place*, before *behind*, must have ended, so that *whole* is kept.
@@ -124,7 +124,7 @@ def deadline(
         any_waits = True
     for edge in range(net.start[task], net.start[task + 1]):
         child = np.int64(net.child[edge])
-        moved = delay(net, place, queues.place[child], net.down[edge])
+        moved = edge_delay(net, place, queues.place[child], net.down[edge])
         bound = times.late[child] - queues.span[child] - moved
         found = max(found, bound) if printed and any_waits else min(found, bound)
         any_waits = True
@@ -132,18 +132,18 @@ def deadline(
 
 
 @njit(cache=True)
-def find_times(net: Any, queues: Any, times: Any, whole: Any, printed: Any) -> Any:
+def update_times(net: Any, queues: Any, times: Any, whole: Any, printed: Any) -> Any:
     """Fills *times*, and returns the length of the critical path.
 
     The latest times keep *whole*; if that is 0, the length.
     """
     numbers = net.numbers
-    found = forth(
+    found = earliest_finish_times(
         numbers.start, numbers.parent, net.up, net.start, net.child,
         queues.prior, queues.next, queues.span, queues.lag,
         times.early, times.order, times.left,
     )  # fmt: skip
-    back(
+    latest_finish_times(
         net.start, net.child, net.down, queues.next, queues.span, queues.lag,
         times.late, times.order, whole if whole > 0.0 else found, printed,
     )  # fmt: skip
@@ -151,7 +151,7 @@ def find_times(net: Any, queues: Any, times: Any, whole: Any, printed: Any) -> A
 
 
 @njit(cache=True)
-def forth(
+def earliest_finish_times(
     start: Any, parent: Any, up: Any, begin: Any, child: Any, prior: Any, behind: Any,
     span: Any, lag: Any, early: Any, order: Any, left: Any,
 ) -> Any:  # fmt: skip
@@ -186,7 +186,7 @@ def forth(
 
 
 @njit(cache=True)
-def back(
+def latest_finish_times(
     start: Any, child: Any, down: Any, behind: Any, span: Any, lag: Any,
     late: Any, order: Any, whole: Any, printed: Any,
 ) -> None:  # fmt: skip
@@ -205,20 +205,20 @@ def back(
 
 
 @njit(cache=True)
-def mark(net: Any, queues: Any, times: Any, task: Any, marks: Any) -> None:
+def mark_relatives(net: Any, queues: Any, times: Any, task: Any, marks: Any) -> None:
     """Marks what must run before *task* with -1, what must run after it with 1, all else with 0.
 
     Once in the order of times, once against it; *task* stands in no queue.
     """
     marks[:] = 0
     marks[task] = 1
-    follow(net.numbers.start, net.numbers.parent, queues.prior, times.order, marks, 1)
+    spread_marks(net.numbers.start, net.numbers.parent, queues.prior, times.order, marks, 1)
     marks[task] = -1
-    follow(net.start, net.child, queues.next, times.order[::-1], marks, -1)
+    spread_marks(net.start, net.child, queues.next, times.order[::-1], marks, -1)
 
 
 @njit(cache=True)
-def follow(start: Any, other: Any, queued: Any, order: Any, marks: Any, sign: Any) -> None:
+def spread_marks(start: Any, other: Any, queued: Any, order: Any, marks: Any, sign: Any) -> None:
     """Marks what comes after what is marked with *sign*."""
     for i in range(len(order)):
         task = order[i]
@@ -230,20 +230,20 @@ def follow(start: Any, other: Any, queued: Any, order: Any, marks: Any, sign: An
 
 
 @njit(cache=True)
-def weigh(net: Any, queues: Any, task: Any) -> None:
+def update_seconds(net: Any, queues: Any, task: Any) -> None:
     """How long *task* and its edges take, where it is now."""
     place = queues.place[task]
-    queues.span[task] = length(net, task, place)
+    queues.span[task] = task_seconds(net, task, place)
     for edge in range(net.numbers.start[task], net.numbers.start[task + 1]):
         here, number = queues.place[net.numbers.parent[edge]], net.up[edge]
-        queues.lag[number] = delay(net, here, place, number)
+        queues.lag[number] = edge_delay(net, here, place, number)
     for edge in range(net.start[task], net.start[task + 1]):
         there, number = queues.place[net.child[edge]], net.down[edge]
-        queues.lag[number] = delay(net, place, there, number)
+        queues.lag[number] = edge_delay(net, place, there, number)
 
 
 @njit(cache=True)
-def put_in(net: Any, queues: Any, task: Any, place: Any, prior: Any, behind: Any) -> None:
+def enqueue_task(net: Any, queues: Any, task: Any, place: Any, prior: Any, behind: Any) -> None:
     """Puts *task* between two others of a queue."""
     queues.place[task], queues.prior[task], queues.next[task] = place, prior, behind
     if prior == NONE:
@@ -254,11 +254,11 @@ def put_in(net: Any, queues: Any, task: Any, place: Any, prior: Any, behind: Any
         queues.last[place] = task
     else:
         queues.prior[behind] = task
-    weigh(net, queues, task)
+    update_seconds(net, queues, task)
 
 
 @njit(cache=True)
-def take_out(net: Any, queues: Any, task: Any) -> None:
+def dequeue_task(net: Any, queues: Any, task: Any) -> None:
     """Takes *task* out of its queue."""
     place, prior, behind = queues.place[task], queues.prior[task], queues.next[task]
     if prior == NONE:
@@ -270,18 +270,21 @@ def take_out(net: Any, queues: Any, task: Any) -> None:
     else:
         queues.prior[behind] = prior
     queues.place[task] = queues.prior[task] = queues.next[task] = NONE
-    weigh(net, queues, task)
+    update_seconds(net, queues, task)
 
 
 @njit(cache=True)
-def slot(
+def find_slot(
     net: Any, queues: Any, times: Any, marks: Any, task: Any, place: Any, whole: Any, printed: Any
 ) -> Any:
     """The first slot of *place* that keeps *whole*: if any, after whom, and when *task* ends.
 
     If none does: the last slot in which it can stand at all.
     """
-    ready, time = arrival(net, queues, times, task, place, NONE), length(net, task, place)
+    ready, time = (
+        data_arrival(net, queues, times, task, place, NONE),
+        task_seconds(net, task, place),
+    )
     prior, behind, least = NONE, queues.first[place], NONE
     while behind != NONE:
         if marks[behind] == -1:
@@ -291,9 +294,9 @@ def slot(
     while True:
         behind = queues.first[place] if prior == NONE else queues.next[prior]
         free = 0.0 if prior == NONE else times.early[prior]
-        limit = deadline(net, queues, times, task, place, behind, whole, printed)
+        limit = latest_finish(net, queues, times, task, place, behind, whole, printed)
         from_here = free if printed else max(free, ready)
-        if limit - from_here >= time - NOISE * whole:
+        if limit - from_here >= time - TIE_TOLERANCE * whole:
             return True, prior, max(free, ready) + time
         if behind == NONE or marks[behind] == 1:
             return False, prior, max(free, ready) + time
@@ -301,13 +304,13 @@ def slot(
 
 
 @njit(cache=True)
-def urgent(times: Any, level: Any, done: Any, whole: Any) -> Any:
+def most_urgent(times: Any, level: Any, done: Any, whole: Any) -> Any:
     """The task with the least time to spare; then of the first level, then that ends first."""
     found, best = NONE, np.inf
     for task in range(len(done)):
         if not done[task]:
             spare = times.late[task] - times.early[task]
-            if spare <= NOISE * whole:
+            if spare <= TIE_TOLERANCE * whole:
                 spare = 0.0
             better = found == NONE or spare < best
             if not better and spare == best:
@@ -320,7 +323,7 @@ def urgent(times: Any, level: Any, done: Any, whole: Any) -> Any:
 
 
 @njit(cache=True)
-def improve(net: Any, queues: Any, times: Any, level: Any, bound: Any, printed: Any) -> Any:
+def improve_round(net: Any, queues: Any, times: Any, level: Any, bound: Any, printed: Any) -> Any:
     """Moves each task once, the most urgent first, to where it ends first; returns the length.
 
     Tasks that are *bound* to share a machine stay on theirs.
@@ -328,23 +331,23 @@ def improve(net: Any, queues: Any, times: Any, level: Any, bound: Any, printed: 
     tasks, processors = len(level), len(queues.first)
     done, marks = np.zeros(tasks, np.bool_), np.zeros(tasks, np.int8)
     for _ in range(tasks):
-        whole = find_times(net, queues, times, 0.0, printed)
-        task = urgent(times, level, done, whole)
+        whole = update_times(net, queues, times, 0.0, printed)
+        task = most_urgent(times, level, done, whole)
         done[task] = True
         home, prior, behind = queues.place[task], queues.prior[task], queues.next[task]
-        take_out(net, queues, task)
-        find_times(net, queues, times, whole, printed)
-        mark(net, queues, times, task, marks)
+        dequeue_task(net, queues, task)
+        update_times(net, queues, times, whole, printed)
+        mark_relatives(net, queues, times, task, marks)
         best = np.inf
         for place in range(processors):
-            if place != home and (bound[task] or not np.isfinite(length(net, task, place))):
+            if place != home and (bound[task] or not np.isfinite(task_seconds(net, task, place))):
                 continue
-            fits, before, end = slot(net, queues, times, marks, task, place, whole, printed)
-            if fits and end < best - NOISE * whole:
+            fits, before, end = find_slot(net, queues, times, marks, task, place, whole, printed)
+            if fits and end < best - TIE_TOLERANCE * whole:
                 best, home, prior = end, place, before
                 behind = queues.first[place] if before == NONE else queues.next[before]
-        put_in(net, queues, task, home, prior, behind)
-    return find_times(net, queues, times, 0.0, printed)
+        enqueue_task(net, queues, task, home, prior, behind)
+    return update_times(net, queues, times, 0.0, printed)
 
 
 @njit(cache=True)
@@ -361,7 +364,7 @@ def critical_child(net: Any, queues: Any, times: Any, task: Any) -> Any:
 
 
 @njit(cache=True)
-def grow(net: Any, queues: Any, times: Any, group: Any, home: Any) -> Any:
+def place_by_urgency(net: Any, queues: Any, times: Any, group: Any, home: Any) -> Any:
     """Puts each task into a queue, the most urgent first; returns the length.
 
     It goes where it and its critical child, if that followed there, would start first; into a slot
@@ -371,25 +374,25 @@ def grow(net: Any, queues: Any, times: Any, group: Any, home: Any) -> Any:
     done, marks = np.zeros(tasks, np.bool_), np.zeros(tasks, np.int8)
     level = np.zeros(tasks, np.int64)
     for _ in range(tasks):
-        whole = find_times(net, queues, times, 0.0, False)
-        task = urgent(times, level, done, whole)
+        whole = update_times(net, queues, times, 0.0, False)
+        task = most_urgent(times, level, done, whole)
         done[task] = True
         child = critical_child(net, queues, times, task)
-        mark(net, queues, times, task, marks)
+        mark_relatives(net, queues, times, task, marks)
         best, found, after, kept = np.inf, NONE, NONE, False
         for place in range(processors):
-            time = length(net, task, place)
+            time = task_seconds(net, task, place)
             elsewhere = home[group[task]] != NONE and home[group[task]] != place
             if elsewhere or not np.isfinite(time):
                 continue
-            fits, prior, end = slot(net, queues, times, marks, task, place, whole, False)
+            fits, prior, end = find_slot(net, queues, times, marks, task, place, whole, False)
             sum_of_starts = end - time
             if child != NONE:
-                sum_of_starts += max(end, arrival(net, queues, times, child, place, task))
+                sum_of_starts += max(end, data_arrival(net, queues, times, child, place, task))
             better = fits and not kept
-            if better or (fits == kept and sum_of_starts < best - NOISE * whole):
+            if better or (fits == kept and sum_of_starts < best - TIE_TOLERANCE * whole):
                 best, found, after, kept = sum_of_starts, place, prior, fits
         behind = queues.first[found] if after == NONE else queues.next[after]
-        put_in(net, queues, task, found, after, behind)
+        enqueue_task(net, queues, task, found, after, behind)
         home[group[task]] = found
-    return find_times(net, queues, times, 0.0, False)
+    return update_times(net, queues, times, 0.0, False)

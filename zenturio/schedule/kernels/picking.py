@@ -8,12 +8,12 @@ import numpy as np
 from numba import njit
 
 from zenturio.schedule.kernels.gaps import NONE
-from zenturio.schedule.kernels.listing import arrivals_of, arrive
+from zenturio.schedule.kernels.listing import data_arrivals, fill_arrivals
 
-SOONEST, LATEST, SUFFERING = range(3)
+MIN_MIN, MAX_MIN, SUFFERAGE = range(3)
 
 
-class Choices(NamedTuple):
+class BestProcessors(NamedTuple):
     """For each ready task, where it would end first, and where next."""
 
     place: Any
@@ -26,11 +26,11 @@ class Choices(NamedTuple):
 
 
 @njit(cache=True)
-def choose(
+def find_best_two(
     numbers: Any, task: Any, home: Any, free: Any, arrivals: Any, place: Any, end: Any, choices: Any
 ) -> None:
     """Finds the best two processors for *task*, behind what runs there; or only *home*."""
-    arrive(numbers, task, place, end, arrivals)
+    fill_arrivals(numbers, task, place, end, arrivals)
     work, pace = numbers.work[task], numbers.pace[numbers.row[task]]
     choices.place[task], choices.end[task] = 0, np.inf
     choices.other[task], choices.later[task] = NONE, np.inf
@@ -50,15 +50,15 @@ def choose(
 @njit(cache=True)
 def merit(choices: Any, task: Any, rule: Any) -> Any:
     """The higher, the sooner *task* is placed."""
-    if rule == SOONEST:
+    if rule == MIN_MIN:
         return -choices.end[task]
-    if rule == LATEST:
+    if rule == MAX_MIN:
         return choices.end[task]
     return choices.later[task] - choices.end[task]
 
 
 @njit(cache=True)
-def pick(
+def batch_mode(
     numbers: Any,
     group: Any,
     waits: Any,
@@ -71,9 +71,9 @@ def pick(
 ) -> None:
     """Fills *start*, *end* and *place*; of ready tasks of equal merit the lowest comes first."""
     tasks, processors = len(waits), len(numbers.node)
-    free, arrivals, home = np.zeros(processors), arrivals_of(numbers), np.full(tasks, NONE)
+    free, arrivals, home = np.zeros(processors), data_arrivals(numbers), np.full(tasks, NONE)
     ready, count, left = np.empty(tasks, np.int64), 0, waits.copy()
-    choices = Choices(
+    choices = BestProcessors(
         np.zeros(tasks, np.int64),
         np.zeros(tasks),
         np.zeros(tasks),
@@ -84,7 +84,7 @@ def pick(
         if left[task] == 0:
             ready[count] = task
             count += 1
-            choose(numbers, task, NONE, free, arrivals, place, end, choices)
+            find_best_two(numbers, task, NONE, free, arrivals, place, end, choices)
     while count > 0:
         at, best = 0, -np.inf
         for i in range(count):
@@ -102,7 +102,7 @@ def pick(
             stale = choices.place[other] == where or choices.other[other] == where
             if stale or bound:
                 to = where if bound else home[group[other]]
-                choose(numbers, other, to, free, arrivals, place, end, choices)
+                find_best_two(numbers, other, to, free, arrivals, place, end, choices)
         home[mine] = where
         for edge in range(first[task], first[task + 1]):
             other = child[edge]
@@ -110,4 +110,6 @@ def pick(
             if left[other] == 0:
                 ready[count] = other
                 count += 1
-                choose(numbers, other, home[group[other]], free, arrivals, place, end, choices)
+                find_best_two(
+                    numbers, other, home[group[other]], free, arrivals, place, end, choices
+                )

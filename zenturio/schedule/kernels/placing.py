@@ -12,7 +12,7 @@ FREE = -1
 NONE = -1
 
 
-class Case(NamedTuple):
+class DecodingProblem(NamedTuple):
     """A problem, forwards and backwards in time."""
 
     forth: Any
@@ -27,7 +27,7 @@ class Case(NamedTuple):
     """Whether all processors are alike, and data take no time: then genes stay free."""
 
 
-class Board(NamedTuple):
+class PartialPlan(NamedTuple):
     """A plan while it grows."""
 
     start: Any
@@ -42,9 +42,9 @@ class Board(NamedTuple):
 
 
 @njit(cache=True)
-def board_of(tasks: Any, processors: Any) -> Any:
+def empty_plan(tasks: Any, processors: Any) -> Any:
     """An empty board."""
-    return Board(
+    return PartialPlan(
         np.zeros(tasks),
         np.zeros(tasks),
         np.zeros(tasks, np.uint32),
@@ -55,7 +55,7 @@ def board_of(tasks: Any, processors: Any) -> Any:
 
 
 @njit(cache=True)
-def arrival(numbers: Any, board: Any, first: Any, stop: Any, place: Any) -> Any:
+def arrival_of_edges(numbers: Any, board: Any, first: Any, stop: Any, place: Any) -> Any:
     """When the data of the edges from *first* to before *stop* are on processor *place*.
 
     One call for all edges: what is called with so many arrays counts references of each.
@@ -75,7 +75,7 @@ def arrival(numbers: Any, board: Any, first: Any, stop: Any, place: Any) -> Any:
 
 
 @njit(cache=True)
-def gap(board: Any, place: Any, ready: Any, length: Any) -> Any:
+def first_gap(board: Any, place: Any, ready: Any, length: Any) -> Any:
     """The first start from *ready* on, and the task behind it: none, if it becomes the last.
 
     Looks from the last task back, for that is where most tasks go.
@@ -94,7 +94,7 @@ def gap(board: Any, place: Any, ready: Any, length: Any) -> Any:
 
 
 @njit(cache=True)
-def link(board: Any, task: Any, place: Any, behind: Any) -> None:
+def link_before(board: Any, task: Any, place: Any, behind: Any) -> None:
     """Puts *task* in front of *behind* on its processor, or last."""
     if behind < 0:
         board.above[task] = board.last[place]
@@ -105,7 +105,7 @@ def link(board: Any, task: Any, place: Any, behind: Any) -> None:
 
 
 @njit(cache=True)
-def soonest(case: Any, numbers: Any, board: Any, task: Any) -> Any:
+def earliest_processor(case: Any, numbers: Any, board: Any, task: Any) -> Any:
     """The processor on which *task* ends first; of equal ones the first."""
     best: Any = np.inf
     found: Any = np.uint64(0)
@@ -119,16 +119,16 @@ def soonest(case: Any, numbers: Any, board: Any, task: Any) -> Any:
         length = work * numbers.pace[row, place]
         if least + length >= best:
             continue
-        begin = arrival(numbers, board, first, stop, place) if numbers.moves else least
+        begin = arrival_of_edges(numbers, board, first, stop, place) if numbers.moves else least
         if length > 0.0:
-            begin, _ = gap(board, place, begin, length)
+            begin, _ = first_gap(board, place, begin, length)
         if begin + length < best:
             best, found = begin + length, place
     return found
 
 
 @njit(cache=True)
-def decode(case: Any, numbers: Any, order: Any, genes: Any, board: Any) -> Any:
+def decode_plan(case: Any, numbers: Any, order: Any, genes: Any, board: Any) -> Any:
     """Places each task of *order* where its group's gene says, and returns the makespan.
 
     *numbers* are those of *case*, forwards or backwards. A task without length is in nobody's way.
@@ -140,16 +140,16 @@ def decode(case: Any, numbers: Any, order: Any, genes: Any, board: Any) -> Any:
         task = order[i]
         group = case.group[task]
         if board.home[group] == FREE:
-            board.home[group] = soonest(case, numbers, board, task)
+            board.home[group] = earliest_processor(case, numbers, board, task)
         place = np.uint32(board.home[group])
         first, stop = numbers.start[task], numbers.start[task + np.uint64(1)]
-        begin = arrival(numbers, board, first, stop, place)
+        begin = arrival_of_edges(numbers, board, first, stop, place)
         length = numbers.work[task] * numbers.pace[numbers.row[task], place]
         board.place[task] = place
         board.above[task] = NONE
         if length > 0.0:
-            begin, behind = gap(board, place, begin, length)
-            link(board, task, place, behind)
+            begin, behind = first_gap(board, place, begin, length)
+            link_before(board, task, place, behind)
         board.start[task] = begin
         board.end[task] = begin + length
         makespan = max(makespan, begin + length)
@@ -157,7 +157,7 @@ def decode(case: Any, numbers: Any, order: Any, genes: Any, board: Any) -> Any:
 
 
 @njit(cache=True)
-def backwards(order: Any, end: Any, found: Any) -> None:
+def reversed_order(order: Any, end: Any, found: Any) -> None:
     """Fills *found* with the tasks of *order* by falling *end*, the later of equal ones first.
 
     So each stands after all that wait for it: an order for the problem backwards in time.

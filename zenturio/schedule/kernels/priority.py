@@ -18,7 +18,7 @@ from math import inf, log
 from typing import NamedTuple
 
 
-class Standing(NamedTuple):
+class WaitingWorkflow(NamedTuple):
     """One that waits: its best task, and what its workflow has behind and before it."""
 
     rank: float = 1.0
@@ -63,7 +63,7 @@ POLICIES = ("basic", "g-heft", "aging", "aging-exp", "fcfs", "srpt", "foft")
 """By their numbers. BASIC knows no priority: each task is sent as soon as it can be."""
 
 
-def priority(policy: str, of: Standing) -> float:
+def priority(policy: str, of: WaitingWorkflow) -> float:
     """The priority that *policy* gives."""
     match policy:
         case "g-heft":

@@ -20,7 +20,7 @@ _srpt = njit(cache=True)(by.srpt)
 _foft = njit(cache=True)(by.foft)
 
 
-class Tasks(NamedTuple):
+class SharedTasks(NamedTuple):
     """What is known of the workflows and their tasks, beside what they take where."""
 
     arrival: Any
@@ -39,7 +39,7 @@ class Tasks(NamedTuple):
     child: Any
 
 
-class Desk(NamedTuple):
+class SharingState(NamedTuple):
     """What is the case at one moment."""
 
     waits: Any
@@ -72,7 +72,7 @@ class Desk(NamedTuple):
     """Ready tasks that no idle processor suits."""
 
 
-class Guess(NamedTuple):
+class FinishForecast(NamedTuple):
     """How a workflow would go on, if all were for it from now on."""
 
     end: Any
@@ -82,9 +82,9 @@ class Guess(NamedTuple):
 
 
 @njit(cache=True)
-def desk(tasks: Any, processors: Any) -> Any:
+def sharing_state(tasks: Any, processors: Any) -> Any:
     count, flows = len(tasks.sequence), len(tasks.arrival)
-    return Desk(
+    return SharingState(
         tasks.waits.copy(),
         np.empty(count, np.int64),
         np.empty(count),
@@ -105,7 +105,7 @@ def desk(tasks: Any, processors: Any) -> Any:
 
 
 @njit(cache=True)
-def share(
+def share_machines(
     numbers: Any, tasks: Any, policy: Any, turns: Any, start: Any, end: Any, where: Any
 ) -> None:
     """Fills *start*, *end* and *where*: all of what arrives, in the order of *policy*.
@@ -113,8 +113,8 @@ def share(
     With *turns*, each workflow sends one task before any of them sends another.
     """
     flows, left = len(tasks.arrival), len(tasks.sequence)
-    now = desk(tasks, len(numbers.node))
-    guess = Guess(end.copy(), where.copy(), now.free.copy(), now.home.copy())
+    now = sharing_state(tasks, len(numbers.node))
+    guess = FinishForecast(end.copy(), where.copy(), now.free.copy(), now.home.copy())
     active = np.empty(flows, np.int64)
     count, came, running = 0, 0, 0
     while left > 0:
@@ -125,21 +125,21 @@ def share(
             task = pop(now.times, now.codes, running)
             running -= 1
             left -= 1
-            settle(tasks, now, task, where[task])
+            complete_task(tasks, now, task, where[task])
         while came < flows and tasks.arrival[came] == time:
-            submit(tasks, now, came)
+            submit_workflow(tasks, now, came)
             active[count] = came
             count += 1
             came += 1
-        count = gone(active, count, now.open)
-        running = serve(
+        count = drop_finished(active, count, now.open)
+        running = send_ready(
             numbers, tasks, policy, turns, now, guess, active[:count], time, running,
             start, end, where,
         )  # fmt: skip
 
 
 @njit(cache=True)
-def gone(active: Any, count: Any, left: Any) -> Any:
+def drop_finished(active: Any, count: Any, left: Any) -> Any:
     """Forgets workflows that have ended; returns how many there are."""
     kept = 0
     for i in range(count):
@@ -149,16 +149,16 @@ def gone(active: Any, count: Any, left: Any) -> Any:
 
 
 @njit(cache=True)
-def submit(tasks: Any, now: Any, flow: Any) -> None:
+def submit_workflow(tasks: Any, now: Any, flow: Any) -> None:
     for at in range(tasks.first[flow], tasks.first[flow + 1]):
         task = tasks.sequence[at]
         now.remaining[flow] += tasks.mean[task]
         if now.waits[task] == 0:
-            wait(tasks, now, task)
+            add_ready(tasks, now, task)
 
 
 @njit(cache=True)
-def wait(tasks: Any, now: Any, task: Any) -> None:
+def add_ready(tasks: Any, now: Any, task: Any) -> None:
     """*task* is ready."""
     flow, at = tasks.owner[task], tasks.place[task]
     low, high = tasks.first[flow], tasks.first[flow + 1]
@@ -167,7 +167,7 @@ def wait(tasks: Any, now: Any, task: Any) -> None:
 
 
 @njit(cache=True)
-def next_of(tasks: Any, now: Any, flow: Any) -> Any:
+def pop_ready(tasks: Any, now: Any, flow: Any) -> Any:
     """Takes the best ready task of *flow*."""
     low, high = tasks.first[flow], tasks.first[flow + 1]
     at = pop(now.keys[low:high], now.ready[low:high], now.count[flow])
@@ -176,7 +176,7 @@ def next_of(tasks: Any, now: Any, flow: Any) -> Any:
 
 
 @njit(cache=True)
-def settle(tasks: Any, now: Any, task: Any, place: Any) -> None:
+def complete_task(tasks: Any, now: Any, task: Any, place: Any) -> None:
     """*task* has ended."""
     flow = tasks.owner[task]
     now.ended[task] = True
@@ -187,11 +187,11 @@ def settle(tasks: Any, now: Any, task: Any, place: Any) -> None:
         child = tasks.child[edge]
         now.waits[child] -= 1
         if now.waits[child] == 0:
-            wait(tasks, now, child)
+            add_ready(tasks, now, child)
 
 
 @njit(cache=True)
-def serve(
+def send_ready(
     numbers: Any, tasks: Any, policy: Any, turns: Any, now: Any, guess: Any, active: Any,
     time: Any, running: Any, start: Any, end: Any, where: Any,
 ) -> Any:  # fmt: skip
@@ -203,10 +203,10 @@ def serve(
     for flow in active:
         now.out[flow] = False
         if policy == FOFT and now.count[flow] > 0:
-            now.ahead[flow] = foresee(numbers, tasks, now, guess, flow, time, where) - time
+            now.ahead[flow] = forecast_finish(numbers, tasks, now, guess, flow, time, where) - time
     sent, passed = 0, 0
     while idle > 0:
-        flow = first_of(tasks, policy, now, active, time)
+        flow = next_workflow(tasks, policy, now, active, time)
         if flow == NONE:
             if not turns or sent == 0:
                 break
@@ -214,8 +214,8 @@ def serve(
             for each in active:
                 now.out[each] = False
             continue
-        task = next_of(tasks, now, flow)
-        place, begin = suited(numbers, tasks, policy, now, guess, task, time)
+        task = pop_ready(tasks, now, flow)
+        place, begin = earliest_idle(numbers, tasks, policy, now, guess, task, time)
         if place == NONE:
             now.aside[passed] = task
             passed += 1
@@ -231,25 +231,25 @@ def serve(
         sent += 1
         idle -= policy != BASIC
     for i in range(passed):
-        wait(tasks, now, now.aside[i])
+        add_ready(tasks, now, now.aside[i])
     return running
 
 
 @njit(cache=True)
-def first_of(tasks: Any, policy: Any, now: Any, active: Any, time: Any) -> Any:
+def next_workflow(tasks: Any, policy: Any, now: Any, active: Any, time: Any) -> Any:
     """The workflow whose turn it is; of equal ones that which came first."""
     found, best = NONE, -np.inf
     for flow in active:
         if now.count[flow] > 0 and not now.out[flow]:
             task = tasks.sequence[now.ready[tasks.first[flow]]]
-            value = judge(tasks, policy, now, flow, task, time)
+            value = workflow_priority(tasks, policy, now, flow, task, time)
             if found == NONE or value > best:
                 found, best = flow, value
     return found
 
 
 @njit(cache=True)
-def judge(tasks: Any, policy: Any, now: Any, flow: Any, task: Any, time: Any) -> Any:
+def workflow_priority(tasks: Any, policy: Any, now: Any, flow: Any, task: Any, time: Any) -> Any:
     """The priority of *task*, the best ready one of *flow*."""
     age, alone = time - tasks.arrival[flow], tasks.alone[flow]
     if policy == G_HEFT:
@@ -266,7 +266,7 @@ def judge(tasks: Any, policy: Any, now: Any, flow: Any, task: Any, time: Any) ->
 
 
 @njit(cache=True)
-def suited(
+def earliest_idle(
     numbers: Any, tasks: Any, policy: Any, now: Any, guess: Any, task: Any, time: Any
 ) -> Any:
     """On which idle processor *task* ends first, if any suits it, and from when on."""
@@ -281,21 +281,21 @@ def soonest(numbers: Any, guess: Any, home: Any, task: Any, time: Any) -> Any:
     """Where *task*, sent at *time* or later, ends first, and when it begins there."""
     found, least, start = NONE, np.inf, time
     pace, work, free = numbers.pace[numbers.row[task]], numbers.work[task], guess.free
-    ready = made(numbers, guess, task, time)
+    ready = inputs_ready(numbers, guess, task, time)
     places = range(len(pace)) if home == NONE else range(home, home + 1)
     for place in places:
         begin, length = max(free[place], ready), work * pace[place]
         if not begin + length < least:
             continue
         if numbers.moves:
-            begin = max(begin, arrival(numbers, guess, task, place, time))
+            begin = max(begin, inputs_arrival(numbers, guess, task, place, time))
         if begin + length < least:
             found, least, start = place, begin + length, begin
     return found, start
 
 
 @njit(cache=True)
-def made(numbers: Any, guess: Any, task: Any, time: Any) -> Any:
+def inputs_ready(numbers: Any, guess: Any, task: Any, time: Any) -> Any:
     """When, from *time* on, all that *task* waits for has ended."""
     found, ends = time, guess.end
     for edge in range(numbers.start[task], numbers.start[task + 1]):
@@ -304,7 +304,7 @@ def made(numbers: Any, guess: Any, task: Any, time: Any) -> Any:
 
 
 @njit(cache=True)
-def arrival(numbers: Any, guess: Any, task: Any, place: Any, time: Any) -> Any:
+def inputs_arrival(numbers: Any, guess: Any, task: Any, place: Any, time: Any) -> Any:
     """When the data of *task*, sent at *time*, are at *place*."""
     begin = time
     for edge in range(numbers.start[task], numbers.start[task + 1]):
@@ -319,7 +319,7 @@ def arrival(numbers: Any, guess: Any, task: Any, place: Any, time: Any) -> Any:
 
 
 @njit(cache=True)
-def foresee(
+def forecast_finish(
     numbers: Any, tasks: Any, now: Any, guess: Any, flow: Any, time: Any, where: Any
 ) -> Any:
     """When *flow* would end, if all that it has left were sent from now on, and nothing else."""

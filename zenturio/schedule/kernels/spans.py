@@ -9,7 +9,7 @@ from numba import njit
 
 
 @njit(cache=True)
-def cut(begins: Any, room: Any, size: Any, time: Any) -> Any:
+def split_span(begins: Any, room: Any, size: Any, time: Any) -> Any:
     """The number of the span that begins at *time*, made if there is none; and how many there are.
 
     There is one that begins before.
@@ -24,16 +24,16 @@ def cut(begins: Any, room: Any, size: Any, time: Any) -> Any:
 
 
 @njit(cache=True)
-def forget(begins: Any, room: Any, size: Any, now: Any) -> Any:
+def drop_past(begins: Any, room: Any, size: Any, now: Any) -> Any:
     """Drop what was before *now*; how many spans are left, the first of which begins then."""
-    at, size = cut(begins, room, size, now)
+    at, size = split_span(begins, room, size, now)
     for i in range(at, size):
         begins[i - at], room[i - at] = begins[i], room[i]
     return size - at
 
 
 @njit(cache=True)
-def reserve(begins: Any, room: Any, size: Any, need: Any, lasts: Any) -> Any:
+def reserve_nodes(begins: Any, room: Any, size: Any, need: Any, lasts: Any) -> Any:
     """The earliest time at which *need* nodes are free for as long as it *lasts*; they are taken.
 
     With it, how many spans there are then.
@@ -45,7 +45,7 @@ def reserve(begins: Any, room: Any, size: Any, need: Any, lasts: Any) -> Any:
         at += 1
     when = begins[first]
     if lasts > 0:
-        last, size = cut(begins, room, size, when + lasts)
+        last, size = split_span(begins, room, size, when + lasts)
         for i in range(first, last):
             room[i] -= need
     return when, size

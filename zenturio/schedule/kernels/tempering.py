@@ -8,23 +8,23 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from zenturio.schedule.kernels.cluster import Graph, desk, play
+from zenturio.schedule.kernels.cluster import QueueGraph, play_queue, queue_buffers
 from zenturio.search.kernels.rng import below, unit
 
-HOT, WARM, COLD = 0.1, 0.003, 1e-5
+HOT_START, WARM_START, COLD_END = 0.1, 0.003, 1e-5
 """By which share of its fitness a plan may become worse as likely as not: at first, at last."""
 ROUNDS = 8
 
 
 @njit(cache=True)
-def parts(weights: Any, total: Any, makespan: Any, cost: Any) -> Any:
+def weighted_figures(weights: Any, total: Any, makespan: Any, cost: Any) -> Any:
     """What makes a plan's fitness: weighed seconds, makespan, node seconds, busy nodes."""
     busy = cost / makespan if makespan > 0 else cost
     return (weights[0] * total, weights[1] * makespan, weights[2] * cost, weights[3] * busy)
 
 
 @njit(cache=True)
-def another(choices: Any, count: Any, state: Any) -> Any:
+def nearby_count(choices: Any, count: Any, state: Any) -> Any:
     """A number of nodes out of *choices*, mostly one that is at most two from *count*."""
     if unit(state) < 0.2:
         return choices[below(state, len(choices))]
@@ -33,7 +33,7 @@ def another(choices: Any, count: Any, state: Any) -> Any:
 
 
 @njit(cache=True)
-def moved(order: Any, rank: Any, place: Any, to: Any) -> None:
+def move_in_order(order: Any, rank: Any, place: Any, to: Any) -> None:
     """Move the task at *place* of *order* to another; those between go a step aside."""
     task, step = order[place], 1 if to > place else -1
     while place != to:
@@ -45,7 +45,7 @@ def moved(order: Any, rank: Any, place: Any, to: Any) -> None:
 
 
 @njit(cache=True)
-def temper(
+def anneal_queue(
     kind: Any,
     nodes: Any,
     graph: Any,
@@ -64,9 +64,9 @@ def temper(
     or later. Rounds that begin cold, and search nearby, take turns with some that begin hot.
     """
     tasks = len(row)
-    on, start, end = desk(tasks), np.empty(tasks), np.empty(tasks)
+    on, start, end = queue_buffers(tasks), np.empty(tasks), np.empty(tasks)
     order, rank, seconds = graph.order.copy(), graph.rank.copy(), np.empty(tasks)
-    queue = Graph(graph.waits, graph.first, graph.child, graph.delay, order, rank)
+    queue = QueueGraph(graph.waits, graph.first, graph.child, graph.delay, order, rank)
     best, best_counts, best_order = np.inf, counts.copy(), order.copy()
     now, heat, cooling, total, cost = np.inf, 0.0, 1.0, 0.0, 0.0
     length = max(1, budget // ROUNDS)
@@ -79,11 +79,11 @@ def temper(
                 seconds[task] = table[row[task], counts[task]]
                 total += seconds[task]
                 cost += seconds[task] * counts[task]
-            makespan = play(kind, nodes, queue, counts, seconds, on, start, end)
-            told = parts(weights, total, makespan, cost)
+            makespan = play_queue(kind, nodes, queue, counts, seconds, on, start, end)
+            told = weighted_figures(weights, total, makespan, cost)
             now = best = told[0] + told[1] + told[2] + told[3]
-            heat = HOT if step // length % 2 else WARM
-            cooling = (COLD / heat) ** (1.0 / length)
+            heat = HOT_START if step // length % 2 else WARM_START
+            cooling = (COLD_END / heat) ** (1.0 / length)
             heat *= abs(told[0]) + abs(told[1]) + abs(told[2]) + abs(told[3])
         heat *= cooling
         task = below(state, tasks)
@@ -91,14 +91,14 @@ def temper(
         other, to = before, place
         if unit(state) < 0.5:
             to = below(state, tasks)
-            moved(order, rank, place, to)
+            move_in_order(order, rank, place, to)
         else:
-            other = another(choices[row[task], : sizes[row[task]]], before, state)
+            other = nearby_count(choices[row[task], : sizes[row[task]]], before, state)
         lasts = table[row[task], other]
         longer, more = lasts - seconds[task], lasts * other - seconds[task] * before
         counts[task], seconds[task] = other, lasts
-        makespan = play(kind, nodes, queue, counts, seconds, on, start, end)
-        told = parts(weights, total + longer, makespan, cost + more)
+        makespan = play_queue(kind, nodes, queue, counts, seconds, on, start, end)
+        told = weighted_figures(weights, total + longer, makespan, cost + more)
         found = told[0] + told[1] + told[2] + told[3]
         if found <= now or unit(state) < math.exp((now - found) / heat):
             now, total, cost = found, total + longer, cost + more
@@ -106,5 +106,5 @@ def temper(
                 best, best_counts[:], best_order[:] = now, counts, order
         else:
             counts[task], seconds[task] = before, table[row[task], before]
-            moved(order, rank, to, place)
+            move_in_order(order, rank, to, place)
     return best_counts, best_order

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from zenturio.schedule.kernels.placing import FREE, NONE, arrival
+from zenturio.schedule.kernels.placing import FREE, NONE, arrival_of_edges
 from zenturio.search.kernels.rng import below, unit
 
 LOOSE_EARLIER = 0.7
@@ -15,11 +15,11 @@ FREED, DRAWN, FREED_EARLIER, EARLIER, LATER, SWAPPED = np.cumsum(
     [0.30, 0.20, 0.15, 0.10, 0.10, 0.08]
 ).tolist()
 """Up to which chance a move is which; beyond the last, some other tasks are freed with it."""
-RUINED = 3
+RUINED_GROUPS = 3
 
 
 @njit(cache=True)
-def critical(numbers: Any, board: Any, state: Any, found: Any) -> Any:
+def critical_tasks(numbers: Any, board: Any, state: Any, found: Any) -> Any:
     """Fills *found* with tasks from the last end back, each a cause of the one before it.
 
     Returns how many they are. Of several causes, chance takes one.
@@ -37,12 +37,12 @@ def critical(numbers: Any, board: Any, state: Any, found: Any) -> Any:
     while at >= 0:
         found[count] = at
         count += 1
-        at = cause(numbers, board, np.uint32(at), state)
+        at = cause_of_start(numbers, board, np.uint32(at), state)
     return count
 
 
 @njit(cache=True)
-def cause(numbers: Any, board: Any, task: Any, state: Any) -> Any:
+def cause_of_start(numbers: Any, board: Any, task: Any, state: Any) -> Any:
     """A task without which *task* might start earlier, or none."""
     begin, place = board.start[task], board.place[task]
     found, ties = np.int64(NONE), 0
@@ -50,7 +50,7 @@ def cause(numbers: Any, board: Any, task: Any, state: Any) -> Any:
     if other >= 0 and board.end[other] == begin:
         found, ties = np.int64(other), 1
     for edge in range(numbers.start[task], numbers.start[task + np.uint64(1)]):
-        if arrival(numbers, board, edge, edge + np.uint64(1), place) == begin:
+        if arrival_of_edges(numbers, board, edge, edge + np.uint64(1), place) == begin:
             ties += 1
             if below(state, ties) == 0:
                 found = np.int64(numbers.parent[edge])
@@ -58,7 +58,7 @@ def cause(numbers: Any, board: Any, task: Any, state: Any) -> Any:
 
 
 @njit(cache=True)
-def joined(numbers: Any, other: Any, task: Any) -> Any:
+def has_edge(numbers: Any, other: Any, task: Any) -> Any:
     """Whether *task* waits for *other*."""
     for edge in range(numbers.start[task], numbers.start[task + np.uint64(1)]):
         if numbers.parent[edge] == other:
@@ -67,10 +67,10 @@ def joined(numbers: Any, other: Any, task: Any) -> Any:
 
 
 @njit(cache=True)
-def earlier(case: Any, order: Any, at: Any, state: Any) -> None:
+def move_earlier(case: Any, order: Any, at: Any, state: Any) -> None:
     """Moves the task at *at* forward in *order* by chance, not before what it waits for."""
     task, first = order[at], at
-    while first > 0 and not joined(case.forth, order[first - 1], task):
+    while first > 0 and not has_edge(case.forth, order[first - 1], task):
         first -= 1
     if first < at:
         first += below(state, at - first)
@@ -80,10 +80,10 @@ def earlier(case: Any, order: Any, at: Any, state: Any) -> None:
 
 
 @njit(cache=True)
-def later(case: Any, order: Any, at: Any, state: Any) -> None:
+def move_later(case: Any, order: Any, at: Any, state: Any) -> None:
     """Moves the task at *at* back in *order* by chance, not behind what waits for it."""
     task, last = order[at], at
-    while last + 1 < len(order) and not joined(case.back, order[last + 1], task):
+    while last + 1 < len(order) and not has_edge(case.back, order[last + 1], task):
         last += 1
     if last > at:
         last -= below(state, last - at)
@@ -93,7 +93,7 @@ def later(case: Any, order: Any, at: Any, state: Any) -> None:
 
 
 @njit(cache=True)
-def drawn(case: Any, group: Any, state: Any) -> Any:
+def random_processor(case: Any, group: Any, state: Any) -> Any:
     """A processor by chance where *group* may run."""
     fits = case.fits[case.forth.row[group]]
     place = below(state, len(fits))
@@ -103,7 +103,7 @@ def drawn(case: Any, group: Any, state: Any) -> Any:
 
 
 @njit(cache=True)
-def swap(case: Any, genes: Any, one: Any, other: Any) -> None:
+def swap_groups(case: Any, genes: Any, one: Any, other: Any) -> None:
     """Lets two groups exchange their processors, if both can run there."""
     here, there = genes[one], genes[other]
     if min(here, there) == FREE:
@@ -114,7 +114,7 @@ def swap(case: Any, genes: Any, one: Any, other: Any) -> None:
 
 
 @njit(cache=True)
-def move(case: Any, order: Any, genes: Any, task: Any, state: Any) -> None:
+def random_move(case: Any, order: Any, genes: Any, task: Any, state: Any) -> None:
     """Changes *order* and *genes* a little, such that *task* might end earlier."""
     at, count = 0, len(order)
     while order[at] != task:
@@ -122,30 +122,30 @@ def move(case: Any, order: Any, genes: Any, task: Any, state: Any) -> None:
     chance, group = unit(state), case.group[task]
     if case.loose:
         if chance < LOOSE_EARLIER:
-            earlier(case, order, at, state)
+            move_earlier(case, order, at, state)
         else:
-            later(case, order, below(state, count), state)
+            move_later(case, order, below(state, count), state)
     elif chance < FREED:
         genes[group] = FREE
     elif chance < DRAWN:
-        genes[group] = drawn(case, group, state)
+        genes[group] = random_processor(case, group, state)
     elif chance < FREED_EARLIER:
-        earlier(case, order, at, state)
+        move_earlier(case, order, at, state)
         genes[group] = FREE
     elif chance < EARLIER:
-        earlier(case, order, at, state)
+        move_earlier(case, order, at, state)
     elif chance < LATER:
-        later(case, order, below(state, count), state)
+        move_later(case, order, below(state, count), state)
     elif chance < SWAPPED:
-        swap(case, genes, group, case.group[below(state, count)])
+        swap_groups(case, genes, group, case.group[below(state, count)])
     else:
         genes[group] = FREE
-        for _ in range(RUINED):
+        for _ in range(RUINED_GROUPS):
             genes[case.group[below(state, count)]] = FREE
 
 
 @njit(cache=True)
-def cross(
+def crossover(
     case: Any, mother: Any, father: Any, genes: Any, theirs: Any, state: Any, order: Any, child: Any
 ) -> None:
     """Fills *order* and *child*: a part of the tasks as *father* has them, the others as *mother*.
@@ -158,16 +158,16 @@ def cross(
     one, other = below(state, count + 1), below(state, count + 1)
     first, stop = min(one, other), max(one, other)
     child[:] = genes
-    at = fill(mother, 0, first, taken, order)
-    at = fill(father, at, stop, taken, order)
-    fill(mother, at, count, taken, order)
+    at = fill_order(mother, 0, first, taken, order)
+    at = fill_order(father, at, stop, taken, order)
+    fill_order(mother, at, count, taken, order)
     for i in range(first, stop):
         group = case.group[order[i]]
         child[group] = theirs[group]
 
 
 @njit(cache=True)
-def fill(source: Any, at: Any, stop: Any, taken: Any, order: Any) -> Any:
+def fill_order(source: Any, at: Any, stop: Any, taken: Any, order: Any) -> Any:
     """Takes the first of *source* that were not *taken*, until *order* is filled up to *stop*."""
     i = 0
     while at < stop:

@@ -17,9 +17,9 @@ from zenturio.expression import text_of
 from zenturio.record import Repository
 from zenturio.record.row_filter import NEWEST, RowChoice
 from zenturio.schedule import Plan, Workflow
-from zenturio.schedule.loops import loops, once
+from zenturio.schedule.loops import find_loops, single_iteration
 from zenturio.schedule.molded import MoldablePlan
-from zenturio.schedule.trace import Trace
+from zenturio.schedule.trace import ExecutionTrace
 from zenturio.show.chart import Axis
 from zenturio.show.notebook import ShownScene
 from zenturio.show.scene import Box, Dot, Scene, levels_of
@@ -32,7 +32,7 @@ MOST_LABELLED_BOXES = 400
 """Boxes that have their names in them, where these have room."""
 
 
-def gantt(what: Plan | MoldablePlan | Trace, title: str = "") -> Scene:
+def gantt(what: Plan | MoldablePlan | ExecutionTrace, title: str = "") -> Scene:
     """A box for each task, on the rows of the processors that it runs on."""
     problem: Any = what.problem
     flow = problem.workflow
@@ -49,7 +49,7 @@ def gantt(what: Plan | MoldablePlan | Trace, title: str = "") -> Scene:
     noun = "nodes" if isinstance(what, MoldablePlan) else "processors"
     counted = f"{len({task for task, *_ in runs}):,} of {len(flow):,} tasks"
     note = f"makespan {makespan:.6g} s; {len(rows):,} of {every:,} {noun} used; {counted}"
-    how = "played" if isinstance(what, Trace) else "planned"
+    how = "played" if isinstance(what, ExecutionTrace) else "planned"
     return ShownScene(
         title or f"{flow.name} on {problem.platform.name}, {how} by {what.algorithm}",
         note,
@@ -65,9 +65,9 @@ def gantt(what: Plan | MoldablePlan | Trace, title: str = "") -> Scene:
 _Ran = tuple[int, float, float, Sequence[int], str]
 
 
-def _runs(what: Plan | MoldablePlan | Trace) -> Iterator[_Ran]:
+def _runs(what: Plan | MoldablePlan | ExecutionTrace) -> Iterator[_Ran]:
     """Task, start, end, processors, and how it ended."""
-    if isinstance(what, Trace):
+    if isinstance(what, ExecutionTrace):
         for run in what.runs:
             yield run.task, run.start, run.end, (run.processor,), run.kind
         return
@@ -80,7 +80,7 @@ def _runs(what: Plan | MoldablePlan | Trace) -> Iterator[_Ran]:
 
 
 def _plan_rows(
-    what: Plan | MoldablePlan | Trace, runs: Sequence[_Ran]
+    what: Plan | MoldablePlan | ExecutionTrace, runs: Sequence[_Ran]
 ) -> tuple[list[str], dict[int, int]]:
     """What stands beside the rows, and the row of each processor that is used."""
     used = sorted({each for _, _, _, processors, _ in runs for each in processors})
@@ -92,7 +92,7 @@ def _plan_rows(
     return names, {each: row for row, each in enumerate(used)}
 
 
-def _core(what: Plan | Trace, processor: int) -> str:
+def _core(what: Plan | ExecutionTrace, processor: int) -> str:
     node = what.problem.node
     machine = int(node[processor])
     first, last = np.searchsorted(node, [machine, machine + 1])
@@ -100,7 +100,7 @@ def _core(what: Plan | Trace, processor: int) -> str:
     return name if last - first == 1 else f"{name}/{processor - first}"
 
 
-def _processors(what: Plan | MoldablePlan | Trace) -> int:
+def _processors(what: Plan | MoldablePlan | ExecutionTrace) -> int:
     return what.problem.nodes if isinstance(what, MoldablePlan) else what.problem.processors
 
 
@@ -344,7 +344,7 @@ def graph(flow: Workflow, title: str = "") -> Scene:
 
 def _levels(flow: Workflow) -> NDArray[np.int64]:
     """The level of each task, in one iteration of the loops."""
-    return once(flow, loops(flow)).level.astype(np.int64)
+    return single_iteration(flow, find_loops(flow)).level.astype(np.int64)
 
 
 def _heights(flow: Workflow, level: NDArray[np.int64]) -> Floats:

@@ -11,7 +11,7 @@ from zenturio.errors import InputError, NotFoundError, PluginError, SafetyError,
 from zenturio.show.charts.chart_query import Pairs
 
 if TYPE_CHECKING:
-    from zenturio.schedule.algorithm import Description
+    from zenturio.schedule.algorithm import AlgorithmDescription
     from zenturio.show.scene import Scene
 
 
@@ -64,7 +64,7 @@ class PlanView:
 def scene(view: PlanView, folder: Path, *, slow: bool = False) -> Scene:
     """The picture; *slow*: algorithms that search may be asked, too."""
     from zenturio.schedule.generators import instance_of  # noqa: PLC0415 - numba loads slowly
-    from zenturio.schedule.planning import Planning  # noqa: PLC0415
+    from zenturio.schedule.planning import PlanRequest  # noqa: PLC0415
     from zenturio.show.charts.schedule_charts import gantt, graph  # noqa: PLC0415
 
     check(view, folder)
@@ -79,11 +79,11 @@ def scene(view: PlanView, folder: Path, *, slow: bool = False) -> Scene:
         if view.algorithm in LONG:
             hint = "zen schedule in a terminal, or a portal with --allow-run"
         raise NotFoundError(f"nothing plans here that is called {view.algorithm!r}", hint=hint)
-    asked = Planning(view.workflow, view.on, view.algorithm, seed=view.seed, folder=folder)
+    asked = PlanRequest(view.workflow, view.on, view.algorithm, seed=view.seed, folder=folder)
     return gantt(asked.plan())
 
 
-def offered(*, slow: bool = False) -> list[Description]:
+def offered(*, slow: bool = False) -> list[AlgorithmDescription]:
     """The algorithms that can be asked."""
     from zenturio.schedule.algorithm import describe, names  # noqa: PLC0415
 
