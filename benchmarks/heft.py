@@ -59,16 +59,11 @@ def columns(case: Case) -> dict[str, Any]:
 
 def ours(case: Case) -> dict[str, float]:
     """Seconds and makespan of our plan: the fastest of some."""
-    from zenturio.schedule import (
-        NetworkLink,
-        Platform,
-        PlatformMachine,
-        Problem,
-        Workflow,
-        WorkflowTask,
-        check,
-    )
-    from zenturio.schedule.algorithms.heft import heft
+    from zenturio.schedule.model.plan import check
+    from zenturio.schedule.model.platform import NetworkLink, Platform, PlatformMachine
+    from zenturio.schedule.model.problem import Problem
+    from zenturio.schedule.model.workflow import Workflow, WorkflowTask
+    from zenturio.schedule.static.list_scheduling import heft
 
     made = columns(case)
     tasks = [WorkflowTask(f"t{i}", work) for i, work in enumerate(made["work"])]
@@ -136,10 +131,12 @@ def asked(python: Path, case: Case) -> dict[str, float]:
 
 def million() -> dict[str, float]:
     """A trace, scaled: seconds for the plan, and the most memory that the process had."""
-    from zenturio.schedule import NetworkLink, Platform, PlatformMachine, Problem, check
-    from zenturio.schedule.algorithms.heft import heft
-    from zenturio.schedule.formats import read_workflow
+    from zenturio.schedule.formats.files import read_workflow
     from zenturio.schedule.generators.recipe import scale
+    from zenturio.schedule.model.plan import check
+    from zenturio.schedule.model.platform import NetworkLink, Platform, PlatformMachine
+    from zenturio.schedule.model.problem import Problem
+    from zenturio.schedule.static.list_scheduling import heft
 
     speeds = np.random.default_rng(1).uniform(0.5, 3, MACHINES).tolist()
     machines = tuple(PlatformMachine(f"m{i}", v, site=f"s{i % 4}") for i, v in enumerate(speeds))

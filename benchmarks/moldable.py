@@ -55,8 +55,8 @@ def case() -> dict:
 
 
 def _problem():
-    from zenturio.schedule.generators import generate
-    from zenturio.schedule.moldable import MoldableProblem
+    from zenturio.schedule.generators.generator import generate
+    from zenturio.schedule.model.problem import MoldableProblem
 
     made = generate("kwave-barrier", {"simulations": SIMULATIONS, "nodes": NODES}, 2022)
     return MoldableProblem.of(made.workflow, made.platform)
@@ -199,8 +199,8 @@ def compared(alpha: float, seeds: int, cache: Path) -> dict[str, dict]:
 
 def _agree(alpha: float, found: dict[str, dict]) -> None:
     """Refuse to compare simulators that disagree."""
-    from zenturio.schedule.cluster import ClusterQueue
-    from zenturio.schedule.fitness import on_demand
+    from zenturio.schedule.moldable.allocation_search import on_demand
+    from zenturio.schedule.moldable.cluster_queue import ClusterQueue
 
     problem = _problem()
     peer = found["PyGAD, simulator in Python"]

@@ -18,13 +18,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from zenturio.schedule import identical
-from zenturio.schedule.generators.bioinformatics import Online51
 from zenturio.schedule.kernels.priority import POLICIES
-from zenturio.schedule.online import OnlineSimulation
-from zenturio.schedule.sharing import SharingPolicy
-from zenturio.schedule.simulate import simulate
-from zenturio.schedule.stream import WorkflowStream, WorkflowSubmission
+from zenturio.schedule.model.platform import identical
+from zenturio.schedule.online.policies import OnlineSimulation, SharingPolicy
+from zenturio.schedule.online.stream import Online51, WorkflowStream, WorkflowSubmission
+from zenturio.schedule.simulate.simulator import simulate
 
 UNITS = ("task", "dag")
 TOLD = ("makespan", "excess", "slowdown_mean", "slowdown_median", "fairness_std")

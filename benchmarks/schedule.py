@@ -25,15 +25,10 @@ from typing import Any
 
 import numpy as np
 
-from zenturio.schedule import (
-    NetworkLink,
-    Platform,
-    PlatformMachine,
-    Problem,
-    Workflow,
-    WorkflowTask,
-)
-from zenturio.schedule.evaluate import makespans, problem_arrays
+from zenturio.schedule.model.evaluation import makespans, problem_arrays
+from zenturio.schedule.model.platform import NetworkLink, Platform, PlatformMachine
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 
 MACHINES, SITES = 300, 4
 PROGRAM = r"""
@@ -122,7 +117,7 @@ def in_c(given: Any, processors: Any, orders: Any, folder: Path) -> Evaluate:
 
 
 def in_kernel(given: Any, processors: Any, orders: Any) -> Evaluate:
-    from zenturio.schedule.kernels.evaluate import all_makespans
+    from zenturio.schedule.kernels.plan_times import all_makespans
 
     found = np.empty(len(processors))
 

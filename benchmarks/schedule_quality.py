@@ -22,11 +22,13 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from zenturio.schedule import NetworkLink, Platform, PlatformMachine, Problem, check, identical
 from zenturio.schedule.algorithm import make
-from zenturio.schedule.bounds import lower_bound
-from zenturio.schedule.formats import read_workflow
-from zenturio.schedule.generators import instance_of
+from zenturio.schedule.formats.files import read_workflow
+from zenturio.schedule.generators.generator import instance_of
+from zenturio.schedule.model.metrics import lower_bound
+from zenturio.schedule.model.plan import check
+from zenturio.schedule.model.platform import NetworkLink, Platform, PlatformMachine, identical
+from zenturio.schedule.model.problem import Problem
 
 ALGORITHMS = ("heft", "ga-2005", "anneal", "ga")
 STG = Path(__file__).parents[1].parent / "shared" / "data" / "stg"

@@ -24,7 +24,7 @@ from typing import Any
 TRACE = Path(__file__).parents[1] / "tests/schedule/data/srasearch-chameleon-10a-001.json"
 PEAK = """\
 import re, sys
-from zenturio.schedule.formats import read_workflow
+from zenturio.schedule.formats.files import read_workflow
 def peak():
     return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
 before = peak()
@@ -62,7 +62,7 @@ def graph(flow: Any) -> Any:
 
 
 def measure(tasks: int, rounds: int) -> dict[str, Any]:
-    from zenturio.schedule.formats import read_workflow, write_workflow
+    from zenturio.schedule.formats.files import read_workflow, write_workflow
     from zenturio.schedule.generators.recipe import scale
 
     trace = read_workflow(TRACE)

@@ -8,6 +8,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from entry_points import refresh_entry_points
+
 pytest_plugins = ["skipped_groups", "time_limit"]
 
 # A machine that is busy makes no test fail: how long an example takes is no promise.
@@ -22,6 +24,12 @@ hypothesis.settings.load_profile("gate")
 os.environ["ZENTURIO_TRUST"] = "1"
 os.environ["XDG_CONFIG_HOME"] = str(Path(tempfile.gettempdir()) / f"zenturio-tests-{os.getuid()}")
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+
+
+def pytest_configure(config):
+    """Find plug-ins as pyproject.toml has them, whenever the environment was made."""
+    if not hasattr(config, "workerinput"):
+        refresh_entry_points()
 
 
 def pytest_collection_modifyitems(items):

@@ -31,7 +31,7 @@ ROOMS = (
     "zenturio.query",
     "zenturio.record.sql",
     "zenturio.record.sqlite",
-    "zenturio.schedule.simulate",
+    "zenturio.schedule.simulate.simulator",
     "zenturio.search.engines",
     "zenturio.search.api",
     "zenturio.show.terminal",

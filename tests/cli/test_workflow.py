@@ -116,8 +116,8 @@ def test_the_page_shows_what_is_printed(tmp_path):
 
 
 def test_the_page_names_every_generator_format_and_key():
-    from zenturio.schedule.formats import formats
-    from zenturio.schedule.generators import names
+    from zenturio.schedule.formats.files import formats
+    from zenturio.schedule.generators.generator import names
 
     for each in (
         *names(),

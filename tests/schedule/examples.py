@@ -1,13 +1,8 @@
 """Worked examples of the literature."""
 
-from zenturio.schedule import (
-    NetworkLink,
-    Platform,
-    PlatformMachine,
-    Problem,
-    Workflow,
-    WorkflowTask,
-)
+from zenturio.schedule.model.platform import NetworkLink, Platform, PlatformMachine
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 
 TIMES = [
     (14, 16, 9), (13, 19, 18), (11, 13, 19), (13, 8, 17), (12, 13, 10),

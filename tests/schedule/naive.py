@@ -7,14 +7,9 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from zenturio.schedule import (
-    NetworkLink,
-    Platform,
-    PlatformMachine,
-    Problem,
-    Workflow,
-    WorkflowTask,
-)
+from zenturio.schedule.model.platform import NetworkLink, Platform, PlatformMachine
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 
 
 def times(problem, processor, order):

@@ -3,16 +3,15 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from zenturio.schedule import (
+from zenturio.schedule.model.platform import (
     NetworkLink,
     Platform,
     PlatformMachine,
     ScalingCurve,
-    Workflow,
-    WorkflowTask,
     identical,
 )
-from zenturio.schedule.moldable import MoldableProblem
+from zenturio.schedule.model.problem import MoldableProblem
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 
 SECONDS = st.integers(1, 6).map(float) | st.floats(0.1, 9)
 

@@ -9,7 +9,8 @@ from fractions import Fraction
 from hypothesis import strategies as st
 
 from schedule import naive
-from zenturio.schedule import Problem, Workflow, WorkflowTask
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 
 
 def arrival(problem, task, where, place, end):

@@ -6,7 +6,7 @@ import math
 from functools import cache
 
 from schedule.naive_listing import edges_of, fits, mean_delay, mean_time
-from zenturio.schedule.algorithms.shuffle import shuffle_placement
+from zenturio.schedule.static.batch_mode import shuffle_placement
 
 NOISE = 1e-9
 

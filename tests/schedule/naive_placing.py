@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schedule import naive_listing
-from zenturio.schedule.cases import FREE
+from zenturio.schedule.static.genetic import FREE
 
 
 def links(problem):

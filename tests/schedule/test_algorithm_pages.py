@@ -12,9 +12,9 @@ import pytest
 
 from schedule import examples
 from zenturio.errors import PluginError
-from zenturio.schedule import Problem
 from zenturio.schedule.algorithm import describe, make, names
-from zenturio.schedule.generators import generate
+from zenturio.schedule.generators.generator import generate
+from zenturio.schedule.model.problem import Problem
 
 PAGE = Path(__file__).parents[2] / "docs" / "algorithms.md"
 OURS = {"anneal", "cp-sat", "ga", "hybrid"}

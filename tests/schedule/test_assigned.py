@@ -5,16 +5,15 @@ from hypothesis import given, settings
 
 from schedule import naive
 from zenturio.errors import InputError
-from zenturio.schedule import (
-    Platform,
-    PlatformMachine,
-    Problem,
-    Workflow,
-    WorkflowTask,
-    check,
-    identical,
+from zenturio.schedule.model.plan import check
+from zenturio.schedule.model.platform import Platform, PlatformMachine, identical
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
+from zenturio.schedule.static.list_scheduling import (
+    plan_as_assigned,
+    processor_names,
+    ranks_as_placed,
 )
-from zenturio.schedule.assigned import plan_as_assigned, processor_names, ranks_as_placed
 
 
 def test_a_task_runs_on_the_processor_that_it_names():

@@ -8,9 +8,12 @@ from hypothesis import strategies as st
 
 from schedule import examples, naive_listing, naive_paths
 from zenturio.errors import InputError
-from zenturio.schedule import Problem, Workflow, WorkflowTask, check, identical
 from zenturio.schedule.algorithm import describe, make
-from zenturio.schedule.generators import generate
+from zenturio.schedule.generators.generator import generate
+from zenturio.schedule.model.plan import check
+from zenturio.schedule.model.platform import identical
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 
 SWEEPS = ["sweep", "ptg", "otg", "itg"]
 

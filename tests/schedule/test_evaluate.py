@@ -7,8 +7,16 @@ from hypothesis import strategies as st
 
 from schedule import naive
 from zenturio.errors import InputError
-from zenturio.schedule import Problem, Workflow, WorkflowTask, check, identical
-from zenturio.schedule.evaluate import evaluate, makespans, problem_arrays, topological_orders
+from zenturio.schedule.model.evaluation import (
+    evaluate,
+    makespans,
+    problem_arrays,
+    topological_orders,
+)
+from zenturio.schedule.model.plan import check
+from zenturio.schedule.model.platform import identical
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 
 CHAIN = Workflow.of(
     "chain",

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from tests.schedule.test_formats import DATA
 from zenturio.errors import InputError, NotFoundError
-from zenturio.schedule.formats import read_instance, read_platform, read_swf, read_workflow
-from zenturio.schedule.generators import instance_of
+from zenturio.schedule.formats.files import read_instance, read_platform, read_workflow
+from zenturio.schedule.formats.platforms import read_swf
+from zenturio.schedule.generators.generator import instance_of
 
 JSON = {
     "no JSON": ('{"tasks": [}', "f.json:1:12: not JSON: Expecting value"),

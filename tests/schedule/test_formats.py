@@ -9,24 +9,18 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from zenturio.schedule import (
+from zenturio.schedule.formats import zenturio_json as ours
+from zenturio.schedule.formats.files import read_instance, read_workflow, write_workflow
+from zenturio.schedule.formats.graphs import from_networkx, to_networkx
+from zenturio.schedule.model.platform import (
     LoadStep,
     NetworkLink,
     Platform,
     PlatformMachine,
-    Problem,
     ScalingCurve,
-    Workflow,
-    WorkflowTask,
 )
-from zenturio.schedule.formats import (
-    from_networkx,
-    ours,
-    read_instance,
-    read_workflow,
-    to_networkx,
-    write_workflow,
-)
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 
 DATA = Path(__file__).parent / "data"
 SHARED = Path(__file__).parents[3] / "shared" / "data"

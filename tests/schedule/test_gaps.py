@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from zenturio.schedule.kernels.gaps import NONE, find_gap, insert_gap, no_gaps, use_gap
+from zenturio.schedule.kernels.list_scheduling import NONE, find_gap, insert_gap, no_gaps, use_gap
 
 
 def longest(gaps, gap):

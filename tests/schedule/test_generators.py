@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from tests.schedule.test_formats import DATA, SHARED
 from zenturio.errors import InputError, NotFoundError
-from zenturio.schedule import Problem, Workflow, WorkflowTask
-from zenturio.schedule.formats import read_workflow
-from zenturio.schedule.generators import count_of, describe, generate, instance_of, names
-from zenturio.schedule.generators.kwave import simulation_curve
+from zenturio.schedule.formats.files import read_workflow
+from zenturio.schedule.generators.generator import count_of, describe, generate, instance_of, names
+from zenturio.schedule.generators.papers import simulation_curve
 from zenturio.schedule.generators.recipe import scale
-from zenturio.schedule.shape import shape_of
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.shape import shape_of
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 
 QUICK = settings(deadline=None, max_examples=40)
 TRACE = DATA / "srasearch-chameleon-10a-001.json"
@@ -381,7 +382,7 @@ def test_the_shape_is_what_walking_the_graph_tells(tasks, seed):
 @QUICK
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 9))
 def test_levels_are_the_same_one_by_one_and_all_at_once(tasks, deep, seed):
-    from zenturio.schedule import workflow
+    from zenturio.schedule.model import workflow
 
     orders = []
     for narrow in (0, 10**9):

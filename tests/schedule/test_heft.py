@@ -7,9 +7,17 @@ from hypothesis import strategies as st
 
 from schedule import examples, naive_listing
 from zenturio.errors import InputError
-from zenturio.schedule import Problem, Workflow, WorkflowTask, check, identical
 from zenturio.schedule.algorithm import make
-from zenturio.schedule.listing import list_schedule, mean_delays, mean_times, upward_ranks
+from zenturio.schedule.model.plan import check
+from zenturio.schedule.model.platform import identical
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
+from zenturio.schedule.static.list_scheduling import (
+    list_schedule,
+    mean_delays,
+    mean_times,
+    upward_ranks,
+)
 
 RANKS = [108.0, 77.0, 80.0, 80.0, 69.0, 190 / 3, 128 / 3, 107 / 3, 133 / 3, 44 / 3]
 

@@ -11,23 +11,25 @@ from hypothesis import strategies as st
 
 from schedule import naive
 from zenturio.errors import InputError
-from zenturio.schedule import (
+from zenturio.schedule.algorithm import make
+from zenturio.schedule.generators.generator import instance_of
+from zenturio.schedule.model.loops import LoopIterations
+from zenturio.schedule.model.plan import check
+from zenturio.schedule.model.platform import (
     LoadStep,
     NetworkLink,
     Platform,
     PlatformMachine,
-    Problem,
-    Workflow,
-    WorkflowTask,
-    check,
+    grid_2005,
     identical,
 )
-from zenturio.schedule.algorithm import make
-from zenturio.schedule.generators import instance_of
-from zenturio.schedule.loops import LoopIterations
-from zenturio.schedule.perturb import Perturbation, simulate_perturbed
-from zenturio.schedule.simulate import simulate
-from zenturio.schedule.testbeds import grid_2005
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
+from zenturio.schedule.simulate.simulator import (
+    Perturbation,
+    simulate,
+    simulate_perturbed,
+)
 
 ROUGH = Perturbation.read("every=20:200,lasting=50:200,share=0.1:0.5,failing=0.1")
 

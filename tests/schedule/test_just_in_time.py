@@ -8,21 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schedule import examples, naive_listing
-from zenturio.schedule import (
-    LoadStep,
-    Platform,
-    PlatformMachine,
-    Problem,
-    Workflow,
-    WorkflowTask,
-    check,
-    identical,
-)
 from zenturio.schedule.algorithm import make
-from zenturio.schedule.generators import generate, instance_of
-from zenturio.schedule.loops import LoopIterations
-from zenturio.schedule.perturb import Perturbation, simulate_perturbed
-from zenturio.schedule.simulate import simulate
+from zenturio.schedule.generators.generator import generate, instance_of
+from zenturio.schedule.model.loops import LoopIterations
+from zenturio.schedule.model.plan import check
+from zenturio.schedule.model.platform import LoadStep, Platform, PlatformMachine, identical
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
+from zenturio.schedule.simulate.simulator import (
+    Perturbation,
+    simulate,
+    simulate_perturbed,
+)
 
 RULES = [("lazy", {}), ("lazy", {"by": "time"}), ("m-s", {}), ("pm-s", {})]
 

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from zenturio.errors import InputError
-from zenturio.schedule.library import MAX_CACHED, ProblemCache
-from zenturio.schedule.moldable import MoldableProblem
+from zenturio.schedule.generators.generator import MAX_CACHED, ProblemCache
+from zenturio.schedule.model.problem import MoldableProblem
 
 
 def written(path, work):

@@ -9,20 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schedule import examples, naive, naive_listing
-from zenturio.schedule import (
-    Platform,
-    PlatformMachine,
-    Problem,
-    Workflow,
-    WorkflowTask,
-    check,
-    identical,
-)
 from zenturio.schedule.algorithm import make
-from zenturio.schedule.algorithms.cpop import critical_path
-from zenturio.schedule.algorithms.peft import optimistic_costs
-from zenturio.schedule.algorithms.shuffle import shuffle_placement
-from zenturio.schedule.listing import downward_ranks, mean_delays, mean_times, upward_ranks
+from zenturio.schedule.model.plan import check
+from zenturio.schedule.model.platform import Platform, PlatformMachine, identical
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
+from zenturio.schedule.static.batch_mode import shuffle_placement
+from zenturio.schedule.static.list_scheduling import (
+    critical_path,
+    downward_ranks,
+    mean_delays,
+    mean_times,
+    optimistic_costs,
+    upward_ranks,
+)
 
 NAMES = [
     "cpop",

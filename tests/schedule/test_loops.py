@@ -7,22 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zenturio.errors import InputError
-from zenturio.schedule import (
-    NetworkLink,
-    Platform,
-    PlatformMachine,
-    Problem,
-    Workflow,
-    WorkflowTask,
-    identical,
-)
-from zenturio.schedule.loops import (
+from zenturio.schedule.model.loops import (
     LoopIterations,
     find_loops,
     forward_edges,
     single_iteration_problem,
 )
-from zenturio.schedule.simulate import simulate
+from zenturio.schedule.model.platform import NetworkLink, Platform, PlatformMachine, identical
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
+from zenturio.schedule.simulate.simulator import simulate
 
 
 class Eager:

@@ -9,17 +9,18 @@ from hypothesis import strategies as st
 
 from schedule import naive
 from zenturio.errors import InputError, NotFoundError
-from zenturio.schedule import (
-    NetworkLink,
-    Platform,
-    PlatformMachine,
-    Problem,
-    Workflow,
-    WorkflowTask,
+from zenturio.schedule.model.evaluation import evaluate, topological_orders
+from zenturio.schedule.model.metrics import METRICS, MetricCalculator, metric, metrics
+from zenturio.schedule.model.platform import NetworkLink, Platform, PlatformMachine
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
+from zenturio.schedule.online.stream import (
+    ase,
+    bdt,
+    fairness_metrics,
+    slowdown_quartiles,
+    slowdowns,
 )
-from zenturio.schedule.evaluate import evaluate, topological_orders
-from zenturio.schedule.fairness import ase, bdt, fairness_metrics, slowdown_quartiles, slowdowns
-from zenturio.schedule.metrics import METRICS, MetricCalculator, metric, metrics
 
 DIAMOND = Workflow.of(
     "diamond",

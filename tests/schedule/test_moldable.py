@@ -8,20 +8,19 @@ from hypothesis import given, settings
 
 from schedule import naive_cluster
 from zenturio.errors import InputError
-from zenturio.schedule import (
+from zenturio.schedule.model.metrics import metrics
+from zenturio.schedule.model.plan import check
+from zenturio.schedule.model.plan import faults as faults_of
+from zenturio.schedule.model.platform import (
     NetworkLink,
     Platform,
     PlatformMachine,
     ScalingCurve,
-    Workflow,
-    WorkflowTask,
-    check,
     identical,
 )
-from zenturio.schedule import faults as faults_of
-from zenturio.schedule.cluster import ClusterQueue
-from zenturio.schedule.metrics import metrics
-from zenturio.schedule.moldable import MoldableProblem, has_moldable_tasks
+from zenturio.schedule.model.problem import MoldableProblem, has_moldable_tasks
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
+from zenturio.schedule.moldable.cluster_queue import ClusterQueue
 
 CURVE = ScalingCurve((1, 2, 4), (8.0, 5.0, 6.0))
 FLOW = Workflow.of(

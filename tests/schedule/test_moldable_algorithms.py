@@ -11,19 +11,24 @@ from hypothesis import strategies as st
 
 from schedule import naive_cluster
 from zenturio.errors import InputError
-from zenturio.schedule import ScalingCurve, Workflow, WorkflowTask, check, identical
 from zenturio.schedule.algorithm import describe, make
-from zenturio.schedule.cluster import ClusterQueue, QueueOutcomes
-from zenturio.schedule.fitness import MAKESPAN, TOTAL_TIME, on_demand, static_allocation
-from zenturio.schedule.generators import generate
-from zenturio.schedule.growing import (
+from zenturio.schedule.generators.generator import generate
+from zenturio.schedule.model.plan import check
+from zenturio.schedule.model.platform import ScalingCurve, identical
+from zenturio.schedule.model.problem import MoldableProblem
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
+from zenturio.schedule.moldable.allocation_search import (
+    MAKESPAN,
+    TOTAL_TIME,
     anneal_allocations,
     best_start,
     grow_allocations,
+    on_demand,
     simple_allocations,
+    static_allocation,
     submitted_by_rank,
 )
-from zenturio.schedule.moldable import MoldableProblem
+from zenturio.schedule.moldable.cluster_queue import ClusterQueue, QueueOutcomes
 
 ALL = ("cpa", "moldable-front", "moldable-global", "moldable-local", "moldable-static")
 PAPER = {"seeded": False, "polish": 0}

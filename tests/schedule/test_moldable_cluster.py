@@ -7,9 +7,11 @@ from hypothesis import strategies as st
 
 from schedule import naive_cluster
 from zenturio.errors import InputError
-from zenturio.schedule import ScalingCurve, Workflow, WorkflowTask, check, identical
-from zenturio.schedule.cluster import ClusterQueue
-from zenturio.schedule.moldable import MoldableProblem
+from zenturio.schedule.model.plan import check
+from zenturio.schedule.model.platform import ScalingCurve, identical
+from zenturio.schedule.model.problem import MoldableProblem
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
+from zenturio.schedule.moldable.cluster_queue import ClusterQueue
 
 DISCIPLINES = ("fifo", "easy", "conservative")
 

@@ -9,25 +9,18 @@ from hypothesis import strategies as st
 
 from schedule.test_online_twins import platforms, streams
 from zenturio.errors import InputError, NotFoundError
-from zenturio.schedule import (
-    LoadStep,
-    Platform,
-    PlatformMachine,
-    Problem,
-    Workflow,
-    WorkflowTask,
-    check,
-    faults,
-    identical,
-)
 from zenturio.schedule.algorithm import describe, make
-from zenturio.schedule.algorithms.heft import heft
-from zenturio.schedule.generators import generate
-from zenturio.schedule.generators.bioinformatics import Gee, MaxDo, Online51
+from zenturio.schedule.generators.generator import generate
+from zenturio.schedule.generators.papers import Gee, MaxDo
 from zenturio.schedule.kernels.priority import POLICIES, WaitingWorkflow, priority
-from zenturio.schedule.online import OnlineSimulation
-from zenturio.schedule.perturb import Perturbation
-from zenturio.schedule.stream import WorkflowStream, WorkflowSubmission
+from zenturio.schedule.model.plan import check, faults
+from zenturio.schedule.model.platform import LoadStep, Platform, PlatformMachine, identical
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
+from zenturio.schedule.online.policies import OnlineSimulation
+from zenturio.schedule.online.stream import Online51, WorkflowStream, WorkflowSubmission
+from zenturio.schedule.simulate.simulator import Perturbation
+from zenturio.schedule.static.list_scheduling import heft
 
 ONE = identical(1)
 SHORT = Workflow.of("short", [WorkflowTask("s", 2)])

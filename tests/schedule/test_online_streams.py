@@ -5,9 +5,9 @@ import json
 import pytest
 
 from zenturio.errors import InputError, NotFoundError
-from zenturio.schedule.formats import write_workflow
-from zenturio.schedule.generators import generate
-from zenturio.schedule.generators.streams import is_stream, stream_of, times_of
+from zenturio.schedule.formats.files import write_workflow
+from zenturio.schedule.generators.generator import generate
+from zenturio.schedule.online.stream import is_stream, stream_of, times_of
 
 
 def arrived(*words, seed=0):

@@ -5,12 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zenturio.schedule import NetworkLink, Platform, PlatformMachine, Workflow, WorkflowTask, check
 from zenturio.schedule.kernels.priority import POLICIES
-from zenturio.schedule.online import OnlineSimulation
-from zenturio.schedule.sharing import SharingPolicy
-from zenturio.schedule.simulate import simulate
-from zenturio.schedule.stream import WorkflowStream, WorkflowSubmission
+from zenturio.schedule.model.plan import check
+from zenturio.schedule.model.platform import NetworkLink, Platform, PlatformMachine
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
+from zenturio.schedule.online.policies import OnlineSimulation, SharingPolicy
+from zenturio.schedule.online.stream import WorkflowStream, WorkflowSubmission
+from zenturio.schedule.simulate.simulator import simulate
 
 EXACT = [1.0, 2.0, 3.0, 8.0]
 """Numbers of which no sum, mean or half is rounded, so that what ties does so in both ways."""

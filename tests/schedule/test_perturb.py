@@ -9,24 +9,19 @@ from hypothesis import strategies as st
 
 from schedule import naive
 from zenturio.errors import InputError
-from zenturio.schedule import (
-    LoadStep,
-    Platform,
-    PlatformMachine,
-    Problem,
-    Workflow,
-    WorkflowTask,
-    identical,
-)
-from zenturio.schedule.evaluate import evaluate
-from zenturio.schedule.perturb import (
+from zenturio.schedule.model.evaluation import evaluate
+from zenturio.schedule.model.platform import LoadStep, Platform, PlatformMachine, identical
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
+from zenturio.schedule.simulate.simulator import (
     Perturbation,
     combined_load,
+    perturbed_makespans,
     perturbed_platform,
+    replay_under_load,
+    simulate,
     simulate_perturbed,
 )
-from zenturio.schedule.robust import perturbed_makespans, replay_under_load
-from zenturio.schedule.simulate import simulate
 
 OFTEN = Perturbation(every=(1, 4), lasting=(1, 3), share=(0.2, 0.8), failing=0.25)
 shares = st.sampled_from([0.0, 0.25, 0.5, 1.0, 2.0])

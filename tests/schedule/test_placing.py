@@ -8,18 +8,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schedule import naive, naive_listing, naive_placing
-from zenturio.schedule import Plan, check
-from zenturio.schedule.algorithms.heft import heft
-from zenturio.schedule.cases import (
+from zenturio.schedule.kernels.genetic import (
+    critical_tasks,
+    crossover,
+    decode_plan,
+    empty_plan,
+    evaluate_plan,
+    justify,
+    local_search,
+    random_move,
+    reversed_order,
+)
+from zenturio.schedule.model.plan import Plan, check
+from zenturio.schedule.static.genetic import (
     FREE,
     decoded_plan,
     decoding_problem_of,
     ranked_orders,
     start_order,
 )
-from zenturio.schedule.kernels.memetic import evaluate_plan, justify, local_search
-from zenturio.schedule.kernels.placing import decode_plan, empty_plan, reversed_order
-from zenturio.schedule.kernels.varying import critical_tasks, crossover, random_move
+from zenturio.schedule.static.list_scheduling import heft
 from zenturio.search.kernels.rng import stream
 
 seeds = st.integers(0, 2**32)
@@ -92,7 +100,8 @@ def test_late_and_then_early_makes_no_plan_longer_whose_tasks_stay_where_they_ar
 @settings(max_examples=50, deadline=None)
 @given(naive.flows((1, 12)), st.integers(1, 4))
 def test_nor_one_on_processors_that_are_all_alike(flow, count):
-    from zenturio.schedule import Problem, identical
+    from zenturio.schedule.model.platform import identical
+    from zenturio.schedule.model.problem import Problem
 
     problem = Problem.of(flow, identical(count))
     case, board = decoding_problem_of(problem), board_for(problem)

@@ -7,19 +7,11 @@ from hypothesis import strategies as st
 
 from schedule import naive
 from zenturio.errors import InputError
-from zenturio.schedule import (
-    NetworkLink,
-    Plan,
-    Platform,
-    PlatformMachine,
-    Problem,
-    Workflow,
-    WorkflowTask,
-    check,
-    faults,
-)
 from zenturio.schedule.algorithm import make
-from zenturio.schedule.problem import MAX_SECONDS
+from zenturio.schedule.model.plan import Plan, check, faults
+from zenturio.schedule.model.platform import NetworkLink, Platform, PlatformMachine
+from zenturio.schedule.model.problem import MAX_SECONDS, Problem
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 
 TASKS = [
     WorkflowTask("a", 4),

@@ -8,17 +8,12 @@ from hypothesis import given, settings
 
 from schedule import naive
 from zenturio.errors import InputError
-from zenturio.schedule import (
-    Plan,
-    Platform,
-    PlatformMachine,
-    Problem,
-    Workflow,
-    WorkflowTask,
-    check,
-    plan_json,
-)
-from zenturio.schedule.evaluate import evaluate
+from zenturio.schedule.formats import plan_json
+from zenturio.schedule.model.evaluation import evaluate
+from zenturio.schedule.model.plan import Plan, check
+from zenturio.schedule.model.platform import Platform, PlatformMachine
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 
 FLOW = Workflow.of(
     "two", [WorkflowTask("prep", 1.5), WorkflowTask("größe", 2)], [("prep", "größe")]

@@ -6,8 +6,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.schedule.test_formats import DATA
-from zenturio.schedule import LoadStep, NetworkLink, Platform, PlatformMachine
-from zenturio.schedule.formats import SwfJobs, load_steps, read_platform, read_swf, write_platform
+from zenturio.schedule.formats.files import read_platform, write_platform
+from zenturio.schedule.formats.platforms import SwfJobs, load_steps, read_swf
+from zenturio.schedule.model.platform import LoadStep, NetworkLink, Platform, PlatformMachine
 
 GRID = """
 name = "grid"

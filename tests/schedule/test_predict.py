@@ -5,14 +5,16 @@ import pytest
 
 from zenturio.errors import InputError
 from zenturio.query import fit
-from zenturio.schedule import Platform, PlatformMachine, Problem, Workflow, WorkflowTask
-from zenturio.schedule.predict import (
+from zenturio.schedule.model.platform import Platform, PlatformMachine
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.shape import (
     LAPW2_SHARE,
     lapw1_operations,
     predicted_curve,
     vector_bytes,
     with_predicted_times,
 )
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 
 SIZES = {"small": 10.0, "large": 20.0}
 FLOW = Workflow.of(

@@ -5,10 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zenturio.schedule import Workflow, WorkflowTask
-from zenturio.schedule.contract import contract_violation, seconds_to_breach
-from zenturio.schedule.loops import find_loops, forward_edges
-from zenturio.schedule.remainder import (
+from zenturio.schedule.dynamic.hybrid import contract_violation, seconds_to_breach
+from zenturio.schedule.dynamic.remaining_graph import (
     edges_between,
     edges_closing,
     edges_migrating,
@@ -18,6 +16,8 @@ from zenturio.schedule.remainder import (
     queued,
     remaining_graph,
 )
+from zenturio.schedule.model.loops import find_loops, forward_edges
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 
 TASKS = [
     WorkflowTask("N1", 1),

@@ -12,23 +12,15 @@ from hypothesis import strategies as st
 
 from schedule import examples, naive, naive_listing, naive_placing
 from zenturio.errors import InputError, PlaceError
-from zenturio.schedule import (
-    NetworkLink,
-    Platform,
-    PlatformMachine,
-    Problem,
-    Workflow,
-    WorkflowTask,
-    check,
-    identical,
-)
 from zenturio.schedule.algorithm import describe, make
-from zenturio.schedule.algorithms.heft import heft
-from zenturio.schedule.bounds import lower_bound
-from zenturio.schedule.evaluate import makespans, problem_arrays, topological_orders
-from zenturio.schedule.generators import instance_of
-from zenturio.schedule.listing import mean_delays, mean_times, upward_ranks
-from zenturio.schedule.metrics import MetricCalculator, metrics
+from zenturio.schedule.generators.generator import instance_of
+from zenturio.schedule.model.evaluation import makespans, problem_arrays, topological_orders
+from zenturio.schedule.model.metrics import MetricCalculator, lower_bound, metrics
+from zenturio.schedule.model.plan import check
+from zenturio.schedule.model.platform import NetworkLink, Platform, PlatformMachine, identical
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
+from zenturio.schedule.static.list_scheduling import heft, mean_delays, mean_times, upward_ranks
 from zenturio.search.engine import SearchProblem as Wanted
 from zenturio.search.ga import Ga, GaSettings
 from zenturio.search.objective import Directions
@@ -316,9 +308,9 @@ def test_without_its_extra_cp_sat_says_what_to_install(monkeypatch):
 
 SCRIPT = """
 import json
-from zenturio.schedule import Problem
-from zenturio.schedule.algorithm import make
-from zenturio.schedule.generators import instance_of
+from zenturio.schedule.model.problem import (Problem)
+from zenturio.schedule.algorithm import (make)
+from zenturio.schedule.generators.generator import (instance_of)
 found = instance_of("layered:tasks=30,machines=4,seed=3")
 problem = Problem.of(found.workflow, found.platform)
 plans = [make(name, {}, 7).plan(problem) for name in ("ga", "ga-2005", "anneal")]

@@ -10,23 +10,19 @@ from hypothesis import strategies as st
 
 from schedule import naive
 from zenturio.errors import InputError
-from zenturio.schedule import (
+from zenturio.schedule.algorithm import make
+from zenturio.schedule.model.evaluation import evaluate
+from zenturio.schedule.model.plan import Plan, check, faults
+from zenturio.schedule.model.platform import (
     LoadStep,
     NetworkLink,
-    Plan,
     Platform,
     PlatformMachine,
-    Problem,
-    Workflow,
-    WorkflowTask,
-    check,
-    faults,
     identical,
 )
-from zenturio.schedule.algorithm import make
-from zenturio.schedule.evaluate import evaluate
-from zenturio.schedule.policy import task_sequence
-from zenturio.schedule.simulate import simulate
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
+from zenturio.schedule.simulate.simulator import simulate, task_sequence
 
 PAIR = Workflow.of("pair", [WorkflowTask("a", 4), WorkflowTask("b", 2)], [("a", "b", 6.0)])
 

@@ -4,19 +4,12 @@ import numpy as np
 import pytest
 
 from zenturio.errors import InputError
-from zenturio.schedule import (
-    LoadStep,
-    NetworkLink,
-    Platform,
-    PlatformMachine,
-    Problem,
-    Workflow,
-    WorkflowTask,
-)
-from zenturio.schedule.outlook import forecast
-from zenturio.schedule.remainder import remaining_graph
-from zenturio.schedule.simulate import simulate
-from zenturio.schedule.snapshot import FAILED_SHARE, snapshot
+from zenturio.schedule.dynamic.hybrid import forecast
+from zenturio.schedule.dynamic.remaining_graph import FAILED_SHARE, remaining_graph, snapshot
+from zenturio.schedule.model.platform import LoadStep, NetworkLink, Platform, PlatformMachine
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
+from zenturio.schedule.simulate.simulator import simulate
 
 LOADS = ([LoadStep(3, 0.5)], [LoadStep(3, 0.0)], [])
 PLATFORM = Platform(

@@ -9,7 +9,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 import zenturio as zen
-from zenturio.schedule.planning import PlanRequest
+from zenturio.schedule.commands import PlanRequest
 from zenturio.show.charts.schedule_charts import gantt, graph
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "notebook.ipynb"

@@ -7,19 +7,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from zenturio.schedule import (
-    Plan,
-    Platform,
-    PlatformMachine,
-    Problem,
-    Workflow,
-    WorkflowTask,
-    identical,
-)
 from zenturio.schedule.algorithm import make
-from zenturio.schedule.generators import generate
-from zenturio.schedule.moldable import MoldableProblem
-from zenturio.schedule.simulate import simulate
+from zenturio.schedule.generators.generator import generate
+from zenturio.schedule.model.plan import Plan
+from zenturio.schedule.model.platform import Platform, PlatformMachine, identical
+from zenturio.schedule.model.problem import MoldableProblem, Problem
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
+from zenturio.schedule.simulate.simulator import simulate
 from zenturio.show.charts.schedule_charts import gantt, graph
 from zenturio.show.images import image
 from zenturio.show.interactive import figure_of, page

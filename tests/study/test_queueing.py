@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zenturio.errors import InputError
-from zenturio.schedule import Workflow, WorkflowTask, identical
-from zenturio.schedule.online import OnlineSimulation
-from zenturio.schedule.stream import WorkflowStream, WorkflowSubmission
+from zenturio.schedule.model.platform import identical
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
+from zenturio.schedule.online.policies import OnlineSimulation
+from zenturio.schedule.online.stream import WorkflowStream, WorkflowSubmission
 from zenturio.study.queueing import POLICIES, Load, choose_policy, means_of, slowdown, turn
 
 STUDIES = st.lists(

@@ -6,9 +6,11 @@ from zenturio.annotate.scan import scan
 from zenturio.errors import InputError, NotFoundError
 from zenturio.execute import Simulate
 from zenturio.record import Memory
-from zenturio.schedule import Platform, PlatformMachine, Problem, Workflow, WorkflowTask, identical
-from zenturio.schedule.assigned import plan_as_assigned
-from zenturio.schedule.formats import read_workflow
+from zenturio.schedule.formats.files import read_workflow
+from zenturio.schedule.model.platform import Platform, PlatformMachine, identical
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
+from zenturio.schedule.static.list_scheduling import plan_as_assigned
 from zenturio.search import parse_budget
 from zenturio.study import choose
 from zenturio.study.schedule import abstracted, annotate, ranged

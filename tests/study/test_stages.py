@@ -22,8 +22,11 @@ from zenturio.errors import AnnotationError, InputError
 from zenturio.experiment import Generator
 from zenturio.record import Memory, upkeep
 from zenturio.record.open import open_repository
-from zenturio.schedule import Problem, Workflow, WorkflowTask, check, identical
 from zenturio.schedule.algorithm import make
+from zenturio.schedule.model.plan import check
+from zenturio.schedule.model.platform import identical
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 from zenturio.study import choose, run_here
 from zenturio.study.course import Course
 from zenturio.study.lending import Lender

@@ -10,7 +10,7 @@ from zenturio.cli.options import Json, Trust
 from zenturio.show import quantities
 
 if TYPE_CHECKING:
-    from zenturio.schedule.trace import ExecutionTrace
+    from zenturio.schedule.simulate.trace import ExecutionTrace
 
 SHOWN = 20
 """Runs that are listed at most."""
@@ -63,8 +63,8 @@ def run(
     from zenturio.execute.hosts.flow import Doing, run_flow
     from zenturio.execute.hosts.place import Hosts, HostsSettings
     from zenturio.record.open import FOLDER, project_folder
-    from zenturio.schedule.generators import instance_of
-    from zenturio.schedule.plan_json import trace_facts
+    from zenturio.schedule.formats.plan_json import trace_facts
+    from zenturio.schedule.generators.generator import instance_of
 
     flow = instance_of(source, {}, 0).workflow
     doing = Doing(command, tuple(file or []), tuple(hand_on or []), iterations)

@@ -9,9 +9,9 @@ from zenturio.cli import output
 from zenturio.cli.options import Json
 
 if TYPE_CHECKING:
-    from zenturio.schedule import Plan
     from zenturio.schedule.algorithm import AlgorithmDescription
-    from zenturio.schedule.molded import MoldablePlan
+    from zenturio.schedule.model.metrics import MoldablePlan
+    from zenturio.schedule.model.plan import Plan
 
 SHOWN = 12
 """Tasks, and processors, that are shown at most."""
@@ -58,9 +58,9 @@ def schedule(
     """
     from zenturio.cli.compiling import compiling_told
     from zenturio.errors import InputError
-    from zenturio.schedule.generators import pairs
-    from zenturio.schedule.plan_json import plan_facts, write_plan
-    from zenturio.schedule.planning import PlanRequest, plan_report
+    from zenturio.schedule.commands import PlanRequest, plan_report
+    from zenturio.schedule.formats.plan_json import plan_facts, write_plan
+    from zenturio.search.settings import pairs
 
     if str(out) == "-":
         raise InputError("-o - would be mixed with what is told", hint="--json prints the plan")
@@ -117,7 +117,7 @@ def algorithms(
 
 
 def _tell(plan: "Plan | MoldablePlan", out: Path | None) -> None:
-    from zenturio.schedule.metrics import metrics
+    from zenturio.schedule.model.metrics import metrics
 
     tasks = len(plan.end)
     typer.echo(f"{plan.algorithm}: {tasks:,} tasks in {plan.makespan:.6g} s\n")
@@ -134,7 +134,7 @@ def _chart(plan: "Plan | MoldablePlan") -> None:
     """For each processor, or node, how much of each of some spans of time it is busy."""
     import numpy as np
 
-    from zenturio.schedule import Plan
+    from zenturio.schedule.model.plan import Plan
 
     if isinstance(plan, Plan):
         noun, where, start, end = "processors", plan.processor, plan.start, plan.end

@@ -10,11 +10,12 @@ from zenturio.cli import output
 from zenturio.cli.options import Json
 
 if TYPE_CHECKING:
-    from zenturio.schedule import Plan, Problem
-    from zenturio.schedule.policy import Policy
-    from zenturio.schedule.request import SimulationRequest
-    from zenturio.schedule.streamed import StreamResult
-    from zenturio.schedule.trace import ExecutionTrace
+    from zenturio.schedule.commands import SimulationRequest
+    from zenturio.schedule.model.plan import Plan
+    from zenturio.schedule.model.problem import Problem
+    from zenturio.schedule.online.stream import StreamResult
+    from zenturio.schedule.simulate.simulator import Policy
+    from zenturio.schedule.simulate.trace import ExecutionTrace
 
 SHOWN = 20
 """Events that are listed at most; as JSON, all are."""
@@ -93,9 +94,9 @@ def simulate(
     """
     from zenturio.cli import stream
     from zenturio.errors import InputError
-    from zenturio.schedule.generators import pairs
-    from zenturio.schedule.plan_json import trace_facts
-    from zenturio.schedule.request import SimulationRequest, simulation_report
+    from zenturio.schedule.commands import SimulationRequest, simulation_report
+    from zenturio.schedule.formats.plan_json import trace_facts
+    from zenturio.search.settings import pairs
 
     if stream.wanted(workflow, algorithm):
         if plan is not None or runs > 1 or iterations:
@@ -151,8 +152,8 @@ def _tell_stream(
     """What became of a stream: under one algorithm, or under all."""
     from zenturio.cli import stream
     from zenturio.errors import InputError
-    from zenturio.schedule.plan_json import write_plan
-    from zenturio.schedule.streaming import stream_report
+    from zenturio.schedule.commands import stream_report
+    from zenturio.schedule.formats.plan_json import write_plan
 
     if compared:
         if out is not None or gantt is not None:
@@ -176,8 +177,8 @@ def _tell_many(
     """How the makespan spreads over so many seeds; how many of these runs ended."""
     import numpy as np
 
-    from zenturio.schedule import Plan
-    from zenturio.schedule.robust import perturbed_makespans
+    from zenturio.schedule.model.plan import Plan
+    from zenturio.schedule.simulate.simulator import perturbed_makespans
 
     seeds, how = range(asked.seed, asked.seed + runs), asked.disturbance
     if how and isinstance(what, Plan):
@@ -208,7 +209,7 @@ def _tell_many(
 
 def _write(trace: "ExecutionTrace", out: Path) -> None:
     from zenturio.errors import InputError
-    from zenturio.schedule.plan_json import write_plan
+    from zenturio.schedule.formats.plan_json import write_plan
 
     if trace.left:
         raise InputError(f"{out} is not written: {_left(trace)}")
@@ -221,7 +222,7 @@ def _write(trace: "ExecutionTrace", out: Path) -> None:
 
 
 def _tell(trace: "ExecutionTrace", planned: float | None) -> None:
-    from zenturio.schedule.metrics import metrics
+    from zenturio.schedule.model.metrics import metrics
 
     names = trace.problem.workflow.names
     machines = trace.problem.platform.machines

@@ -10,7 +10,7 @@ from zenturio.cli import output
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from zenturio.schedule.streamed import StreamResult
+    from zenturio.schedule.online.stream import StreamResult
 
 
 WIDTH = 60
@@ -22,7 +22,7 @@ FAIR = ("fairness_interquartile", "fairness_std")
 
 def wanted(words: Sequence[str], algorithm: str) -> bool:
     """Whether *words* are a stream, or *algorithm* plays nothing else."""
-    from zenturio.schedule import streaming
+    from zenturio.schedule import commands as streaming
 
     return streaming.is_stream_request(words, algorithm)
 
@@ -32,8 +32,8 @@ def play(
 ) -> "list[StreamResult]":
     """The stream under *algorithm*, or under all that there are for streams."""
     from zenturio.cli.compiling import compiling_told
-    from zenturio.schedule import streaming
-    from zenturio.schedule.generators import pairs
+    from zenturio.schedule import commands as streaming
+    from zenturio.search.settings import pairs
 
     streaming.check_online(algorithm)
     online = streaming.online_simulation(words, on, seed)

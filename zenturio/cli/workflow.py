@@ -10,7 +10,8 @@ from zenturio.cli.options import Json
 from zenturio.show import quantities
 
 if TYPE_CHECKING:
-    from zenturio.schedule import Platform, Workflow
+    from zenturio.schedule.model.platform import Platform
+    from zenturio.schedule.model.workflow import Workflow
 
 SHOWN = 12
 """Programs that are listed at most; as JSON, all are."""
@@ -62,7 +63,8 @@ def show(
     Examples: zen workflow show montage.json; zen workflow show wien2k kpoints=20
     -o wien2k.svg
     """
-    from zenturio.schedule.generators import instance_of, pairs
+    from zenturio.schedule.generators.generator import instance_of
+    from zenturio.search.settings import pairs
 
     with output.waiting(f"reading {source}"):
         found = instance_of(source, pairs(settings or []), seed)
@@ -93,7 +95,7 @@ def convert(
 
     Examples: zen workflow convert montage.json montage.dot; zen workflow convert a.json grid.toml
     """
-    from zenturio.schedule.formats import read_instance, read_platform
+    from zenturio.schedule.formats.files import read_instance, read_platform
 
     with output.waiting(f"reading {source}"):
         found = read_instance(source)
@@ -117,7 +119,8 @@ def generate(
     Examples: zen workflow generate wien2k kpoints=50 --seed 1 -o wien2k.json; zen workflow
     generate recipe trace=montage.json tasks=1000000 -o large.json
     """
-    from zenturio.schedule.generators import instance_of, pairs
+    from zenturio.schedule.generators.generator import instance_of
+    from zenturio.search.settings import pairs
 
     with output.waiting(f"making {generator}"):
         found = instance_of(_known(generator), pairs(settings or []), seed)
@@ -144,8 +147,8 @@ def annotate(
     --budget 2000 --on simulate
     """
     from zenturio.errors import InputError
-    from zenturio.schedule.formats import read_platform
-    from zenturio.schedule.generators import instance_of
+    from zenturio.schedule.formats.files import read_platform
+    from zenturio.schedule.generators.generator import instance_of
     from zenturio.study.schedule import annotate as write
 
     found = instance_of(source)
@@ -169,7 +172,7 @@ def generators(
     """
     from dataclasses import asdict
 
-    from zenturio.schedule.generators import describe, names
+    from zenturio.schedule.generators.generator import describe, names
 
     found = [describe(name) for name in ([generator] if generator else names())]
     if json:
@@ -187,7 +190,7 @@ def generators(
 
 def _known(generator: str) -> str:
     """*generator*, if it is one: a file is not, whatever it is named."""
-    from zenturio.schedule.generators import describe
+    from zenturio.schedule.generators.generator import describe
 
     describe(generator.partition(":")[0])
     return generator
@@ -196,7 +199,7 @@ def _known(generator: str) -> str:
 def _write(flow: "Workflow", platform: "Platform | None", out: Path, form: str) -> tuple[str, ...]:
     """Write both, or the machines alone; what was lost."""
     from zenturio.errors import InputError
-    from zenturio.schedule.formats import write_platform, write_workflow
+    from zenturio.schedule.formats.files import write_platform, write_workflow
 
     if out.suffix.lower() != ".toml":
         with output.waiting(f"writing {len(flow):,} tasks"):
@@ -224,7 +227,7 @@ def _tell(out: Path, flow: "Workflow", lost: tuple[str, ...], json: bool) -> Non
 def _facts(flow: "Workflow", platform: "Platform | None") -> dict[str, Any]:
     from dataclasses import asdict
 
-    from zenturio.schedule.shape import shape_of
+    from zenturio.schedule.model.shape import shape_of
 
     found = shape_of(flow)
     facts: dict[str, Any] = {**asdict(found), "parallelism": found.parallelism}
@@ -240,7 +243,7 @@ def _facts(flow: "Workflow", platform: "Platform | None") -> dict[str, Any]:
 
 
 def _show(flow: "Workflow", platform: "Platform | None") -> None:
-    from zenturio.schedule.shape import shape_of
+    from zenturio.schedule.model.shape import shape_of
 
     found = shape_of(flow)
     moved = f", {found.transfers:,} of them transfers" if found.transfers else ""

@@ -36,12 +36,16 @@ from zenturio.experiment import (
     Outcome,
     Recipe,
 )
-from zenturio.schedule import planning, streaming
-from zenturio.schedule.library import ProblemCache
-from zenturio.schedule.plan_json import plan_facts, trace_facts
-from zenturio.schedule.planning import PlanRequest
-from zenturio.schedule.request import SimulationRequest, simulation_report
-from zenturio.schedule.streaming import StreamRequest
+from zenturio.schedule import commands as planning
+from zenturio.schedule import commands as streaming
+from zenturio.schedule.commands import (
+    PlanRequest,
+    SimulationRequest,
+    StreamRequest,
+    simulation_report,
+)
+from zenturio.schedule.formats.plan_json import plan_facts, trace_facts
+from zenturio.schedule.generators.generator import ProblemCache
 
 _VERBS = (["zen", "simulate"], ["zen", "schedule"])
 _Said = tuple[Callable[[], Any], bytes, bool]

@@ -9,8 +9,8 @@ from typing import Any, Literal, Protocol
 
 from zenturio import plugins
 from zenturio.errors import PluginError
-from zenturio.schedule.plan import Plan
-from zenturio.schedule.problem import Problem
+from zenturio.schedule.model.plan import Plan
+from zenturio.schedule.model.problem import Problem
 from zenturio.search.settings import NoSettings, Setting, described, pairs, settings_of
 
 Kind = Literal["static", "just-in-time", "moldable", "online", "dynamic", "exact"]

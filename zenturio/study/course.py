@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from zenturio.errors import AnnotationError
 from zenturio.experiment import Experiment, Outcome
 from zenturio.expression.values import text_of
-from zenturio.schedule.urgency import more_urgent_tasks
+from zenturio.schedule.dynamic.just_in_time import more_urgent_tasks
 from zenturio.space import Point
 from zenturio.study.choose import Chosen, choose
 from zenturio.study.stages import Link, Stage

@@ -17,10 +17,12 @@ import numpy as np
 from zenturio.annotate.insert import insert
 from zenturio.annotate.value_syntax import write_text
 from zenturio.errors import InputError
-from zenturio.schedule import Platform, Problem, Workflow, WorkflowTask
-from zenturio.schedule.assigned import processor_names
-from zenturio.schedule.formats import write_platform, write_workflow
-from zenturio.schedule.metrics import metric
+from zenturio.schedule.formats.files import write_platform, write_workflow
+from zenturio.schedule.model.metrics import metric
+from zenturio.schedule.model.platform import Platform
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
+from zenturio.schedule.static.list_scheduling import processor_names
 
 FLOW, GRID = "workflow.json", "grid.toml"
 _NUMBERED = re.compile(r"([A-Za-z_][\w.-]*?)(\d+)")

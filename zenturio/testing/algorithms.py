@@ -14,16 +14,11 @@ import random
 from collections.abc import Iterator
 from itertools import pairwise
 
-from zenturio.schedule import (
-    Platform,
-    PlatformMachine,
-    Problem,
-    Workflow,
-    WorkflowTask,
-    check,
-    identical,
-)
 from zenturio.schedule.algorithm import Algorithm
+from zenturio.schedule.model.plan import check
+from zenturio.schedule.model.platform import Platform, PlatformMachine, identical
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 
 
 def problems() -> Iterator[Problem]:

@@ -9,7 +9,7 @@ import pytest
 from zenturio.errors import ConflictError, ExperimentsFailed, InputError
 from zenturio.execute.hosts.flow import Doing, run_flow
 from zenturio.execute.hosts.stages import Returning, Stages, Staging, Starting
-from zenturio.schedule.generators import instance_of
+from zenturio.schedule.generators.generator import instance_of
 from zenturio.testing.executor import until
 
 EDGES = ["start a1", "start a2", "a1 mix", "a2 mix", "mix end"]

@@ -8,8 +8,8 @@ import pytest
 
 from show.portal.served import served
 from zenturio.record.open import FOLDER
-from zenturio.schedule.formats import write_workflow
-from zenturio.schedule.generators import generate
+from zenturio.schedule.formats.files import write_workflow
+from zenturio.schedule.generators.generator import generate
 from zenturio.show.portal.state import Settings
 
 

@@ -25,11 +25,11 @@ from zenturio.expression import Expression, Value, parse
 from zenturio.schedule.formats.document import (
     FormatDocument,
     KeyPath,
+    in_toml,
     place_at,
     read_text,
     read_toml,
 )
-from zenturio.schedule.formats.where import in_toml
 
 _REACHED = ("address", "port", "user", "via", "slots", "folder", "python", "ssh", "probe")
 _DECLARED = ("cores", "memory", "arch", "speed", "mhz", "load", "cost", "tags", "facts")

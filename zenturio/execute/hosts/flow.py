@@ -20,14 +20,13 @@ from zenturio.execute.hosts.place import Hosts
 from zenturio.experiment import Experiment, Filed, Outcome, Recipe, Step
 from zenturio.experiment.identity import content_digest, digest
 from zenturio.expression import parse
-from zenturio.schedule import loops
 from zenturio.schedule.algorithm import make
-from zenturio.schedule.loops import Loop
-from zenturio.schedule.policy import FollowPlan
-from zenturio.schedule.problem import Problem
-from zenturio.schedule.rounds import LoopController
-from zenturio.schedule.trace import ExecutionTrace
-from zenturio.schedule.workflow import Workflow
+from zenturio.schedule.model import loops
+from zenturio.schedule.model.loops import Loop
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.workflow import Workflow
+from zenturio.schedule.simulate.simulator import FollowPlan, LoopController
+from zenturio.schedule.simulate.trace import ExecutionTrace
 
 CONVERGED = "converged"
 """The metric by which the last task of a loop says that there is to be no other iteration."""

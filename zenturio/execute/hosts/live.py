@@ -23,10 +23,10 @@ from zenturio.errors import ExperimentsFailed, PlaceError
 from zenturio.execute.hosts.place import Hosts
 from zenturio.execute.hosts.profile import Profile
 from zenturio.experiment import Experiment, Log, Outcome
-from zenturio.schedule.grid import MachineState
-from zenturio.schedule.platform import Platform, PlatformMachine
-from zenturio.schedule.problem import Problem
-from zenturio.schedule.trace import TraceEvent
+from zenturio.schedule.model.platform import Platform, PlatformMachine
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.simulate.machine_state import MachineState
+from zenturio.schedule.simulate.trace import TraceEvent
 
 LOOK = 0.1
 """Seconds between two looks at hosts, and at how far tasks are."""

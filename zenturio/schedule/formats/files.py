@@ -1,4 +1,4 @@
-"""Reading and writing files by their endings, or by what they begin with."""
+"""A workflow with the machines that belong to it, if any do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from zenturio.errors import InputError, did_you_mean
-from zenturio.schedule.formats import dot, ours, platforms, stg, wfformat
+from zenturio.schedule.formats import graphs as dot
+from zenturio.schedule.formats import platforms, stg, wfformat
+from zenturio.schedule.formats import zenturio_json as ours
 from zenturio.schedule.formats.document import (
     file_exists,
     place_at,
@@ -16,10 +18,9 @@ from zenturio.schedule.formats.document import (
     read_toml,
     write_text,
 )
-from zenturio.schedule.formats.instance import Instance
-from zenturio.schedule.platform import Platform, identical
-from zenturio.schedule.testbeds import TESTBEDS
-from zenturio.schedule.workflow import Workflow
+from zenturio.schedule.model.platform import TESTBEDS, Platform, identical
+from zenturio.schedule.model.problem import Instance
+from zenturio.schedule.model.workflow import Workflow
 
 _FORMAT_NAMES = {
     "json": "the project's own: all that a workflow and its platform know",

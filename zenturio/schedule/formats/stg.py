@@ -12,7 +12,7 @@ import numpy as np
 from zenturio.errors import InputError
 from zenturio.schedule.formats.document import MAX_TASKS, place_at
 from zenturio.schedule.formats.wfformat import lost_of_tasks
-from zenturio.schedule.workflow import Workflow, merge_parallel_edges
+from zenturio.schedule.model.workflow import Workflow, merge_parallel_edges
 
 
 class _StgLines:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from zenturio.errors import InputError
-from zenturio.schedule.formats.instance import Instance
-from zenturio.schedule.platform import NetworkLink, Platform, PlatformMachine
-from zenturio.schedule.workflow import Floats, Indices, Workflow, WorkflowTask
+from zenturio.schedule.model.platform import NetworkLink, Platform, PlatformMachine
+from zenturio.schedule.model.problem import Instance
+from zenturio.schedule.model.workflow import Floats, Indices, Workflow, WorkflowTask
 from zenturio.search.settings import setting
 
 _MAX_TIMES = 50_000_000

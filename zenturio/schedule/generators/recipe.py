@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zenturio.errors import InputError
-from zenturio.schedule.formats import read_instance
-from zenturio.schedule.formats.instance import Instance
-from zenturio.schedule.transfers import merge_transfers
-from zenturio.schedule.workflow import Floats, Indices, Workflow
+from zenturio.schedule.formats.files import read_instance
+from zenturio.schedule.model.problem import Instance
+from zenturio.schedule.model.workflow import Floats, Indices, Workflow, merge_transfers
 from zenturio.search.settings import setting
 
 MAX_RECIPE_TASKS = 10_000_000

@@ -1,1 +1,1 @@
-"""Compiled loops on bare arrays; each has a slow, obvious twin in the tests."""
+"""Compiled inner loops: functions of bare arrays and numbers (Numba)."""

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from zenturio.schedule.kernels.gaps import NONE
-from zenturio.schedule.kernels.heap import pop, push
-from zenturio.schedule.kernels.listing import data_arrivals, fill_arrivals
+from zenturio.schedule.kernels.list_scheduling import NONE, data_arrivals, fill_arrivals
+from zenturio.schedule.kernels.plan_times import pop, push
 
 SOONEST, QUICKEST, MASTERS, PRIORITIES = range(4)
 

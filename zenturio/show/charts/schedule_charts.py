@@ -16,10 +16,11 @@ from zenturio.execute.hosts.events import Event
 from zenturio.expression import text_of
 from zenturio.record import Repository
 from zenturio.record.row_filter import NEWEST, RowChoice
-from zenturio.schedule import Plan, Workflow
-from zenturio.schedule.loops import find_loops, single_iteration
-from zenturio.schedule.molded import MoldablePlan
-from zenturio.schedule.trace import ExecutionTrace
+from zenturio.schedule.model.loops import find_loops, single_iteration
+from zenturio.schedule.model.metrics import MoldablePlan
+from zenturio.schedule.model.plan import Plan
+from zenturio.schedule.model.workflow import Workflow
+from zenturio.schedule.simulate.trace import ExecutionTrace
 from zenturio.show.chart import Axis
 from zenturio.show.notebook import ShownScene
 from zenturio.show.scene import Box, Dot, Scene, levels_of

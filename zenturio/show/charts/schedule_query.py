@@ -63,8 +63,8 @@ class PlanView:
 
 def scene(view: PlanView, folder: Path, *, slow: bool = False) -> Scene:
     """The picture; *slow*: algorithms that search may be asked, too."""
-    from zenturio.schedule.generators import instance_of  # noqa: PLC0415 - numba loads slowly
-    from zenturio.schedule.planning import PlanRequest  # noqa: PLC0415
+    from zenturio.schedule.commands import PlanRequest  # noqa: PLC0415
+    from zenturio.schedule.generators.generator import instance_of  # noqa: PLC0415 - numba loads slowly
     from zenturio.show.charts.schedule_charts import gantt, graph  # noqa: PLC0415
 
     check(view, folder)
@@ -102,7 +102,7 @@ def offered(*, slow: bool = False) -> list[AlgorithmDescription]:
 
 def check(view: PlanView, folder: Path) -> None:
     """Refuse files outside of the project, and more than a page can show, before it is made."""
-    from zenturio.schedule.generators import count_of  # noqa: PLC0415 - numba loads slowly
+    from zenturio.schedule.generators.generator import count_of  # noqa: PLC0415 - numba loads slowly
 
     for text in (view.workflow, view.on):
         _check_paths(folder, text)

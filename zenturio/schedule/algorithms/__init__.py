@@ -1,1 +1,0 @@
-"""Algorithms that plan a workflow, one file each."""

@@ -1,0 +1,1 @@
+"""Algorithms that decide while a workflow runs."""

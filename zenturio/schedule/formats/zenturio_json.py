@@ -1,0 +1,450 @@
+"""Edges of parameter-sweep tasks: between whole layers, or between single subtasks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from zenturio.errors import InputError, did_you_mean
+from zenturio.schedule.formats import platforms
+from zenturio.schedule.formats.document import MAX_EDGES, MAX_TASKS, FormatDocument, KeyPath
+from zenturio.schedule.model.platform import Platform, ScalingCurve
+from zenturio.schedule.model.problem import Instance
+from zenturio.schedule.model.workflow import (
+    Floats,
+    Indices,
+    Workflow,
+    WorkflowTask,
+    merge_parallel_edges,
+)
+
+_EDGE_KEYS = ("from", "to", "bytes", "join")
+
+
+@dataclass(frozen=True)
+class EdgeColumns:
+    sources: Indices
+    targets: Indices
+    data: Floats
+
+
+@dataclass(frozen=True)
+class SweepRanges:
+    """The subtasks that each parameter-sweep task has become."""
+
+    ranges: Mapping[str, range]
+
+    def edges(
+        self, document: FormatDocument, number: Mapping[str, int], rows: list[Any]
+    ) -> EdgeColumns:
+        """*rows*, those between sweeps joined all with all, or each with each."""
+        sources: list[Indices] = []
+        targets: list[Indices] = []
+        data: list[Floats] = []
+        count = 0
+        for i, given in enumerate(rows):
+            way: KeyPath = ("edges", i)
+            edge = _edge_object(document, given, way)
+            a, b = (self._ends(document, number, edge.get(key), way) for key in ("from", "to"))
+            moved = document.number(edge.get("bytes", 0.0), (*way, "bytes"))
+            each = document.words(edge.get("join", "all"), (*way, "join"))
+            if each not in {"all", "each"}:
+                document.wrong((*way, "join"), f"join is {each!r}", "write 'all' or 'each'")
+            if each == "each" and len(a) != len(b):
+                document.wrong(way, f"{len(a)} subtasks cannot be joined each with one of {len(b)}")
+            pairs = len(a) if each == "each" else len(a) * len(b)
+            count += pairs
+            if count > MAX_EDGES:
+                document.wrong(way, f"more than {MAX_EDGES:,} edges")
+            sources.append(np.array(a) if each == "each" else np.repeat(a, len(b)))
+            targets.append(np.array(b) if each == "each" else np.tile(b, len(a)))
+            data.append(np.full(pairs, moved))
+        return EdgeColumns(
+            _concatenated(sources), _concatenated(targets), np.concatenate([np.zeros(0), *data])
+        )
+
+    def _ends(
+        self, document: FormatDocument, number: Mapping[str, int], name: Any, way: KeyPath
+    ) -> range:
+        document.words(name, way)
+        if name in self.ranges:
+            return self.ranges[name]
+        if name not in number:
+            hint = did_you_mean(name, [*self.ranges, *number])
+            document.wrong(way, f"no task is named {name!r}", hint)
+        return range(number[name], number[name] + 1)
+
+
+def _edge_object(document: FormatDocument, given: Any, way: KeyPath) -> dict[str, Any]:
+    if isinstance(given, dict):
+        document.keys(given, _EDGE_KEYS, way)
+        return given
+    if not isinstance(given, list) or not 2 <= len(given) <= 3:
+        document.wrong(way, "an edge is [from, to], [from, to, bytes] or an object")
+    return dict(zip(_EDGE_KEYS, given, strict=False))
+
+
+def _concatenated(columns: list[Indices]) -> Indices:
+    return np.concatenate([np.zeros(0, np.int32), *columns]).astype(np.int32)
+
+
+_PLAIN_KEYS = {"name", "work", "program"}
+_TEXTS = ("kind", "machine", "target", "program", "tag")
+_TASK_KEYS = ("name", "work", *_TEXTS, "cores", "memory", "times", "curve", "sweep")
+TASK_COLUMNS = ("name", "work", "program", "programs", "more")
+
+
+@dataclass(frozen=True)
+class TaskColumns:
+    """The columns of a workflow that concern its tasks."""
+
+    names: Sequence[str]
+    work: Floats
+    more: Mapping[int, WorkflowTask]
+    program: Indices
+    programs: Sequence[str]
+
+
+def tasks_from_rows(document: FormatDocument, rows: list[Any]) -> tuple[TaskColumns, SweepRanges]:
+    """Tasks each of which is an object; those that are sweeps become their subtasks."""
+    if not set(map(type, rows)) <= {dict}:
+        wrong = next(i for i, each in enumerate(rows) if not isinstance(each, dict))
+        document.wrong(("tasks", wrong), "a task is an object with a name")
+    unknown = set[str]().union(*rows) - set(_TASK_KEYS)
+    if unknown:
+        wrong = next(i for i, each in enumerate(rows) if each.keys() & unknown)
+        document.keys(rows[wrong], _TASK_KEYS, ("tasks", wrong))
+    names = [each.get("name") for each in rows]
+    document.texts(names, lambda i: ("tasks", i, "name"))
+    if any("sweep" in each for each in rows):
+        return _tasks_with_sweeps(document, rows)
+    work = document.numbers([each.get("work", 0.0) for each in rows], _key_path("work"))
+    programs = [each.get("program", "") for each in rows]
+    document.texts(programs, _key_path("program"))
+    number = {each: i for i, each in enumerate(dict.fromkeys(programs))}
+    more = {
+        i: _read_task(document, each, ("tasks", i), float(work[i]))
+        for i, each in enumerate(rows)
+        if not each.keys() <= _PLAIN_KEYS
+    }
+    column = np.array([number[each] for each in programs], np.int32)
+    return TaskColumns(names, work, _not_plain(more), column, tuple(number)), SweepRanges({})
+
+
+def _key_path(key: str) -> Any:
+    return lambda i: ("tasks", i, key)
+
+
+def _not_plain(more: Mapping[int, WorkflowTask]) -> dict[int, WorkflowTask]:
+    """Those of which there is more to know than name, work and program."""
+    return {i: t for i, t in more.items() if t != WorkflowTask(t.name, t.work, program=t.program)}
+
+
+def _tasks_with_sweeps(
+    document: FormatDocument, rows: list[dict[str, Any]]
+) -> tuple[TaskColumns, SweepRanges]:
+    tasks: list[WorkflowTask] = []
+    ranges: dict[str, range] = {}
+    for i, each in enumerate(rows):
+        way = ("tasks", i)
+        if "sweep" in each:
+            if len(tasks) + document.whole(each["sweep"], (*way, "sweep")) > MAX_TASKS:
+                document.wrong((*way, "sweep"), f"more than {MAX_TASKS:,} tasks")
+            ranges[each["name"]] = range(len(tasks), len(tasks) + each["sweep"])
+            tasks += _subtasks(document, each, way)
+        else:
+            work = document.number(each.get("work", 0.0), (*way, "work"))
+            tasks.append(_read_task(document, each, way, work))
+    number = {each: i for i, each in enumerate(dict.fromkeys(t.program for t in tasks))}
+    return TaskColumns(
+        [task.name for task in tasks],
+        np.array([task.work for task in tasks], np.float64),
+        _not_plain(dict(enumerate(tasks))),
+        np.array([number[task.program] for task in tasks], np.int32),
+        tuple(number),
+    ), SweepRanges(ranges)
+
+
+def _subtasks(document: FormatDocument, given: dict[str, Any], way: KeyPath) -> list[WorkflowTask]:
+    """The subtasks ``NAME.1`` to ``NAME.N`` of a parameter-sweep task; its work may be a list."""
+    count, name, work = given["sweep"], given["name"], given.get("work", 0.0)
+    if isinstance(work, list) and len(work) != count:
+        document.wrong((*way, "work"), f"work has {len(work)} numbers for {count} subtasks")
+    if isinstance(work, list):
+        lengths = document.numbers(work, lambda i: (*way, "work", i))
+    else:
+        lengths = np.full(count, document.number(work, (*way, "work")))
+    like = {"program": name, **{k: v for k, v in given.items() if k != "sweep"}}
+    if "machine" in like:
+        document.wrong((*way, "machine"), "the subtasks of a sweep share no abstract machine")
+    return [
+        _read_task(document, {**like, "name": f"{name}.{j}"}, way, length)
+        for j, length in enumerate(lengths.tolist(), 1)
+    ]
+
+
+def tasks_from_columns(document: FormatDocument, value: dict[str, Any]) -> TaskColumns:
+    """Tasks as an object of columns: names, work, numbers of programs, and their names."""
+    document.keys(value, TASK_COLUMNS, ("tasks",))
+    names = document.items(value.get("name", []), ("tasks", "name"))
+    document.texts(names, lambda i: ("tasks", "name", i))
+    given = document.items(value.get("work", []), ("tasks", "work"))
+    work = document.numbers(given, lambda i: ("tasks", "work", i))
+    programs = document.items(value.get("programs", [""]), ("tasks", "programs"))
+    document.texts(programs, lambda i: ("tasks", "programs", i))
+    program = document.items(value.get("program", [0] * len(names)), ("tasks", "program"))
+    for key, column in (("work", given), ("program", program)):
+        if len(column) != len(names):
+            message = f"{key} has {len(column)} values for {len(names)} tasks"
+            document.wrong(("tasks", key), message)
+    if not set(map(type, program)) <= {int} or (
+        program and not 0 <= min(program) <= max(program) < len(programs)
+    ):
+        for i, each in enumerate(program):
+            document.whole(each, ("tasks", "program", i), 0, len(programs) - 1)
+    more = _read_more(document, names, document.items(value.get("more", []), ("tasks", "more")))
+    return TaskColumns(names, work, more, np.array(program, np.int32), tuple(programs))
+
+
+def _read_more(
+    document: FormatDocument, names: list[str], rows: list[Any]
+) -> dict[int, WorkflowTask]:
+    number = {name: i for i, name in enumerate(names)} if rows else {}
+    found = {}
+    for i, each in enumerate(rows):
+        way = ("tasks", "more", i)
+        document.keys(each, _TASK_KEYS[:-1], way)
+        name = document.words(each.get("name"), (*way, "name"))
+        if name not in number:
+            hint = did_you_mean(name, number)
+            document.wrong((*way, "name"), f"no task is named {name!r}", hint)
+        work = document.number(each.get("work", 0.0), (*way, "work"))
+        found[number[name]] = _read_task(document, each, way, work)
+    return found
+
+
+def _read_task(
+    document: FormatDocument, given: dict[str, Any], way: KeyPath, work: float
+) -> WorkflowTask:
+    for key in _TEXTS:
+        document.words(given.get(key, ""), (*way, key))
+    if given.get("kind", "job") not in {"job", "transfer"}:
+        document.wrong((*way, "kind"), f"kind is {given['kind']!r}", "write 'job' or 'transfer'")
+    times = document.items(given.get("times", []), (*way, "times"))
+    return WorkflowTask(
+        given["name"],
+        work,
+        given.get("kind", "job"),
+        given.get("machine", ""),
+        given.get("target", ""),
+        given.get("program", ""),
+        given.get("tag", ""),
+        document.whole(given.get("cores", 1), (*way, "cores")),
+        document.number(given.get("memory", 0.0), (*way, "memory")),
+        tuple(_read_seconds(document, each, (*way, "times", i)) for i, each in enumerate(times)),
+        _read_curve(document, given.get("curve"), (*way, "curve")),
+    )
+
+
+def _read_seconds(document: FormatDocument, value: Any, way: KeyPath) -> float:
+    """A time on one machine; null, where it cannot run."""
+    return float("inf") if value is None else document.number(value, way)
+
+
+def _read_curve(document: FormatDocument, value: Any, way: KeyPath) -> ScalingCurve | None:
+    if value is None:
+        return None
+    document.keys(value, ("nodes", "seconds"), way)
+    nodes = document.items(value.get("nodes"), (*way, "nodes"))
+    seconds = document.items(value.get("seconds"), (*way, "seconds"))
+    try:
+        return ScalingCurve(
+            tuple(document.whole(each, (*way, "nodes", i)) for i, each in enumerate(nodes)),
+            tuple(document.number(each, (*way, "seconds", i)) for i, each in enumerate(seconds)),
+        )
+    except InputError as error:
+        if error.diagnostics[0].place:
+            raise
+        document.wrong(way, str(error))
+
+
+def task_row(task: WorkflowTask) -> dict[str, Any]:
+    """*task* as an object, without what is as it is commonly."""
+    found: dict[str, Any] = {"name": task.name, "work": task.work}
+    for key in ("kind", "machine", "target", "program", "tag", "cores", "memory"):
+        if getattr(task, key) != getattr(_DEFAULT_TASK, key):
+            found[key] = getattr(task, key)
+    if task.times:
+        found["times"] = [None if each == float("inf") else each for each in task.times]
+    if task.curve:
+        found["curve"] = {"nodes": list(task.curve.nodes), "seconds": list(task.curve.seconds)}
+    return found
+
+
+_DEFAULT_TASK = WorkflowTask("")
+
+
+FORMAT = "zenturio-workflow"
+MAX_ROWS = 10_000
+"""Beyond so many tasks a file is written as columns."""
+
+_DOCUMENT_KEYS = ("format", "name", "notes", "tasks", "edges", "platform")
+_EDGE_COLUMNS = ("from", "to", "bytes")
+
+
+def read_zenturio_json(document: FormatDocument) -> Instance:
+    """The workflow of *document*, and its platform if it has one."""
+    value = document.value
+    document.keys(value, _DOCUMENT_KEYS, ())
+    if value.get("format", FORMAT) != FORMAT:
+        document.wrong(("format",), f"format is not {FORMAT!r}")
+    if "tasks" not in value:
+        document.wrong((), "no tasks: a workflow has a list of them")
+    tasks, sweeps = _read_tasks(document, value["tasks"])
+    ends = _read_edges(document, tasks, sweeps, value.get("edges", []))
+    notes = value.get("notes", {})
+    if not isinstance(notes, dict):
+        document.wrong(("notes",), "notes is no object")
+    flow = Workflow(
+        document.words(value.get("name", Path(document.file).stem), ("name",)),
+        tuple(tasks.names), tasks.work,
+        *merge_parallel_edges(ends.sources, ends.targets, ends.data),
+        tasks.more, tasks.program, tuple(tasks.programs), notes,
+    )  # fmt: skip
+    flow.check()
+    machines = value.get("platform")
+    return Instance(
+        flow,
+        None
+        if machines is None
+        else platforms.read_platform_values(document, machines, ("platform",), flow.name),
+    )
+
+
+def _read_tasks(document: FormatDocument, value: Any) -> tuple[TaskColumns, SweepRanges]:
+    if isinstance(value, dict):
+        tasks, sweeps = tasks_from_columns(document, value), SweepRanges({})
+    else:
+        tasks, sweeps = tasks_from_rows(document, document.items(value, ("tasks",)))
+    if not 0 < len(tasks.names) <= MAX_TASKS:
+        document.wrong(("tasks",), f"{len(tasks.names):,} tasks: from 1 to {MAX_TASKS:,} are read")
+    if len(set(tasks.names)) < len(tasks.names):
+        seen: set[str] = set()
+        twice = next(i for i, n in enumerate(tasks.names) if n in seen or seen.add(n))  # type: ignore[func-returns-value]
+        way = ("tasks", *(("name", twice) if isinstance(value, dict) else (twice, "name")))
+        document.wrong(
+            way if not sweeps.ranges else (), f"two tasks are named {tasks.names[twice]!r}"
+        )
+    return tasks, sweeps
+
+
+def _read_edges(
+    document: FormatDocument, tasks: TaskColumns, sweeps: SweepRanges, value: Any
+) -> EdgeColumns:
+    if isinstance(value, dict):
+        return _edge_columns(document, value, len(tasks.names))
+    rows = document.items(value, ("edges",))
+    if len(rows) > MAX_EDGES:
+        document.wrong(("edges",), f"more than {MAX_EDGES:,} edges")
+    number = {name: i for i, name in enumerate(tasks.names)}
+    if sweeps.ranges or not set(map(type, rows)) <= {list}:
+        return sweeps.edges(document, number, rows)
+    return _edge_rows(document, number, rows)
+
+
+def _edge_rows(
+    document: FormatDocument, number: Mapping[str, int], rows: list[list[Any]]
+) -> EdgeColumns:
+    for i in (i for i, edge in enumerate(rows) if not 2 <= len(edge) <= 3):
+        document.wrong(("edges", i), "an edge is [from, to] or [from, to, bytes]")
+    ends: list[Indices] = []
+    for end in (0, 1):
+        names = [edge[end] for edge in rows]
+        document.texts(names, lambda i, end=end: ("edges", i, end))  # type: ignore[misc]
+        found = np.array([number.get(name, -1) for name in names], np.int32)
+        for i in np.flatnonzero(found < 0)[:1].tolist():
+            hint = did_you_mean(names[i], number)
+            document.wrong(("edges", i, end), f"no task is named {names[i]!r}", hint)
+        ends.append(found)
+    for i in np.flatnonzero(ends[0] == ends[1])[:1].tolist():
+        document.wrong(("edges", i), f"task {rows[i][0]!r} waits for itself")
+    data = document.numbers(
+        [edge[2] if len(edge) > 2 else 0.0 for edge in rows], lambda i: ("edges", i, 2)
+    )
+    return EdgeColumns(ends[0], ends[1], data)
+
+
+def _edge_columns(document: FormatDocument, value: dict[str, Any], count: int) -> EdgeColumns:
+    document.keys(value, _EDGE_COLUMNS, ("edges",))
+    columns = {key: document.items(value.get(key, []), ("edges", key)) for key in _EDGE_COLUMNS}
+    if len(columns["from"]) != len(columns["to"]):
+        document.wrong(("edges", "to"), "from and to are not equally long")
+    for key in ("from", "to"):
+        for i in _first_invalid_index(columns[key], count):
+            document.whole(columns[key][i], ("edges", key, i), 0, count - 1)
+    data = columns["bytes"] or [0.0] * len(columns["to"])
+    if len(data) != len(columns["to"]):
+        document.wrong(("edges", "bytes"), "bytes and to are not equally long")
+    return EdgeColumns(
+        np.array(columns["from"], np.int32),
+        np.array(columns["to"], np.int32),
+        document.numbers(data, lambda i: ("edges", "bytes", i)),
+    )
+
+
+def _first_invalid_index(values: list[Any], count: int) -> list[int]:
+    """The first of *values*, if any, that is no number from 0 to below *count*."""
+    if not set(map(type, values)) <= {int}:
+        return [next(i for i, each in enumerate(values) if type(each) is not int)]
+    if values and (min(values) < 0 or max(values) >= count):
+        return [next(i for i, each in enumerate(values) if not 0 <= each < count)]
+    return []
+
+
+def write_zenturio_json(flow: Workflow, platform: Platform | None = None) -> Iterator[str]:
+    """The text of *flow*, in pieces; a task and an edge each stand on a line of their own."""
+    yield f'{{\n"format": "{FORMAT}",\n"name": {json.dumps(flow.name, ensure_ascii=False)},\n'
+    if flow.notes:
+        yield f'"notes": {_json_text(dict(flow.notes))},\n'
+    yield from _columns_text(flow) if len(flow) > MAX_ROWS else _rows_text(flow)
+    if platform is not None:
+        yield ',\n"platform": '
+        yield json.dumps(platforms.platform_facts(platform), ensure_ascii=False, indent=1)
+    yield "\n}\n"
+
+
+def _rows_text(flow: Workflow) -> Iterator[str]:
+    yield '"tasks": [\n '
+    yield ",\n ".join(_json_text(task_row(task)) for task in flow.tasks)
+    yield '\n],\n"edges": [\n '
+    yield ",\n ".join(_json_text([a, b, data] if data else [a, b]) for a, b, data in flow.edges)
+    yield "\n]"
+
+
+def _columns_text(flow: Workflow) -> Iterator[str]:
+    columns: dict[str, Any] = {"name": list(flow.names), "work": flow.work.tolist()}
+    if flow.program is not None:
+        columns |= {"program": flow.program.tolist(), "programs": list(flow.programs)}
+    if flow.more:
+        columns["more"] = [task_row(task) for _, task in sorted(flow.more.items())]
+    yield f'"tasks": {_column_lines(columns)},\n'
+    edges = {"from": flow.sources.tolist(), "to": flow.targets.tolist()}
+    yield f'"edges": {_column_lines({**edges, "bytes": flow.data.tolist()})}'
+
+
+def _column_lines(columns: Mapping[str, Any]) -> str:
+    return (
+        "{\n" + ",\n".join(f" {json.dumps(k)}: {_json_text(v)}" for k, v in columns.items()) + "\n}"
+    )
+
+
+def _json_text(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, default=str)
+    except ValueError as error:
+        raise InputError(f"a workflow's notes cannot be written: {error}") from None

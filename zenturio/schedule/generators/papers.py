@@ -1,0 +1,544 @@
+"""WIEN2k, the application of Prodan and Fahringer, "Dynamic Scheduling of Scientific Workflow
+Applications on the Grid" (SAC 2005).
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from zenturio.errors import InputError
+from zenturio.schedule.model import shape as predict
+from zenturio.schedule.model.platform import (
+    Platform,
+    PlatformMachine,
+    ScalingCurve,
+    grid_2005,
+    identical,
+)
+from zenturio.schedule.model.problem import Instance
+from zenturio.schedule.model.workflow import Indices, Workflow, WorkflowTask
+from zenturio.search.settings import setting
+
+FLOPS = 1e9
+"""Operations that a machine of speed 1 does in a second: speeds are in GHz."""
+
+
+@dataclass(frozen=True)
+class Wien2k:
+    """WIEN2k: electronic structure of a solid, k-points in parallel, repeated until it converges.
+
+    LAPW1 works 7 A N^2 + N^3 operations for each k-point, LAPW2 a tenth of that, and between
+    them go 200 N A bytes (sections 3 and 4.2). The other tasks are as the settings say.
+    """
+
+    kpoints: int = setting(50, "k-points, each an LAPW1 and an LAPW2", low=1, high=1_000_000)
+    atoms: int = setting(64, "atoms: A", low=1, high=100_000)
+    size: int = setting(5000, "size of the matrix: N", low=1, high=1_000_000)
+    spread: float = setting(0.1, "by which part k-points differ in work", low=0, high=0.9)
+    lapw0: float = setting(0.5, "work of LAPW0, in LAPW1s", low=0, high=1000)
+    rest: float = setting(0.05, "work of LCORE, FERMI, mixer and test, in LAPW1s", low=0, high=1000)
+    loop: bool = setting(False, "with the edge from the test of convergence back to LAPW0")
+    transfers: bool = setting(False, "with file transfers between k-points as tasks of their own")
+    shared: bool = setting(False, "LAPW1 and LAPW2 of a k-point on one machine, whichever it is")
+
+    def count(self) -> int:
+        return 5 + self.kpoints * (3 if self.transfers else 2)
+
+    def instance(self, seed: int) -> Instance:
+        flops = predict.lapw1_operations(self.atoms, self.size)
+        chance = np.random.default_rng(seed)
+        lapw1 = flops / FLOPS * chance.uniform(1 - self.spread, 1 + self.spread, self.kpoints)
+        kpoints = range(1, self.kpoints + 1)
+        mean = flops / FLOPS
+        tasks = [
+            self._job("lapw0", self.lapw0 * mean),
+            *(self._job("lapw1", lapw1[k - 1], k) for k in kpoints),
+            self._job("lapw2_fermi", self.rest * mean),
+            *(self._job("lapw2", predict.LAPW2_SHARE * lapw1[k - 1], k) for k in kpoints),
+            *(self._job(each, self.rest * mean) for each in ("lcore", "mixer", "converged")),
+        ]
+        edges = [("lapw0", "lcore", 0.0), ("lcore", "mixer", 0.0), ("mixer", "converged", 0.0)]
+        for k in kpoints:
+            edges += [
+                ("lapw0", f"lapw1_{k}", 0.0),
+                (f"lapw1_{k}", "lapw2_fermi", 0.0),
+                ("lapw2_fermi", f"lapw2_{k}", 0.0),
+                (f"lapw2_{k}", "mixer", 0.0),
+            ]
+        vector = predict.vector_bytes(self.atoms, self.size)
+        if self.transfers:
+            for k in kpoints:
+                a, b, moved = f"lapw1_{k}", f"lapw2_{k}", f"vector_{k}"
+                here, there = self._machine("lapw1", k), self._machine("lapw2", k)
+                tasks.append(WorkflowTask(moved, vector, "transfer", here, there, "case.vector"))
+                edges += [(a, moved, 0.0), (moved, b, 0.0)]
+        else:
+            edges += [(f"lapw1_{k}", f"lapw2_{k}", vector) for k in kpoints]
+        if self.loop:
+            edges.append(("converged", "lapw0", 0.0))
+        return Instance(Workflow.of(f"wien2k-{self.kpoints}", tasks, edges), grid_2005())
+
+    def _job(self, program: str, work: float, number: int = 0) -> WorkflowTask:
+        name = f"{program}_{number}" if number else program
+        return WorkflowTask(
+            name, float(work), machine=self._machine(program, number), program=program
+        )
+
+    def _machine(self, program: str, number: int) -> str:
+        """The abstract machine of a task, if anything depends on it (Definition 1)."""
+        if self.shared and number:
+            return f"kpoint_{number}"
+        return f"{program}_{number}".removesuffix("_0") if self.transfers else ""
+
+
+MAX_NODES = 36
+BEST_NODES = 35
+_EXPONENT = 0.9
+"""On 2^k nodes a task is 2^(0.9 k) times as fast as on one: less than the nodes, always."""
+_UNEVEN_FACTOR = 1.05
+"""How much longer it takes where nodes are no power of two."""
+
+
+def simulation_curve(
+    seconds: float, exponent: float = _EXPONENT, serial: float = 0.0
+) -> ScalingCurve:
+    """The time of a simulation on 1 to 36 nodes that takes *seconds* on one.
+
+    Of the shape that figure 3 has: faster at powers of two than just beside them, but fastest on
+    35 nodes. Between powers of two it is straight in the logarithms, and a twentieth longer. The
+    *serial* part of it takes as long on any number of nodes.
+    """
+    counts = np.arange(1, MAX_NODES + 1)
+    lower = 2.0 ** np.floor(np.log2(counts))
+    reach = np.where(counts == lower, 0.0, (counts - lower - 1) / np.maximum(lower - 1, 1))
+    factors = (lower * 2.0**reach) ** -exponent
+    factors[counts != lower] *= _UNEVEN_FACTOR
+    factors[BEST_NODES - 1] = 0.97 * 32.0**-exponent
+    factors = np.where(counts == 1, 1.0, serial + (1 - serial) * factors)
+    return ScalingCurve(tuple(counts.tolist()), tuple((seconds * factors).tolist()))
+
+
+@dataclass(frozen=True)
+class KwaveSettings:
+    """What the tasks of all three workflows are like (section 3.1)."""
+
+    nodes: int = setting(64, "nodes of the cluster", low=1, high=100_000)
+    seconds: float = setting(3600.0, "of a simulation on one node", low=1e-6, high=1e9)
+    processing: float = setting(60.0, "seconds to process a file on one node", low=1e-6, high=1e9)
+    steps: float = setting(0.25, "by which part simulations differ in time steps", low=0, high=0.9)
+    noise: float = setting(0.05, "by which part processors differ", low=0, high=0.9)
+    exponent: float = setting(_EXPONENT, "2^k nodes are 2^(exponent k) as fast", low=0.1, high=1)
+    serial: float = setting(0.0, "part of a simulation that nodes do not share", low=0, high=1)
+
+    def simulation(self, name: str, chance: np.random.Generator) -> WorkflowTask:
+        """A simulation, "ST": up to 25% fewer time steps, up to 5% faster or slower processors."""
+        share = 1 - chance.uniform(0, self.steps)
+        curve = simulation_curve(
+            self.seconds * share * self._noise(chance), self.exponent, self.serial
+        )
+        return WorkflowTask(name, curve.seconds[0], program="simulation", curve=curve)
+
+    def process(self, name: str, files: int, chance: np.random.Generator) -> WorkflowTask:
+        """A task that processes so many *files*, "PT": on one or two nodes."""
+        one = self.processing * files * self._noise(chance)
+        curve = ScalingCurve((1, 2), (one, one / 2**_EXPONENT))
+        return WorkflowTask(name, one, program="processing", curve=curve)
+
+    def _noise(self, chance: np.random.Generator) -> float:
+        return float(chance.uniform(1 - self.noise, 1 + self.noise))
+
+    def cluster(self) -> Platform:
+        found = identical(self.nodes, f"cluster-{self.nodes}")
+        return replace(found, machines=tuple(replace(m, cost=1.0) for m in found.machines))
+
+
+@dataclass(frozen=True)
+class KwaveBarrier(KwaveSettings):
+    """k-Wave with barriers: levels of simulations, each ended by one task that processes all.
+
+    7, 8, 15, 16, 31, 32, 63 and 64 tasks have the workflows of the paper: here two levels of 3, 7,
+    15 or 31 simulations are 8, 16, 32 or 64 tasks.
+    """
+
+    simulations: int = setting(7, "simulations in each level", low=1, high=1_000_000)
+    levels: int = setting(2, "levels", low=1, high=1000)
+
+    def count(self) -> int:
+        return self.levels * (self.simulations + 1)
+
+    def instance(self, seed: int) -> Instance:
+        chance = np.random.default_rng(seed)
+        tasks: list[WorkflowTask] = []
+        edges: list[tuple[str, str]] = []
+        for level in range(1, self.levels + 1):
+            each = [f"sim{level}_{i}" for i in range(1, self.simulations + 1)]
+            tasks += [self.simulation(name, chance) for name in each]
+            edges += [(f"proc{level - 1}", name) for name in each if level > 1]
+            edges += [(name, f"proc{level}") for name in each]
+            tasks.append(self.process(f"proc{level}", self.simulations, chance))
+        return Instance(Workflow.of("kwave-barrier", tasks, edges), self.cluster())
+
+
+@dataclass(frozen=True)
+class KwaveTree(KwaveSettings):
+    """k-Wave with a reduction tree: what simulations find is merged two by two.
+
+    4, 8, 16 or 32 simulations are 7, 15, 31 or 63 tasks, as in the paper.
+    """
+
+    simulations: int = setting(8, "simulations", low=1, high=1_000_000)
+
+    def count(self) -> int:
+        return 2 * self.simulations - 1
+
+    def instance(self, seed: int) -> Instance:
+        chance = np.random.default_rng(seed)
+        ahead = [f"sim{i}" for i in range(1, self.simulations + 1)]
+        tasks = [self.simulation(name, chance) for name in ahead]
+        edges: list[tuple[str, str]] = []
+        level = 0
+        while len(ahead) > 1:
+            level += 1
+            merged = [f"proc{level}_{i}" for i in range(1, len(ahead) // 2 + 1)]
+            tasks += [self.process(name, 2, chance) for name in merged]
+            edges += [(ahead[i], merged[i // 2]) for i in range(len(merged) * 2)]
+            ahead = merged + ahead[len(merged) * 2 :]
+        return Instance(Workflow.of("kwave-tree", tasks, edges), self.cluster())
+
+
+@dataclass(frozen=True)
+class KwaveIndependent(KwaveSettings):
+    """k-Wave without dependencies: simulations only."""
+
+    simulations: int = setting(16, "simulations", low=1, high=1_000_000)
+
+    def count(self) -> int:
+        return self.simulations
+
+    def instance(self, seed: int) -> Instance:
+        chance = np.random.default_rng(seed)
+        each = range(1, self.simulations + 1)
+        tasks = [self.simulation(f"sim{i}", chance) for i in each]
+        return Instance(Workflow.of("kwave-independent", tasks), self.cluster())
+
+
+MAX_SUBTASKS = 1_000_000
+"""Subtasks at most; and twice as many edges."""
+
+Pairs = tuple[Indices, Indices]
+"""Numbers in their layers, from 0, of subtasks and of those that wait for them."""
+
+
+@dataclass(frozen=True)
+class SweepSettings:
+    """What the subtasks and resources of all these graphs are drawn from (section IV-A)."""
+
+    rss: float = setting(5.0, "RSS: the longest subtask by the shortest", low=1, high=1e6)
+    rrt: float = setting(5.0, "RRT: the fastest resource by the slowest", low=1, high=1e6)
+    rsr: float = setting(5.0, "RSR: subtasks by resources, in each layer", low=1, high=1e6)
+    length: float = setting(20.0, "length of a subtask, before it is drawn", low=0, high=1e9)
+    throughput: float = setting(10.0, "of a resource, before it is drawn", low=1e-9, high=1e9)
+
+    def made(
+        self, name: str, counts: list[int], joins: list[Pairs], chance: np.random.Generator
+    ) -> Instance:
+        """Layers of so many subtasks; *joins* are those between each and the next."""
+        tasks: list[WorkflowTask] = []
+        machines: list[PlatformMachine] = []
+        for i, count in enumerate(counts, 1):
+            layer = f"T{i}"
+            lengths = chance.uniform(1, self.rss, count) * self.length
+            tasks += [
+                WorkflowTask(f"{layer}.{j}", each, program=layer, tag=layer)
+                for j, each in enumerate(lengths.tolist(), 1)
+            ]
+            resources = max(round(count / self.rsr), 1)
+            speeds = chance.uniform(1, self.rrt, resources) * self.throughput
+            machines += [
+                PlatformMachine(f"R{i}.{j}", each, tags=frozenset([layer]))
+                for j, each in enumerate(speeds.tolist(), 1)
+            ]
+        edges = [
+            (f"T{i}.{a + 1}", f"T{i + 1}.{b + 1}")
+            for i, (above, below) in enumerate(joins, 1)
+            for a, b in zip(above.tolist(), below.tolist(), strict=True)
+        ]
+        return Instance(Workflow.of(name, tasks, edges), Platform(name, tuple(machines)))
+
+
+def _check_size(name: str, counts: list[int], edges: float) -> list[int]:
+    """*counts*, if so many subtasks and *edges* can be made."""
+    if sum(counts) > MAX_SUBTASKS:
+        raise InputError(f"{name}: {sum(counts):,} subtasks", hint=f"up to {MAX_SUBTASKS:,}")
+    if edges > 2 * MAX_SUBTASKS:
+        raise InputError(f"{name}: {edges:,.0f} dependencies", hint=f"up to {2 * MAX_SUBTASKS:,}")
+    return counts
+
+
+@dataclass(frozen=True)
+class RandomSweep(SweepSettings):
+    """Random layers of a parameter sweep, as in section IV-B: the total is fixed, layers differ."""
+
+    pst: int = setting(5, "#PST: layers", low=1, high=1000)
+    adps: float = setting(2.0, "ADPS: subtasks that one depends on, on average", low=1, high=1000)
+    total: int = setting(512, "subtasks in all layers", low=1, high=MAX_SUBTASKS)
+
+    def count(self) -> int:
+        return self.total
+
+    def instance(self, seed: int) -> Instance:
+        chance = np.random.default_rng(seed)
+        if self.total < self.pst:
+            raise InputError(f"total={self.total} subtasks are too few for pst={self.pst} layers")
+        weights = chance.uniform(0.5, 1.5, self.pst)
+        bounds = np.round(np.cumsum(weights) / weights.sum() * (self.total - self.pst)).astype(int)
+        counts = (1 + np.diff(bounds, prepend=0)).tolist()
+        _check_size("sweep", counts, self.adps * self.total)
+        return self.made("sweep", counts, self._joins(chance, counts), chance)
+
+    def _joins(self, chance: np.random.Generator, counts: list[int]) -> list[Pairs]:
+        """Each subtask depends on one of the layer above, some on more: ADPS on average."""
+        below = np.array(counts[1:], np.int64)
+        room = np.array(counts[:-1], np.int64) * below
+        wanted = round(self.adps * int(below.sum()))
+        if wanted > room.sum():
+            raise InputError(
+                f"adps={self.adps:g}: a subtask has too few above it",
+                hint=f"up to {room.sum() / max(below.sum(), 1):.3g} with these layers",
+            )
+        extra = chance.multivariate_hypergeometric(room - below, wanted - int(below.sum()))
+        return [
+            _random_joins(chance, above, count, int(more))
+            for above, count, more in zip(counts, counts[1:], extra, strict=False)
+        ]
+
+
+def _random_joins(chance: np.random.Generator, above: int, below: int, more: int) -> Pairs:
+    """One of *above* for each of *below*, and *more* pairs of those that are left."""
+    one = chance.integers(0, above, below)
+    taken = np.arange(below, dtype=np.int64) * above + one
+    left = np.sort(chance.choice(below * (above - 1), more, replace=False)) if more else taken[:0]
+    # Pair p of those left: in row p // (above - 1), where the taken column is jumped over.
+    row, column = np.divmod(left, max(above - 1, 1))
+    pairs = np.sort(np.concatenate([taken, row * above + column + (column >= one[row])]))
+    return (pairs % above).astype(np.int32), (pairs // above).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class Ptg(SweepSettings):
+    """PTG: a parallel graph of chains, figure 10(a); Table II has 12 layers and RSR 6."""
+
+    pst: int = setting(12, "#PST: layers", low=1, high=1000)
+    width: int = setting(40, "subtasks in each layer", low=1, high=MAX_SUBTASKS)
+
+    def count(self) -> int:
+        return self.pst * self.width
+
+    def instance(self, seed: int) -> Instance:
+        each = np.arange(self.width, dtype=np.int32)
+        counts = _check_size("ptg", [self.width] * self.pst, 0)
+        joins = [(each, each)] * (self.pst - 1)
+        return self.made("ptg", counts, joins, np.random.default_rng(seed))
+
+
+_TREES = "trees side by side: lambda - 1 of them have lambda ** pst - 1 subtasks, as printed"
+"""One tree has the layers that section IV-C gives, and so many subtasks only if lambda is 2."""
+
+
+@dataclass(frozen=True)
+class Otg(SweepSettings):
+    """OTG: an out-tree, figure 10(b); Table II has 10 layers of branches 2, or 7 of 3."""
+
+    pst: int = setting(10, "#PST: layers", low=1, high=20)
+    branches: int = setting(2, "lambda: subtasks that follow one", low=2, high=100)
+    trees: int = setting(1, _TREES, low=1, high=1000)
+
+    def count(self) -> int:
+        return sum(_powers(self.trees, self.branches, self.pst))
+
+    def instance(self, seed: int) -> Instance:
+        counts = _check_size("otg", _powers(self.trees, self.branches, self.pst), 0)
+        joins = [_out_tree(count, self.branches) for count in counts[:-1]]
+        return self.made("otg", counts, joins, np.random.default_rng(seed))
+
+
+@dataclass(frozen=True)
+class Itg(SweepSettings):
+    """ITG: an in-tree, figure 10(c); Table II has 10 layers of branches 2, or 7 of 3."""
+
+    pst: int = setting(10, "#PST: layers", low=1, high=20)
+    branches: int = setting(2, "lambda: subtasks that one follows", low=2, high=100)
+    trees: int = setting(1, _TREES, low=1, high=1000)
+
+    def count(self) -> int:
+        return sum(_powers(self.trees, self.branches, self.pst))
+
+    def instance(self, seed: int) -> Instance:
+        counts = _check_size("itg", _powers(self.trees, self.branches, self.pst), 0)[::-1]
+        joins = [_out_tree(count, self.branches)[::-1] for count in counts[1:]]
+        return self.made("itg", counts, joins, np.random.default_rng(seed))
+
+
+def _powers(first: int, base: int, count: int) -> list[int]:
+    found = [first]
+    while len(found) < count and sum(found) <= MAX_SUBTASKS:
+        found.append(found[-1] * base)
+    return found
+
+
+def _out_tree(count: int, branches: int) -> Pairs:
+    """Each of *count* is followed by *branches* of its own."""
+    below = np.arange(count * branches, dtype=np.int32)
+    return (below // branches).astype(np.int32), below
+
+
+@dataclass(frozen=True)
+class Dotg(SweepSettings):
+    """DOTG: a densified out-tree, a trapezium, figure 10(d); Table II has (3, 1) and (4, 2)."""
+
+    pst: int = setting(5, "#PST: layers", low=1, high=100)
+    branches: int = setting(3, "lambda: subtasks that follow one", low=1, high=1000)
+    step: int = setting(1, "delta: subtasks by which the followers of neighbours differ", low=1)
+    narrow: int = setting(30, "subtasks in the smallest layer", low=1, high=MAX_SUBTASKS)
+
+    def count(self) -> int:
+        return sum(_dense_counts(self.narrow, self.branches, self.step, self.pst))
+
+    def instance(self, seed: int) -> Instance:
+        counts = self._counts("dotg")
+        joins = [_dense_joins(count, self.branches, self.step) for count in counts[:-1]]
+        return self.made("dotg", counts, joins, np.random.default_rng(seed))
+
+    def _counts(self, name: str) -> list[int]:
+        counts = _dense_counts(self.narrow, self.branches, self.step, self.pst)
+        return _check_size(name, counts, sum(counts[:-1]) * self.branches)
+
+
+@dataclass(frozen=True)
+class Ditg(Dotg):
+    """DITG: a densified in-tree, figure 10(e); Table II has branches and step (3, 1) and (4, 2)."""
+
+    def instance(self, seed: int) -> Instance:
+        counts = self._counts("ditg")[::-1]
+        joins = [_dense_joins(count, self.branches, self.step)[::-1] for count in counts[1:]]
+        return self.made("ditg", counts, joins, np.random.default_rng(seed))
+
+
+def _dense_counts(first: int, branches: int, step: int, count: int) -> list[int]:
+    """N(T_i) = step (N(T_i-1) - 1) + branches."""
+    found = [first]
+    while len(found) < count and sum(found) <= MAX_SUBTASKS:
+        found.append(step * (found[-1] - 1) + branches)
+    return found
+
+
+def _dense_joins(count: int, branches: int, step: int) -> Pairs:
+    """Number k of *count* is followed by *branches* from number k * step on."""
+    above = np.repeat(np.arange(count, dtype=np.int32), branches)
+    below = above * step + np.tile(np.arange(branches, dtype=np.int32), count)
+    by = np.lexsort((above, below))
+    return above[by], below[by]
+
+
+@dataclass(frozen=True)
+class Ctg(SweepSettings):
+    """CTG: out-trees and in-trees in turn, figure 10(f); Table II has 13 layers."""
+
+    pst: int = setting(13, "#PST: layers", low=1, high=1000)
+    first: int = setting(16, "subtasks in the first layer", low=1, high=MAX_SUBTASKS)
+    inner: int = setting(3, "lambda of the inner trees", low=1, high=100)
+    outer: int = setting(2, "lambda of the outer trees", low=1, high=100)
+
+    def count(self) -> int:
+        return sum(self._counts())
+
+    def instance(self, seed: int) -> Instance:
+        counts = _check_size("ctg", self._counts(), 0)
+        joins = [
+            _out_tree(above, below // above)
+            if below >= above
+            else _out_tree(below, above // below)[::-1]
+            for above, below in itertools.pairwise(counts)
+        ]
+        return self.made("ctg", counts, joins, np.random.default_rng(seed))
+
+    def _counts(self) -> list[int]:
+        turns = (self.outer, self.inner, -self.inner, -self.outer)
+        counts = [self.first]
+        while len(counts) < self.pst and sum(counts) <= MAX_SUBTASKS:
+            turn = turns[(len(counts) - 1) % 4]
+            counts.append(counts[-1] * turn if turn > 0 else counts[-1] // -turn)
+        return counts
+
+
+TaskRow = tuple[str, float, tuple[str, ...]]
+"""A task, its seconds, and what it waits for."""
+
+
+@dataclass(frozen=True)
+class _BioinformaticsWorkflow:
+    spread: float = setting(0.0, "by which part durations differ", low=0, high=0.9)
+
+    def made(self, name: str, rows: list[TaskRow], seed: int) -> Instance:
+        factors = np.random.default_rng(seed).uniform(1 - self.spread, 1 + self.spread, len(rows))
+        tasks = [
+            WorkflowTask(task, float(seconds * factor), program=task.rstrip("0123456789"))
+            for (task, seconds, _), factor in zip(rows, factors, strict=True)
+        ]
+        edges = [(before, task) for task, _, waits in rows for before in waits]
+        return Instance(Workflow.of(name, tasks, edges), identical(4))
+
+
+@dataclass(frozen=True)
+class MaxDo(_BioinformaticsWorkflow):
+    """MAXDo: docking of two proteins in four parts, 6 tasks in a diamond, 80 s of work."""
+
+    def count(self) -> int:
+        return 6
+
+    def instance(self, seed: int) -> Instance:
+        docks = [f"dock{i}" for i in range(1, 5)]
+        rows: list[TaskRow] = [("prepare", 5, ())]
+        rows += [(each, 15 if each == "dock4" else 16, ("prepare",)) for each in docks]
+        return self.made("maxdo", [*rows, ("collect", 12, tuple(docks))], seed)
+
+
+@dataclass(frozen=True)
+class PipeAlign(_BioinformaticsWorkflow):
+    """PipeAlign: alignment of proteins, 9 tasks nearly in a row, 125 s of work."""
+
+    def count(self) -> int:
+        return 9
+
+    def instance(self, seed: int) -> Instance:
+        rows: list[TaskRow] = [
+            ("ballast", 30, ()),
+            ("blastpdb", 13, ()),
+            ("dbclustal", 20, ("ballast", "blastpdb")),
+            ("rascal", 12, ("dbclustal",)),
+            ("normd1", 8, ("dbclustal",)),
+            ("normd2", 8, ("rascal",)),
+            ("leon", 14, ("normd1", "normd2")),
+            ("normd3", 8, ("leon",)),
+            ("secator", 12, ("leon",)),
+        ]
+        return self.made("pipealign", rows, seed)
+
+
+@dataclass(frozen=True)
+class Gee(_BioinformaticsWorkflow):
+    """GEE: evolution of gene expression, 17 tasks in two forks and joins, 200 s of work."""
+
+    def count(self) -> int:
+        return 17
+
+    def instance(self, seed: int) -> Instance:
+        maps = tuple(f"map{i}" for i in range(1, 8))
+        families = tuple(f"family{i}" for i in range(1, 9))
+        rows: list[TaskRow] = [(each, 7, ()) for each in maps]
+        rows.append(("integrate", 40, maps))
+        rows += [(each, 7, ("integrate",)) for each in families]
+        return self.made("gee", [*rows, ("select", 55, families)], seed)

@@ -1,0 +1,1 @@
+"""Workflows, platforms, scheduling problems and plans."""

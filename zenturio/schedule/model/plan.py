@@ -1,0 +1,122 @@
+"""Who runs what, and when; and whether that can be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property, singledispatch
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zenturio.errors import InputError
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.workflow import Floats, Indices
+
+SLACK = 1e-9
+"""By how much of the makespan two ways of adding the same numbers may differ."""
+
+P = TypeVar("P")
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A processor, a start and an end for each task of *problem*."""
+
+    problem: Problem
+    algorithm: str
+    processor: Indices
+    start: Floats
+    end: Floats
+    notes: dict[str, Any] = field(default_factory=dict)
+    """What the algorithm tells of itself: generations, a bound, a reason to stop."""
+
+    @cached_property
+    def makespan(self) -> float:
+        return float(self.end.max(initial=0.0))
+
+    def __repr__(self) -> str:
+        return f"<Plan by {self.algorithm}: {len(self.end)} tasks in {self.makespan:g} s>"
+
+    def machine(self, task: int) -> str:
+        """Where *task* runs, as a person reads it: a machine, and which core if it has several."""
+        processor = int(self.processor[task])
+        node = int(self.problem.node[processor])
+        name = self.problem.platform.machines[node].name
+        first = int(np.searchsorted(self.problem.node, node))
+        several = np.count_nonzero(self.problem.node == node) > 1
+        return f"{name}/{processor - first}" if several else name
+
+
+@singledispatch
+def faults(plan: Any) -> Iterator[str]:
+    """Each way in which *plan* cannot be carried out, in words."""
+    raise TypeError(f"{plan!r} is no plan")
+
+
+@faults.register
+def _(plan: Plan) -> Iterator[str]:
+    problem = plan.problem
+    if not (len(plan.processor) == len(plan.start) == len(plan.end) == problem.tasks):
+        yield f"{len(plan.end)} of {problem.tasks} tasks are planned"
+        return
+    names = problem.workflow.names
+    nowhere = _indices((plan.processor < 0) | (plan.processor >= problem.processors))
+    for task in nowhere:
+        yield f"{names[task]} runs on processor {plan.processor[task]} of {problem.processors}"
+    if nowhere:
+        return
+    slack = SLACK * plan.makespan if np.isfinite(plan.makespan) else 0.0
+    for task in _indices(~(np.isfinite(plan.start) & np.isfinite(plan.end))):
+        yield f"{names[task]} starts at {plan.start[task]} and ends at {plan.end[task]}"
+    for task in _indices(plan.start < -slack):
+        yield f"{names[task]} starts before the beginning"
+    times = problem.work * problem.pace[problem.row, plan.processor]
+    for task in _indices(~(np.abs(plan.end - plan.start - times) <= slack)):
+        lasts = plan.end[task] - plan.start[task]
+        where = plan.machine(task)
+        yield f"{names[task]} lasts {lasts:g} s on {where}, where it takes {times[task]:g}"
+    yield from _early_starts(plan, slack)
+    yield from _overlaps(plan, slack)
+    for task in _indices(plan.processor != plan.processor[problem.group]):
+        yield f"{names[task]} and {names[problem.group[task]]} must share a machine"
+
+
+def check(plan: P) -> P:
+    """*plan*, if it can be carried out; else refused with its first fault."""
+    for fault in faults(plan):
+        raise InputError(f"not a plan: {fault}")
+    return plan
+
+
+def _early_starts(plan: Plan, slack: float) -> Iterator[str]:
+    problem = plan.problem
+    flow = problem.workflow
+    a, b = plan.processor[flow.sources], plan.processor[flow.targets]
+    here, there = problem.site[a], problem.site[b]
+    moved = problem.latency[here, there] + flow.data * problem.slowness[here, there]
+    moved[problem.node[a] == problem.node[b]] = 0.0
+    ready = plan.end[flow.sources] + moved
+    for edge in _indices(plan.start[flow.targets] < ready - slack):
+        source, target = flow.sources[edge], flow.targets[edge]
+        yield (
+            f"{flow.names[target]} starts at {plan.start[target]:g}, "
+            f"before {flow.names[source]} and its data are there, at {ready[edge]:g}"
+        )
+
+
+def _overlaps(plan: Plan, slack: float) -> Iterator[str]:
+    """Tasks of one processor at one time; a task of no length is in nobody's way."""
+    lasting = np.flatnonzero(plan.end - plan.start > slack)
+    order = lasting[np.lexsort((plan.start[lasting], plan.processor[lasting]))]
+    one, other = order[:-1], order[1:]
+    same = plan.processor[one] == plan.processor[other]
+    names = plan.problem.workflow.names
+    for i in _indices(same & (plan.start[other] < plan.end[one] - slack)):
+        yield f"{names[one[i]]} and {names[other[i]]} overlap on {plan.machine(int(one[i]))}"
+
+
+def _indices(wrong: NDArray[np.bool_]) -> list[int]:
+    found: list[int] = np.flatnonzero(wrong).tolist()
+    return found

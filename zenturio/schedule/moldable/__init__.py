@@ -1,0 +1,1 @@
+"""Algorithms that choose how many nodes each moldable task gets."""

@@ -1,0 +1,1 @@
+"""Streams of workflows that share machines, and the policies that order them."""

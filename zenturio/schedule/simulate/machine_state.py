@@ -1,0 +1,509 @@
+"""What is to happen, and when: the heap below every simulation."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count, pairwise
+from math import inf, isfinite
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from zenturio.errors import InputError
+from zenturio.schedule.model.loops import Loop
+from zenturio.schedule.model.platform import LoadStep, PlatformMachine
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.simulate.trace import EventKind, TaskRun, TraceEvent
+
+TASK_ENDS, LOAD_CHANGES, TASK_ARRIVES, DATA_ARRIVE, POLICY_WAKES = range(5)
+"""What can happen; at one moment, a task that ends comes before its machine fails."""
+MAX_IDLE_WAKES = 10_000
+"""How often in a row a policy may wake while nothing else is to happen."""
+
+
+class EventQueue:
+    """Things to come, by their time, their kind, and the order in which they were put in."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, int, int]] = []
+        self._counter = count()
+        self._awaited = 0
+        self._idle = 0
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is to come, or nothing but wakes, again and again."""
+        return not self._heap or self._idle >= MAX_IDLE_WAKES
+
+    def put(self, time: float, kind: int, subject: int) -> int:
+        """Something is to happen to *subject*; returns a number that nothing else has."""
+        number = next(self._counter)
+        heappush(self._heap, (time, kind, number, subject))
+        self._awaited += kind != POLICY_WAKES
+        return number
+
+    @property
+    def next(self) -> float:
+        return self._heap[0][0]
+
+    def moment(self) -> Iterator[tuple[int, int, int]]:
+        """Kind, number and subject of all that happens next at one time."""
+        self._idle = 0 if self._awaited else self._idle + 1
+        now = self.next
+        while self._heap and self._heap[0][0] == now:
+            _, kind, number, subject = heappop(self._heap)
+            self._awaited -= kind != POLICY_WAKES
+            yield kind, number, subject
+
+
+NeighbourEdges = list[list[tuple[int, float]]]
+"""For each task, those on one side of it, and the bytes between."""
+
+
+class TaskCosts:
+    """What each task waits for and takes, and what befalls each machine."""
+
+    def __init__(self, problem: Problem, forward: ArrayLike | None = None) -> None:
+        flow = problem.workflow
+        kept = np.ones(len(flow.data), bool) if forward is None else np.asarray(forward, bool)
+        if len(kept) != len(flow.data):
+            raise InputError(f"forward: {len(kept)} answers for {len(flow.data)} edges")
+        self.before: NeighbourEdges = [[] for _ in range(problem.tasks)]
+        self.after: NeighbourEdges = [[] for _ in range(problem.tasks)]
+        sources, targets, data = flow.sources[kept], flow.targets[kept], flow.data[kept]
+        for a, b, size in zip(sources.tolist(), targets.tolist(), data.tolist(), strict=True):
+            self.before[b].append((a, size))
+            self.after[a].append((b, size))
+        self.steps = [_checked_load(machine) for machine in problem.platform.machines]
+        self.processors: list[list[int]] = [[] for _ in problem.platform.machines]
+        """Of each machine."""
+        for processor, machine in enumerate(problem.node.tolist()):
+            self.processors[machine].append(processor)
+        self._work: list[float] = problem.work.tolist()
+        self._row: list[int] = problem.row.tolist()
+        self._pace: list[list[float]] = problem.pace.tolist()
+        self._node: list[int] = problem.node.tolist()
+        self._site: list[int] = problem.site.tolist()
+        self._latency: list[list[float]] = problem.latency.tolist()
+        self._slowness: list[list[float]] = problem.slowness.tolist()
+
+    def run(self, task: int, processor: int) -> float:
+        """Seconds that *task* takes on *processor*."""
+        return self._work[task] * self._pace[self._row[task]][processor]
+
+    def transfer(self, data: float, a: int, b: int) -> float:
+        """Seconds that *data* take from processor *a* to *b*."""
+        if self._node[a] == self._node[b]:
+            return 0.0
+        here, there = self._site[a], self._site[b]
+        return self._latency[here][there] + data * self._slowness[here][there]
+
+
+def _checked_load(machine: PlatformMachine) -> tuple[LoadStep, ...]:
+    for step in machine.load:
+        if not (isfinite(step.time) and isfinite(step.share) and step.share >= 0):
+            raise InputError(
+                f"machine {machine.name!r} has a load of {step.share} from {step.time} s on: "
+                "a share of its speed, 0 or more, from a time on"
+            )
+    for one, other in pairwise(machine.load):
+        if one.time > other.time:
+            raise InputError(f"the loads of machine {machine.name!r} are not in their order")
+    return machine.load
+
+
+TaskState = Literal["unknown", "waiting", "sent", "running", "done"]
+"""``unknown``: not arrived; ``waiting``: to be sent, for the first time or again."""
+
+
+@dataclass(slots=True)
+class RunningTask:
+    """A task that runs: *left* seconds of it at full speed, as of *since*."""
+
+    task: int
+    start: float
+    since: float
+    left: float
+    number: int
+
+
+class Policy(Protocol):
+    """Is asked whenever something happens, and acts on the grid: `send`, `cancel`, `wake`.
+
+    It must not look into the loads of the platform, which are the future.
+    """
+
+    def react(self, grid: MachineState, events: Sequence[TraceEvent]) -> None:
+        """*events* are all that happened at ``grid.now``, in their order; the first: "began"."""
+        ...
+
+
+class MachineState:
+    """The machines at one moment, ``now``: what a policy sees of them, and does with them."""
+
+    def __init__(
+        self, problem: Problem, arrivals: ArrayLike | None = None, forward: ArrayLike | None = None
+    ) -> None:
+        tasks, processors = problem.tasks, problem.processors
+        self.problem = problem
+        self.now = 0.0
+        self.state: list[TaskState] = ["waiting"] * tasks
+        self.where = [-1] * tasks
+        """The processor that each task was sent to; -1, if it was not."""
+        self.ended = [0.0] * tasks
+        """When each task that is done ended."""
+        self.share = [1.0] * len(problem.platform)
+        """What each machine gives its tasks of its speed."""
+        self.queue: list[deque[int]] = [deque() for _ in range(processors)]
+        """The tasks that wait on each processor, the next one first."""
+        self.aside: list[list[int]] = [[] for _ in range(processors)]
+        """Those of no length that wait beside it."""
+        self.running: list[RunningTask | None] = [None] * processors
+        self.node: list[int] = problem.node.tolist()
+        """The machine that each processor is of."""
+        self.notes: dict[str, Any] = {}
+        """What a policy tells of itself, for the trace."""
+        self.runs: list[TaskRun] = []
+        self.events: list[TraceEvent] = []
+        self._costs = TaskCosts(problem, forward)
+        self._waits = [len(each) for each in self._costs.before]
+        self._sent = [0.0] * tasks
+        self._carried: dict[int, list[tuple[float, int, float]]] = {}
+        self._agenda = EventQueue()
+        self._steps = [iter(steps) for steps in self._costs.steps]
+        self._next: list[LoadStep | None] = [None] * len(problem.platform)
+        self._news: list[TraceEvent] = []
+        self._stirred: set[int] = set()
+        self._open = tasks
+        self._expect(arrivals)
+        for machine in range(len(problem.platform)):
+            self._await_step(machine)
+
+    def moments(self) -> Iterator[list[TraceEvent]]:
+        """Lets things happen, and tells them each time, until all is done or nothing is left."""
+        self._tell("began")
+        while True:
+            if self._news:
+                events, self._news = self._news, []
+                yield events
+            stirred, self._stirred = sorted(self._stirred), set()
+            for processor in stirred:
+                self._start(processor)
+            if self._news or self._stirred:  # a task of no length has ended
+                continue
+            if not self._open or self._agenda.over:
+                return
+            self.now = self._agenda.next
+            for kind, number, subject in self._agenda.moment():
+                self._happens(kind, number, subject)
+
+    # What a policy does.
+
+    def send(self, task: int, processor: int, *, first: bool = False) -> None:
+        """Puts a waiting *task* at the end of a processor's queue, or before all that wait."""
+        self._may(task, processor)
+        self.queue[processor].insert(0 if first else len(self.queue[processor]), task)
+        self._sent_to(task, processor)
+
+    def place(self, task: int, processor: int) -> None:
+        """As `send`, but a *task* of no length waits for its data only: it is in nobody's way.
+
+        So plans have it (`plan.check`).
+        """
+        if self.time(task, processor) > 0:
+            self.send(task, processor)
+            return
+        self._may(task, processor)
+        self.aside[processor].append(task)
+        self._sent_to(task, processor)
+
+    def _may(self, task: int, processor: int) -> None:
+        self._must(task, "waiting", "cannot be sent")
+        if not isfinite(self.time(task, processor)):
+            where = self.problem.platform.machines[self.node[processor]].name
+            raise InputError(f"task {self._name(task)} cannot run on {where}")
+
+    def _sent_to(self, task: int, processor: int) -> None:
+        self.state[task], self.where[task], self._sent[task] = "sent", processor, self.now
+        self._stirred.add(processor)
+
+    def cancel(self, task: int) -> None:
+        """Takes *task* off its queue or kills it; what it had done is gone, and it waits again."""
+        processor = self.where[task]
+        if self.state[task] == "sent":
+            waits = (
+                self.queue[processor] if task in self.queue[processor] else self.aside[processor]
+            )
+            waits.remove(task)
+            self.state[task], self.where[task] = "waiting", -1
+        else:
+            self._must(task, "running", "cannot be cancelled")
+            self._stop(processor, "cancelled")
+        self._tell("cancelled", task, news=False)
+        self._stirred.add(processor)
+
+    def again(self, task: int) -> None:
+        """Lets a *task* that is done wait to be run once more: in a loop, or for lost data."""
+        self._must(task, "done", "cannot be run again")
+        self.state[task], self.where[task] = "waiting", -1
+        self._open += 1
+        for other, _ in self._costs.after[task]:
+            self.hold(other)
+
+    def repeat(self, loop: Loop) -> TraceEvent:
+        """Lets all tasks of *loop*, which are done, wait to be run once more.
+
+        What the last of them made goes to the first.
+        """
+        flow = self.problem.workflow
+        ends = [(int(flow.sources[edge]), float(flow.data[edge])) for edge in loop.closing]
+        self._carried[loop.first] = [(self.ended[a], self.where[a], data) for a, data in ends]
+        for task in loop.tasks:
+            self.again(task)
+        return self._tell("again", loop.first, news=False)
+
+    def arrange(self, processor: int, tasks: Iterable[int]) -> None:
+        """Lets those that wait on *processor*, which are *tasks*, do so in this order."""
+        queue = deque(tasks)
+        if sorted(queue) != sorted(self.queue[processor]):
+            raise InputError(f"processor {processor} has other tasks to arrange")
+        self.queue[processor] = queue
+        self._stirred.add(processor)
+
+    def hold(self, task: int) -> None:
+        """Lets *task* wait for one thing more, until it is released."""
+        self._waits[task] += 1
+
+    def release(self, task: int) -> None:
+        """Lets *task* wait for one thing less."""
+        self._waits[task] -= 1
+        if not self._waits[task] and self.state[task] == "sent":
+            self._stirred.add(self.where[task])
+
+    def wake(self, time: float) -> None:
+        """Asks the policy at *time*, whatever happens until then."""
+        self._agenda.put(max(time, self.now), POLICY_WAKES, 0)
+
+    # What a policy sees.
+
+    def ready(self) -> list[int]:
+        """The tasks that wait to be sent, and wait for no other."""
+        states = enumerate(self.state)
+        return [task for task, state in states if state == "waiting" and not self._waits[task]]
+
+    def up(self, processor: int) -> bool:
+        """Whether its machine has not failed."""
+        return self.share[self.node[processor]] > 0
+
+    def idle(self, processor: int) -> bool:
+        """Whether *processor* is up, and runs nothing, and nothing waits there."""
+        return self.up(processor) and not (self.running[processor] or self.queue[processor])
+
+    def left(self) -> Iterator[int]:
+        """The tasks that are not done."""
+        return (task for task, state in enumerate(self.state) if state != "done")
+
+    def time(self, task: int, processor: int) -> float:
+        """Seconds that *task* takes on *processor*, if nothing loads it."""
+        return self._costs.run(task, processor)
+
+    def run(self, task: int) -> RunningTask:
+        """Since when *task*, which runs, does so, and what is left of it."""
+        self._must(task, "running", "has no progress")
+        run = self.running[self.where[task]]
+        assert run is not None
+        return run
+
+    def remaining(self, task: int) -> float:
+        """The seconds, at full speed, that *task* has still to run."""
+        run = self.run(task)
+        share = self.share[self.node[self.where[task]]]
+        return max(run.left - (self.now - run.since) * share, 0.0)
+
+    def progress(self, task: int) -> float:
+        """Which part of its work *task* has done."""
+        if self.state[task] != "running":
+            return float(self.state[task] == "done")
+        whole = self.time(task, self.where[task])
+        return 1 - self.remaining(task) / whole if whole else 1.0
+
+    def arrival(self, task: int, processor: int) -> float:
+        """When the data of *task*, sent now, would be there, as far as they have been made.
+
+        If it waits there already, they are on their way.
+        """
+        there = self.state[task] == "sent" and self.where[task] == processor
+        return self._arrival(task, processor, self._sent[task] if there else self.now)
+
+    def transfer(self, data: float, one: int, other: int) -> float:
+        """Seconds that *data* take from one processor to another."""
+        return self._costs.transfer(data, one, other)
+
+    def free_at(self, processor: int) -> float:
+        """When *processor* would have run all that it has, if its load stayed as it is."""
+        if not self.up(processor):
+            return inf
+        run = self.running[processor]
+        left = sum(self.time(task, processor) for task in self.queue[processor])
+        left += self.remaining(run.task) if run else 0.0
+        return self.now + left / self.share[self.node[processor]]
+
+    def finish(self, task: int, processor: int) -> float:
+        """When *task*, sent now, would end on *processor*, if its load stayed as it is."""
+        if not self.up(processor):
+            return inf
+        begin = max(self.free_at(processor), self.arrival(task, processor))
+        return begin + self.time(task, processor) / self.share[self.node[processor]]
+
+    # What happens.
+
+    def _happens(self, kind: int, number: int, subject: int) -> None:
+        if kind == TASK_ENDS:
+            run = self.running[subject]
+            if run and run.number == number:
+                self._end(subject)
+        elif kind == LOAD_CHANGES:
+            self._step(subject)
+        elif kind == TASK_ARRIVES:
+            self.state[subject] = "waiting"
+            self._tell("arrived", subject)
+        elif kind == DATA_ARRIVE:
+            self._stirred.add(subject)
+        else:
+            self._tell("woke")
+
+    def _start(self, processor: int) -> None:
+        """Starts the next task of *processor*, if it can, and ends those of no length."""
+        if self.aside[processor] and self.up(processor):
+            self._pass(processor)
+        queue = self.queue[processor]
+        if self.running[processor] or not queue or self._waits[queue[0]] or not self.up(processor):
+            return
+        task = queue[0]
+        begin = self._arrival(task, processor, self._sent[task])
+        if begin > self.now:
+            self._agenda.put(begin, DATA_ARRIVE, processor)
+            return
+        queue.popleft()
+        self.state[task] = "running"
+        left = self.time(task, processor)
+        self.running[processor] = RunningTask(task, self.now, self.now, left, 0)
+        self._tell("started", task, self.node[processor], news=False)
+        self._foresee(processor)
+
+    def _pass(self, processor: int) -> None:
+        """Lets those tasks beside *processor* start and end whose data are there."""
+        for task in [task for task in self.aside[processor] if not self._waits[task]]:
+            begin = self._arrival(task, processor, self._sent[task])
+            if begin > self.now:
+                self._agenda.put(begin, DATA_ARRIVE, processor)
+                continue
+            self.aside[processor].remove(task)
+            self._tell("started", task, self.node[processor], news=False)
+            self.runs.append(TaskRun(task, processor, self.now, self.now))
+            self._done(task, processor)
+
+    def _foresee(self, processor: int) -> None:
+        """Tells the heap when the task on *processor* ends; what it was told before is void."""
+        run = self.running[processor]
+        assert run is not None
+        share = self.share[self.node[processor]]
+        run.number = self._agenda.put(self.now + run.left / share, TASK_ENDS, processor)
+
+    def _end(self, processor: int) -> None:
+        self._done(self._stop(processor, "ended"), processor)
+
+    def _done(self, task: int, processor: int) -> None:
+        self.state[task], self.where[task], self.ended[task] = "done", processor, self.now
+        self._open -= 1
+        self._tell("ended", task, self.node[processor])
+        for other, _ in self._costs.after[task]:
+            self.release(other)
+        self._stirred.add(processor)
+
+    def _stop(self, processor: int, kind: Literal["ended", "lost", "cancelled"]) -> int:
+        run = self.running[processor]
+        assert run is not None
+        self.running[processor] = None
+        self.runs.append(TaskRun(run.task, processor, run.start, self.now, kind))
+        self.state[run.task], self.where[run.task] = "waiting", -1
+        return run.task
+
+    def _step(self, machine: int) -> None:
+        """The load of *machine* changes."""
+        step = self._next[machine]
+        assert step is not None
+        share = step.share
+        processors = [p for p in self._costs.processors[machine] if self.running[p]]
+        for processor in processors:
+            run = self.running[processor]
+            assert run is not None
+            run.left, run.since = self.remaining(run.task), self.now
+        before, self.share[machine] = self.share[machine], share
+        kind: EventKind = "load" if share and before else "back" if share else "failed"
+        self._tell(kind, machine=machine, share=share)
+        for processor in processors:
+            if share:
+                self._foresee(processor)
+            else:
+                self._tell("lost", self._stop(processor, "lost"), machine)
+        self._stirred.update(self._costs.processors[machine])
+        self._await_step(machine)
+
+    def _await_step(self, machine: int) -> None:
+        """The next change of its load is to come; what it was from the beginning is no change."""
+        step = next(self._steps[machine], None)
+        while step and step.time <= 0:
+            self.share[machine] = step.share
+            step = next(self._steps[machine], None)
+        self._next[machine] = step
+        if step:
+            self._agenda.put(step.time, LOAD_CHANGES, machine)
+
+    def _expect(self, arrivals: ArrayLike | None) -> None:
+        times = [] if arrivals is None else np.asarray(arrivals, np.float64).tolist()
+        if times and len(times) != self.problem.tasks:
+            raise InputError(f"{len(times)} arrivals for {self.problem.tasks} tasks")
+        for task, time in enumerate(times):
+            if not isfinite(time):
+                raise InputError(f"task {self._name(task)} arrives at {time}")
+            if time > 0:
+                self.state[task] = "unknown"
+                self._agenda.put(time, TASK_ARRIVES, task)
+
+    def _arrival(self, task: int, processor: int, known: float) -> float:
+        begin = known
+        for other, data in self._costs.before[task]:
+            if self.state[other] == "done":
+                moved = self._costs.transfer(data, self.where[other], processor)
+                begin = max(begin, max(self.ended[other], known) + moved)
+        for ended, place, data in self._carried.get(task, ()):
+            moved = self._costs.transfer(data, place, processor)
+            begin = max(begin, max(ended, known) + moved)
+        return begin
+
+    def _tell(
+        self,
+        kind: EventKind,
+        task: int = -1,
+        machine: int = -1,
+        share: float = 1.0,
+        *,
+        news: bool = True,
+    ) -> TraceEvent:
+        event = TraceEvent(self.now, kind, task, machine, share)
+        self.events.append(event)
+        if news:
+            self._news.append(event)
+        return event
+
+    def _must(self, task: int, state: TaskState, otherwise: str) -> None:
+        if self.state[task] != state:
+            raise InputError(f"task {self._name(task)} is {self.state[task]}: it {otherwise}")
+
+    def _name(self, task: int) -> str:
+        return repr(self.problem.workflow.names[task])

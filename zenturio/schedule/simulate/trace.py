@@ -1,0 +1,96 @@
+"""What happened when a workflow was played: events, runs of tasks, and the plan that came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from zenturio.schedule.model.plan import Plan
+from zenturio.schedule.model.problem import Problem
+
+EventKind = Literal[
+    "began",
+    "arrived",
+    "started",
+    "ended",
+    "lost",
+    "cancelled",
+    "again",
+    "load",
+    "failed",
+    "back",
+    "woke",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class TraceEvent:
+    """Something that happened at *time*: to a task, or to a machine of the platform."""
+
+    time: float
+    kind: EventKind
+    task: int = -1
+    machine: int = -1
+    share: float = 1.0
+    """Of a load: what the machine gives its tasks from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRun:
+    """A task on a processor, from its start to its end, good or bad."""
+
+    task: int
+    processor: int
+    start: float
+    end: float
+    kind: Literal["ended", "lost", "cancelled"] = "ended"
+
+
+@dataclass(frozen=True)
+class ExecutionTrace:
+    """All runs, in the order of their ends, and all events, in the order they happened."""
+
+    problem: Problem
+    algorithm: str
+    runs: tuple[TaskRun, ...]
+    events: tuple[TraceEvent, ...] = field(repr=False)
+    left: tuple[int, ...] = ()
+    """Tasks that did not end: their machine is gone for good, or the policy left them lying."""
+    notes: dict[str, Any] = field(default_factory=dict)
+    """What the policy tells of itself."""
+
+    @cached_property
+    def makespan(self) -> float:
+        """When the last task ended; infinite if one did not."""
+        return float("inf") if self.left else max((run.end for run in self.good), default=0.0)
+
+    @property
+    def good(self) -> Iterator[TaskRun]:
+        return (run for run in self.runs if run.kind == "ended")
+
+    @property
+    def again(self) -> tuple[TraceEvent, ...]:
+        """Each time that a loop began anew, with its first task."""
+        return tuple(event for event in self.events if event.kind == "again")
+
+    @property
+    def wasted(self) -> float:
+        """Seconds of processors in runs that came to nothing."""
+        return sum(run.end - run.start for run in self.runs if run.kind != "ended")
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The last good run of each task, in loops that of the last iteration.
+
+        The times of a task that did not end are NaN.
+        """
+        count = self.problem.tasks
+        processor = np.zeros(count, np.int32)
+        start, end = np.full(count, np.nan), np.full(count, np.nan)
+        for run in self.good:
+            processor[run.task], start[run.task], end[run.task] = run.processor, run.start, run.end
+        return Plan(self.problem, self.algorithm, processor, start, end, self.notes)

@@ -1,0 +1,1 @@
+"""Algorithms that plan a whole workflow before it runs."""

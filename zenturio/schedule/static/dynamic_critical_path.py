@@ -1,0 +1,134 @@
+"""Plans by the critical path, which is another one after each step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from zenturio.schedule.algorithm import Kind
+from zenturio.schedule.model.evaluation import evaluate, problem_arrays
+from zenturio.schedule.model.plan import Plan
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.static.batch_mode import shuffle_placement
+from zenturio.schedule.static.list_scheduling import mean_delays, mean_times
+from zenturio.search.settings import NoSettings, setting
+
+if TYPE_CHECKING:
+    from zenturio.schedule.kernels.critical_path import FinishTimes, PathProblem, ProcessorQueues
+
+
+class Dcp:
+    """The task with the least time to spare next, where it and its critical child start first.
+
+    For graphs with much communication and equal machines: what talks most comes together. The
+    processors are those of the platform; the paper has as many as it likes. Not for wide graphs
+    of thousands of tasks: all times are found again after each step.
+    Cost: tasks x (tasks + edges + processors).
+    Y.-K. Kwok, I. Ahmad: Dynamic critical-path scheduling: an effective technique for allocating
+    task graphs to multiprocessors. IEEE TPDS 7(5), 1996.
+    """
+
+    kind: ClassVar[Kind] = "static"
+    Settings = NoSettings
+
+    def __init__(self, settings: NoSettings | None = None, seed: int = 0) -> None:
+        pass
+
+    def plan(self, problem: Problem) -> Plan:
+        from zenturio.schedule.kernels.critical_path import (  # noqa: PLC0415
+            empty_queues,
+            empty_times,
+            place_by_urgency,
+        )
+
+        net = _path_problem(problem)
+        queues, times = empty_queues(net), empty_times(problem.tasks)
+        home = np.full(problem.tasks, -1, np.int64)
+        place_by_urgency(net, queues, times, problem.group.astype(np.int64), home)
+        return _plan_of_queues(problem, "dcp", queues, times)
+
+
+@dataclass(frozen=True)
+class XdcpSettings:
+    formulas: Literal["words", "printed"] = setting(
+        "words", "of the latest finish: as the text says (min), or as its formula is printed (max)"
+    )
+    threshold: float = setting(
+        0.05, "go round again while a round shortens the plan by this part", low=0.001, high=1
+    )
+
+
+class Xdcp:
+    """From a shuffled plan, each task in turn of urgency to where it ends first, round by round.
+
+    For workflows of parameter sweeps, each with resources of its own, above all if few edges join
+    them. Not for thousands of tasks: all times are found again after each step. With the printed
+    formulas a plan may become longer from round to round; with the words it never does.
+    Cost: rounds x tasks x (tasks + edges + processors).
+    T. Ma, R. Buyya: Critical-path and priority based algorithms for scheduling workflows with
+    parameter sweep tasks on global grids. SBAC-PAD 2005, section III-A.
+    """
+
+    kind: ClassVar[Kind] = "static"
+    Settings = XdcpSettings
+
+    def __init__(self, settings: XdcpSettings | None = None, seed: int = 0) -> None:  # noqa: ARG002
+        self.settings = settings or XdcpSettings()
+
+    def plan(self, problem: Problem) -> Plan:
+        """Steps 1 to 7 of the listing; the first round is compared with the shuffled plan."""
+        from zenturio.schedule.kernels.critical_path import empty_times, improve_round, update_times  # noqa: PLC0415
+
+        net, times = _path_problem(problem), empty_times(problem.tasks)
+        queues = _shuffled_queues(problem, net)
+        level = problem.workflow.level.astype(np.int64)
+        bound = np.bincount(problem.group, minlength=problem.tasks)[problem.group] > 1
+        printed = self.settings.formulas == "printed"
+        lengths = [update_times(net, queues, times, 0.0, printed)]
+        while True:
+            lengths.append(improve_round(net, queues, times, level, bound, printed))
+            if lengths[-1] >= (1 - self.settings.threshold) * lengths[-2]:
+                return _plan_of_queues(problem, "xdcp", queues, times, lengths)
+
+
+def _path_problem(problem: Problem) -> PathProblem:
+    from zenturio.schedule.kernels.critical_path import PathProblem  # noqa: PLC0415 - loads Numba
+
+    _ = problem.order  # refuses a loop
+    before, after = problem.before, problem.after
+    return PathProblem(
+        problem_arrays(problem),
+        after.start.astype(np.uint64),
+        after.task.astype(np.uint32),
+        after.edge.astype(np.uint32),
+        before.edge.astype(np.uint32),
+        problem.workflow.data.copy(),
+        mean_delays(problem),
+        mean_times(problem),
+    )
+
+
+def _shuffled_queues(problem: Problem, net: PathProblem) -> ProcessorQueues:
+    """Queues in which every task stands as shuffled, in the order of the workflow."""
+    from zenturio.schedule.kernels.critical_path import empty_queues, enqueue_task  # noqa: PLC0415
+
+    queues: ProcessorQueues = empty_queues(net)
+    places = shuffle_placement(problem)
+    for task in problem.order.tolist():
+        place = int(places[task])
+        enqueue_task(net, queues, task, place, int(queues.last[place]), -1)
+    return queues
+
+
+def _plan_of_queues(
+    problem: Problem,
+    algorithm: str,
+    queues: ProcessorQueues,
+    times: FinishTimes,
+    lengths: list[float] | None = None,
+) -> Plan:
+    """What the queues say, in the order of their times."""
+    notes = {"rounds": lengths} if lengths else {}
+    return evaluate(problem, queues.place, times.order, algorithm, notes)
