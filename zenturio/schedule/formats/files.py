@@ -1,4 +1,4 @@
-"""A workflow with the machines that belong to it, if any do."""
+"""Reading and writing workflow and platform files of all formats."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from zenturio.schedule.model.problem import Instance
 from zenturio.schedule.model.workflow import Workflow
 
 _FORMAT_NAMES = {
-    "json": "the project's own: all that a workflow and its platform know",
+    "json": "zenturio's own: everything about a workflow and its platform",
     "wfformat": f"WfFormat {wfformat.VERSION} of WfCommons (also written *.json)",
     "stg": "Standard Task Graph",
     "dot": "Graphviz",
@@ -32,17 +32,21 @@ _ENDINGS = {".json": "json", ".stg": "stg", ".dot": "dot", ".gv": "dot"}
 
 
 def formats() -> dict[str, str]:
-    """The formats that are read and written, and what each is."""
+    """Return the names of the formats and what each is."""
     return dict(_FORMAT_NAMES)
 
 
 def read_workflow(path: str | Path) -> Workflow:
-    """The workflow in the file *path*, of any format."""
+    """Return the workflow in the file *path*, whatever its format."""
     return read_instance(path).workflow
 
 
 def read_instance(path: str | Path) -> Instance:
-    """The workflow in the file *path*, and the platform that it has with it, if any."""
+    """Return the workflow in the file *path*, with its platform if the file has one.
+
+    The format follows from the ending, or else from the first characters. Raise InputError if it is
+    none.
+    """
     path = Path(path)
     text = read_text(path)
     match _ENDINGS.get(path.suffix.lower()) or _guess_format(text):
@@ -54,9 +58,9 @@ def read_instance(path: str | Path) -> Instance:
             return Instance(dot.read_dot(path, text))
         case _:
             raise InputError(
-                f"{path} is no workflow",
+                f"{path} is not a workflow",
                 place=place_at(str(path), text, 0),
-                hint=f"formats that are read: {', '.join(_FORMAT_NAMES)}",
+                hint=f"known formats: {', '.join(_FORMAT_NAMES)}",
             )
 
 
@@ -79,7 +83,10 @@ def _read_json_workflow(path: Path, text: str) -> Instance:
 
 
 def read_platform(text: str) -> Platform:
-    """``identical:N``, ``grid-2005``, or what a file says: grid.toml, a JSON file with machines."""
+    """Return the platform ``identical:N``, ``grid-2005``, or that of a file.
+
+    A file is TOML, such as grid.toml, or JSON with machines.
+    """
     kind, colon, rest = text.partition(":")
     if kind == "identical" and colon:
         if not rest.isdecimal() or len(rest) > 6 or not 1 <= int(rest) <= platforms.MAX_MACHINES:
@@ -90,9 +97,9 @@ def read_platform(text: str) -> Platform:
     path = Path(text)
     content = read_text(path) if path.suffix or file_exists(path) else None
     if content is None:
-        known = ", ".join(TESTBEDS)
+        testbeds = ", ".join(TESTBEDS)
         raise InputError(
-            f"no platform {text!r}", hint=f"identical:8, {known}, or a file such as grid.toml"
+            f"no platform {text!r}", hint=f"identical:8, {testbeds}, or a file such as grid.toml"
         )
     if path.suffix.lower() == ".json" or content.lstrip().startswith("{"):
         return _platform_of_json(path, content)
@@ -105,16 +112,19 @@ def _platform_of_json(path: Path, text: str) -> Platform:
     value = document.value
     if isinstance(value, dict) and "machines" in value:
         return platforms.read_platform_values(document, value, (), path.stem)
-    found = _read_json_workflow(path, text).platform
-    if found is None:
+    platform = _read_json_workflow(path, text).platform
+    if platform is None:
         document.wrong((), "this workflow names no machines", "try --on identical:8")
-    return found
+    return platform
 
 
 def write_workflow(
     flow: Workflow, path: str | Path, platform: Platform | None = None, form: str = ""
 ) -> tuple[str, ...]:
-    """Write *flow* into *path*, as its ending or *form* says; what could not be said, in words."""
+    """Write *flow* to *path*, and return what the format cannot express, as messages.
+
+    The format follows from *form*, or else from the ending.
+    """
     path = Path(path)
     form = form or _ENDINGS.get(path.suffix.lower(), "json" if path == Path("-") else "")
     if form not in _FORMAT_NAMES:
@@ -122,18 +132,18 @@ def write_workflow(
             f"{path}: no format is named {form or path.suffix!r}",
             hint=did_you_mean(form or path.suffix.lstrip("."), _FORMAT_NAMES),
         )
-    pieces, lost = _text_and_losses(flow, platform, form)
-    found = list(lost)
+    pieces, format_losses = _text_and_losses(flow, platform, form)
+    losses = list(format_losses)
     if platform is not None and form in {"stg", "dot"}:
-        found.append(f"the {len(platform)} machines of the platform")
+        losses.append(f"the {len(platform)} machines of the platform")
     write_text(path, pieces)
-    return tuple(found)
+    return tuple(losses)
 
 
 def _text_and_losses(
     flow: Workflow, platform: Platform | None, form: str
 ) -> tuple[Iterable[str], Iterable[str]]:
-    """The text in pieces, and what of *flow* it does not say."""
+    """Return the text in pieces, and messages about what the format cannot express."""
     match form:
         case "json":
             return ours.write_zenturio_json(flow, platform), ()
@@ -146,5 +156,5 @@ def _text_and_losses(
 
 
 def write_platform(platform: Platform, path: str | Path) -> None:
-    """Write *platform* as a platform file."""
+    """Write *platform* to *path* as TOML."""
     write_text(Path(path), platforms.platform_toml(platform))

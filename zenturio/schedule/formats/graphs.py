@@ -1,4 +1,4 @@
-"""Graphs of networkx as workflows, and back."""
+"""Workflows as networkx graphs, and as DOT files of Graphviz."""
 
 from __future__ import annotations
 
@@ -20,104 +20,110 @@ _TEXTS = ("kind", "machine", "target", "program", "tag")
 
 
 def from_networkx(graph: Any, name: str = "") -> Workflow:
-    """The workflow of a directed *graph*.
+    """Return the workflow of a directed *graph*.
 
-    A node's ``work``, ``weight``, ``runtime``, ``size`` or ``cost`` is its work, an edge's
-    ``bytes``, ``data``, ``size`` or ``weight`` its data; parallel edges are added up.
+    The work of a task is the node attribute ``work``, ``weight``, ``runtime``, ``size`` or
+    ``cost``, whichever comes first; the bytes of an edge are ``bytes``, ``data``, ``size`` or
+    ``weight``. Parallel edges are added up.
     """
     if not graph.is_directed():
         raise InputError("a workflow is a directed graph, and this one is not")
-    tasks = [task_with(str(node), known) for node, known in graph.nodes(data=True)]
+    tasks = [
+        task_with(str(node), node_attributes) for node, node_attributes in graph.nodes(data=True)
+    ]
     edges: dict[tuple[str, str], float] = {}
-    for a, b, known in graph.edges(data=True):
+    for a, b, node_attributes in graph.edges(data=True):
         ends = str(a), str(b)
-        edges[ends] = edges.get(ends, 0.0) + edge_bytes(ends, known)
+        edges[ends] = edges.get(ends, 0.0) + edge_bytes(ends, node_attributes)
     return Workflow.of(
         name or str(graph.name) or "graph", tasks, [(a, b, data) for (a, b), data in edges.items()]
     )
 
 
-def task_with(name: str, known: Mapping[str, Any]) -> WorkflowTask:
-    """A task with the attributes that are *known* of it."""
-    texts = {key: str(known[key]) for key in _TEXTS if known.get(key)}
+def task_with(name: str, attributes: Mapping[str, Any]) -> WorkflowTask:
+    """Return a task with *attributes*; InputError if one is invalid."""
+    texts = {key: str(attributes[key]) for key in _TEXTS if attributes.get(key)}
     if texts.get("kind", "job") not in {"job", "transfer"}:
         raise InputError(f"task {name!r}: kind is {texts['kind']!r}, not job or transfer")
     return WorkflowTask(
         name,
-        _first_number(f"task {name!r}", known, _WORK),
-        cores=_cores(name, known),
-        memory=_first_number(f"task {name!r}", known, ("memory",)),
+        _first_number(f"task {name!r}", attributes, _WORK),
+        cores=_cores(name, attributes),
+        memory=_first_number(f"task {name!r}", attributes, ("memory",)),
         **texts,  # type: ignore[arg-type]
     )
 
 
-def edge_bytes(ends: tuple[str, str], known: Mapping[str, Any]) -> float:
-    """The bytes along an edge with the attributes that are *known* of it."""
-    return _first_number(f"edge {ends[0]} -> {ends[1]}", known, _DATA)
+def edge_bytes(ends: tuple[str, str], attributes: Mapping[str, Any]) -> float:
+    """Return the bytes of an edge with *attributes*."""
+    return _first_number(f"edge {ends[0]} -> {ends[1]}", attributes, _DATA)
 
 
 def _first_number(
-    what: str, known: Mapping[str, Any], keys: tuple[str, ...], default: float = 0.0
+    subject: str, attributes: Mapping[str, Any], keys: tuple[str, ...], default: float = 0.0
 ) -> float:
+    """Return the number of the first of *keys* that is present."""
     for key in keys:
-        if known.get(key) is not None:
-            found = _number_of(known[key])
-            if found is None:
-                raise InputError(f"{what}: {key} is {known[key]!r:.60}, no number")
-            if not 0 <= found < float("inf"):
-                raise InputError(f"{what}: {key} is {found:g}; it has to be 0 or more")
-            return found
+        if attributes.get(key) is not None:
+            number = _number_of(attributes[key])
+            if number is None:
+                raise InputError(
+                    f"{subject}: {key} is {attributes[key]!r:.60}, which is not a number"
+                )
+            if not 0 <= number < float("inf"):
+                raise InputError(f"{subject}: {key} is {number:g}; it has to be 0 or more")
+            return number
     return default
 
 
-def _number_of(given: Any) -> float | None:
-    """*given* as a number: also from a text such as 4GB."""
+def _number_of(value: Any) -> float | None:
+    """Return *value* as a number, also from a text such as 4GB; None if it is not a number."""
     try:
-        return float(given)
+        return float(value)
     except (TypeError, ValueError):
         pass
     try:
-        found = parse(str(given)).value({})
+        number = parse(str(value)).value({})
     except InputError:
         return None
-    return float(found) if isinstance(found, int | float) else None
+    return float(number) if isinstance(number, int | float) else None
 
 
-def _cores(name: str, known: Mapping[str, Any]) -> int:
-    found = _first_number(f"task {name!r}", known, ("cores",), 1.0)
-    if not found.is_integer() or not 1 <= found <= MAX_TASKS:
+def _cores(name: str, attributes: Mapping[str, Any]) -> int:
+    cores = _first_number(f"task {name!r}", attributes, ("cores",), 1.0)
+    if not cores.is_integer() or not 1 <= cores <= MAX_TASKS:
         raise InputError(
-            f"task {name!r}: cores is {found:g}; it has to be a whole number from 1 on"
+            f"task {name!r}: cores is {cores:g}; it has to be a whole number from 1 on"
         )
-    return int(found)
+    return int(cores)
 
 
 def to_networkx(flow: Workflow) -> Any:
-    """A ``networkx.DiGraph`` of *flow* with all it knows as attributes."""
+    """Return *flow* as a ``networkx.DiGraph``, with all facts as attributes."""
     import networkx as nx  # noqa: PLC0415 - loads for half a second
 
     graph = nx.DiGraph(name=flow.name)
-    for each in flow.tasks:
-        graph.add_node(each.name, **task_attributes(each))
+    for task in flow.tasks:
+        graph.add_node(task.name, **task_attributes(task))
     for a, b, data in flow.edges:
-        before = graph.edges[a, b]["bytes"] if graph.has_edge(a, b) else 0.0
-        graph.add_edge(a, b, bytes=before + data)
+        previous = graph.edges[a, b]["bytes"] if graph.has_edge(a, b) else 0.0
+        graph.add_edge(a, b, bytes=previous + data)
     return graph
 
 
 def task_attributes(task: WorkflowTask) -> dict[str, Any]:
-    """What is known of *task* beside its name, without what is as it is commonly."""
-    common = WorkflowTask("")
-    found: dict[str, Any] = {"work": task.work}
+    """Return the attributes of *task* that differ from their defaults."""
+    default = WorkflowTask("")
+    attributes: dict[str, Any] = {"work": task.work}
     for key in (*_TEXTS, "cores", "memory"):
-        if getattr(task, key) != getattr(common, key):
-            found[key] = getattr(task, key)
-    return found
+        if getattr(task, key) != getattr(default, key):
+            attributes[key] = getattr(task, key)
+    return attributes
 
 
-def attribute_texts(known: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Attributes as texts; of numbers, the shortest that say them exactly."""
-    for key, value in known.items():
+def attribute_texts(attributes: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield attributes as texts; numbers in the shortest exact form."""
+    for key, value in attributes.items():
         yield key, repr(value) if isinstance(value, float) else str(value)
 
 
@@ -130,7 +136,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
 _ESCAPED = re.compile(r"\\([\\\"\n]|\r\n)")
-"""What a backslash changes in a quoted text: \\n and \\l are for those who draw it."""
+r"""Escapes of a quoted text; ``\\n`` and ``\\l`` matter only to drawing programs."""
 _BRACKET = re.compile("[<>]")
 _MAX_DEPTH = 50
 _KEYWORDS = {"graph", "digraph", "strict", "subgraph", "node", "edge"}
@@ -139,7 +145,7 @@ Attributes = dict[str, str]
 
 
 class _DotParser:
-    """One token ahead; what has been read is in ``nodes`` and ``edges``."""
+    """A recursive-descent parser of DOT with one token of lookahead."""
 
     def __init__(self, path: Path, text: str) -> None:
         self.path, self.text = str(path), text
@@ -156,62 +162,63 @@ class _DotParser:
     def _tokens(self) -> Iterator[tuple[int, str, str]]:
         at = 0
         while at < len(self.text):
-            found = _TOKEN.match(self.text, at)
-            if not found:
+            token = _TOKEN.match(self.text, at)
+            if not token:
                 self.at = at
                 self.wrong(f"{self.text[at]!r} is nothing of DOT")
-            if found["text"]:
-                yield at, "name", _ESCAPED.sub(_unescaped, found["text"][1:-1])
-            elif found["markup"]:
+            if token["text"]:
+                yield at, "name", _ESCAPED.sub(_unescaped, token["text"][1:-1])
+            elif token["markup"]:
                 end = self._end_of_markup(at)
                 yield at, "name", self.text[at:end]
                 at = end
                 continue
-            elif found["word"]:
-                word = found["word"]
+            elif token["word"]:
+                word = token["word"]
                 yield at, word if word in _KEYWORDS else "name", word
-            elif found["sign"]:
-                yield at, found["sign"], found["sign"]
-            at = found.end()
+            elif token["sign"]:
+                yield at, token["sign"], token["sign"]
+            at = token.end()
         while True:
             yield at, "end", "the end of the file"
 
     def _end_of_markup(self, at: int) -> int:
-        """Where the text ends that is written as HTML, from the < at *at* on."""
+        """Return the end of the HTML text that begins with the < at *at*."""
         depth, end = 1, at + 1
         while depth:
-            found = _BRACKET.search(self.text, end)
-            if not found:
+            bracket = _BRACKET.search(self.text, end)
+            if not bracket:
                 self.at = at
                 self.wrong("'<' is never closed")
-            depth += 1 if found[0] == "<" else -1
-            end = found.end()
+            depth += 1 if bracket[0] == "<" else -1
+            end = bracket.end()
         return end
 
     def wrong(self, message: str, hint: str = "") -> NoReturn:
         raise InputError(message, place=place_at(self.path, self.text, self.at), hint=hint)
 
     def step(self) -> str:
-        """The value of the token, and on to the next."""
+        """Return the value of the current token and advance."""
         value = self.value
         self.at, self.sign, self.value = next(self.tokens)
         return value
 
     def take(self, sign: str) -> str:
+        """Return the value of the current token, which must be *sign*, and advance."""
         if self.sign != sign:
             self.wrong(f"{self.value!r:.60} stands where {sign!r} should")
         return self.step()
 
     def name(self) -> str:
-        """A name, or several joined by +."""
-        found = self.take("name")
+        """Parse a name, or several joined by +."""
+        text = self.take("name")
         while self.sign == "+":
             self.step()
-            found += self.take("name")
-        return found
+            text += self.take("name")
+        return text
 
     def graph(self) -> str:
-        """The whole file: its name."""
+        """Parse the whole file and return the name of the graph."""
         if self.sign == "strict":
             self.strict = True
             self.step()
@@ -227,22 +234,22 @@ class _DotParser:
         return name
 
     def statements(self, depth: int) -> list[str]:
-        """All up to the brace that closes: the nodes that are named."""
+        """Parse up to the closing brace and return the nodes that are named."""
         if depth > _MAX_DEPTH:
             self.wrong(f"braces are nested more than {_MAX_DEPTH} deep")
-        found: list[str] = []
+        nodes: list[str] = []
         while self.sign not in {"}", "end"}:
             if self.sign in {";", ","}:
                 self.step()
             else:
-                found += self.statement(depth)
-        return found
+                nodes += self.statement(depth)
+        return nodes
 
     def statement(self, depth: int) -> list[str]:
         if self.sign in {"graph", "node", "edge"}:
             which = self.step()
-            known = self.attributes()
-            self.usual[which] |= known
+            attributes = self.attributes()
+            self.usual[which] |= attributes
             return []
         at, before = self.at, len(self.nodes)
         ends = [self.group(depth)]
@@ -253,27 +260,27 @@ class _DotParser:
             ends.append(self.group(depth))
         if self.sign == "=":
             self.wrong("a group cannot be set")
-        known = self.attributes()
+        attributes = self.attributes()
         try:
-            self.keep(ends, known)
+            self.keep(ends, attributes)
         except InputError as error:
             self.at = at
             self.wrong(error.diagnostics[0].message)
         return [node for end in ends for node in end]
 
     def setting(self, new: int) -> list[str]:
-        """A ``key = value`` of the graph, whose key has been taken for a node."""
+        """Parse ``key = value`` of the graph, after its key was parsed as a node."""
         if new:
             self.nodes.popitem()
         self.take("=")
         self.name()
         return []
 
-    def keep(self, ends: list[list[str]], known: Attributes) -> None:
-        """Keep a node with what is *known* of it, or the edges of a chain."""
+    def keep(self, ends: list[list[str]], attributes: Attributes) -> None:
+        """Store a node's attributes, or the edges of a chain."""
         if len(ends) == 1:
             for node in ends[0]:
-                self.nodes[node] |= known
+                self.nodes[node] |= attributes
                 task_with(node, self.nodes[node])
         for before, after in itertools.pairwise(ends):
             if len(self.edges) + len(before) * len(after) > MAX_EDGES:
@@ -281,22 +288,22 @@ class _DotParser:
             for a, b in itertools.product(before, after):
                 if a == b:
                     raise InputError(f"task {a!r} waits for itself")
-                before_it = 0.0 if self.strict else self.edges.get((a, b), 0.0)
-                self.edges[a, b] = before_it + edge_bytes((a, b), self.usual["edge"] | known)
+                previous = 0.0 if self.strict else self.edges.get((a, b), 0.0)
+                self.edges[a, b] = previous + edge_bytes((a, b), self.usual["edge"] | attributes)
 
     def group(self, depth: int) -> list[str]:
-        """A node, or the nodes in braces."""
+        """Parse a node, or the nodes in braces."""
         if self.sign == "subgraph":
             self.step()
             if self.sign == "name":
                 self.step()
         if self.sign == "{":
             self.step()
-            around = {which: dict(known) for which, known in self.usual.items()}
-            found = list(dict.fromkeys(self.statements(depth + 1)))
-            self.usual = around
+            outer_defaults = {which: dict(defaults) for which, defaults in self.usual.items()}
+            nodes = list(dict.fromkeys(self.statements(depth + 1)))
+            self.usual = outer_defaults
             self.take("}")
-            return found
+            return nodes
         name = self.name()
         while self.sign == ":":
             self.step()
@@ -307,30 +314,30 @@ class _DotParser:
         return [name]
 
     def attributes(self) -> Attributes:
-        found: Attributes = {}
+        attributes: Attributes = {}
         while self.sign == "[":
             self.step()
             while self.sign != "]":
                 key = self.name()
-                found[key] = "true"
+                attributes[key] = "true"
                 if self.sign == "=":
                     self.step()
-                    found[key] = self.name()
+                    attributes[key] = self.name()
                 if self.sign in {";", ","}:
                     self.step()
             self.step()
-        return found
+        return attributes
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    return found[1] if found[1] in {"\\", '"'} else ""
+def _unescaped(match: re.Match[str]) -> str:
+    return match[1] if match[1] in {"\\", '"'} else ""
 
 
 def read_dot(path: Path, text: str) -> Workflow:
-    """The workflow of a digraph; attributes as those of a networkx graph."""
+    """Parse a digraph; attributes mean the same as those of a networkx graph."""
     reader = _DotParser(path, text)
     name = reader.graph()
-    tasks = [task_with(node, known) for node, known in reader.nodes.items()]
+    tasks = [task_with(node, node_attributes) for node, node_attributes in reader.nodes.items()]
     edges = [(*ends, bytes_) for ends, bytes_ in reader.edges.items()]
     if not tasks:
         reader.wrong("a graph without nodes is no workflow")
@@ -338,13 +345,13 @@ def read_dot(path: Path, text: str) -> Workflow:
 
 
 def write_dot(flow: Workflow) -> Iterator[str]:
-    """*flow* as a digraph."""
+    """Yield *flow* as a digraph."""
     yield f"digraph {_quoted(flow.name)} {{\n"
-    for each in flow.tasks:
-        known = ", ".join(
-            f"{key}={_quoted(text)}" for key, text in attribute_texts(task_attributes(each))
+    for task in flow.tasks:
+        attributes = ", ".join(
+            f"{key}={_quoted(text)}" for key, text in attribute_texts(task_attributes(task))
         )
-        yield f"  {_quoted(each.name)} [{known}];\n"
+        yield f"  {_quoted(task.name)} [{attributes}];\n"
     for a, b, data in flow.edges:
         yield f"  {_quoted(a)} -> {_quoted(b)}{f' [bytes={data!r}]' if data else ''};\n"
     yield "}\n"

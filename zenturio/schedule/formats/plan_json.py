@@ -1,7 +1,8 @@
-"""Plans in files: what each algorithm answers, and what a simulation plays.
+"""Plans and simulated executions as JSON.
 
-``{"algorithm", "workflow", "platform", "makespan", "metrics", "notes", "tasks": [{"id", "machine",
-"start", "end"}, ...]}``; where a machine has several cores that run a task each, "core" says which.
+A plan is ``{"algorithm", "workflow", "platform", "makespan", "metrics", "notes", "tasks": [{"id",
+"machine", "start", "end"}, ...]}``; "core" is the core of a machine on which several cores run
+tasks.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _PLAN_KEYS = ("id", "machine", "core", "start", "end")
 
 
 def plan_facts(plan: Plan | MoldablePlan) -> dict[str, Any]:
-    """*plan* as JSON has it; a metric that it does not have is null."""
+    """Return *plan* as JSON values; undefined metrics are null."""
     problem = plan.problem
     return {
         "algorithm": plan.algorithm,
@@ -43,9 +44,10 @@ def plan_facts(plan: Plan | MoldablePlan) -> dict[str, Any]:
 
 
 def trace_facts(trace: ExecutionTrace, planned: float | None = None) -> dict[str, Any]:
-    """*trace* as JSON has it: the plan that came of it, if all tasks ended, and all events.
+    """Return *trace* as JSON values: the resulting plan, if all tasks finished, and all events.
 
-    Of a loop it has the tasks of the last iteration; and no metrics, which are for tasks run once.
+    For a loop, it has the tasks of the last iteration and no metrics, because metrics are defined
+    for tasks that run once.
     """
     problem = trace.problem
     names, machines = problem.workflow.names, problem.platform.machines
@@ -70,21 +72,21 @@ def trace_facts(trace: ExecutionTrace, planned: float | None = None) -> dict[str
 
 
 def write_plan(plan: Plan | MoldablePlan, path: str | Path) -> None:
-    """Write *plan* into *path*, each task on a line of its own."""
+    """Write *plan* to *path*, each task on a line of its own."""
     write_text(Path(path), _text_pieces(plan_facts(plan)))
 
 
 def read_plan(path: str | Path, problem: Problem) -> Plan:
-    """The plan in the file *path* for the tasks and machines of *problem*.
+    """Read a plan for *problem* from the file *path*; InputError if its order is impossible.
 
-    It must be possible to keep its order; its times are not looked at: `check` does.
+    Start and end times are not checked; `check` does that.
     """
     path = Path(path)
     document = read_json(path, read_text(path))
-    whole = document.value
-    if not isinstance(whole, dict) or "tasks" not in whole:
+    content = document.value
+    if not isinstance(content, dict) or "tasks" not in content:
         document.wrong((), "a plan is an object with a list of tasks")
-    rows = document.items(whole["tasks"], ("tasks",))
+    rows = document.items(content["tasks"], ("tasks",))
     places = _processors_of_machines(problem)
     number = {name: i for i, name in enumerate(problem.workflow.names)}
     processor = np.full(problem.tasks, -1, np.int32)
@@ -99,14 +101,14 @@ def read_plan(path: str | Path, problem: Problem) -> Plan:
             document.wrong(("tasks", i, "id"), f"task {row['id']!r} is planned twice")
         processor[task] = _processor_of_row(document, row, places, i)
         times[:, task] = [document.number(row[k], ("tasks", i, k)) for k in ("start", "end")]
-    lacking = np.flatnonzero(processor < 0)
-    if len(lacking):
-        first = problem.workflow.names[lacking[0]]
+    missing = np.flatnonzero(processor < 0)
+    if len(missing):
+        first = problem.workflow.names[missing[0]]
         document.wrong(
             ("tasks",),
-            f"{problem.tasks - len(lacking)} of {problem.tasks} tasks are planned: not {first!r}",
+            f"{problem.tasks - len(missing)} of {problem.tasks} tasks are planned: not {first!r}",
         )
-    name = document.words(whole.get("algorithm", path.stem), ("algorithm",))
+    name = document.words(content.get("algorithm", path.stem), ("algorithm",))
     plan = Plan(problem, name, processor, times[0], times[1])
     if not problem.workflow.looped:
         _check_order(document, plan)
@@ -114,24 +116,24 @@ def read_plan(path: str | Path, problem: Problem) -> Plan:
 
 
 def _check_order(document: FormatDocument, plan: Plan) -> None:
-    """Refuse a *plan* in whose order tasks would wait for each other for ever."""
+    """Raise InputError if the tasks of *plan* would wait for each other for ever."""
     problem, flow = plan.problem, plan.problem.workflow
-    turns = [t for t in task_sequence(plan) if problem.time(t, int(plan.processor[t])) > 0]
-    turns.sort(key=plan.processor.__getitem__)  # stable: in the order of each processor
-    pairs = [(a, b) for a, b in pairwise(turns) if plan.processor[a] == plan.processor[b]]
+    sequence = [t for t in task_sequence(plan) if problem.time(t, int(plan.processor[t])) > 0]
+    sequence.sort(key=plan.processor.__getitem__)  # stable: in the order of each processor
+    pairs = [(a, b) for a, b in pairwise(sequence) if plan.processor[a] == plan.processor[b]]
     before, after = np.array(pairs, np.int32).reshape(-1, 2).T
-    both = replace(
+    combined = replace(
         flow,
         sources=np.concatenate([flow.sources, before]),
         targets=np.concatenate([flow.targets, after]),
         data=np.concatenate([flow.data, np.zeros(len(pairs))]),
     )
-    loop = both.loop
+    loop = combined.loop
     if loop:
         document.wrong(
             ("tasks",),
-            f"its order cannot be kept: {' -> '.join(loop)}",
-            "a task starts after those that it waits for, and after those before it where it runs",
+            f"its order is impossible: {' -> '.join(loop)}",
+            "a task starts after its predecessors, and after the tasks before it on its processor",
         )
 
 
@@ -143,7 +145,7 @@ def _task_number(document: FormatDocument, name: Any, number: Mapping[str, int],
 
 
 def _processors_of_machines(problem: Problem) -> dict[str, range]:
-    """The processors of each machine."""
+    """Return the processors of each machine."""
     first = np.searchsorted(problem.node, np.arange(len(problem.platform) + 1)).tolist()
     machines = enumerate(problem.platform.machines)
     return {machine.name: range(first[i], first[i + 1]) for i, machine in machines}
@@ -163,19 +165,19 @@ def _processor_of_row(
 
 def _task_rows(plan: Plan | MoldablePlan) -> Iterator[dict[str, Any]]:
     names = plan.problem.workflow.names
-    where = _moldable_places(plan) if isinstance(plan, MoldablePlan) else _places(plan)
+    places = _moldable_places(plan) if isinstance(plan, MoldablePlan) else _places(plan)
     times = zip(plan.start.tolist(), plan.end.tolist(), strict=True)
-    for name, place, (start, end) in zip(names, where, times, strict=True):
+    for name, place, (start, end) in zip(names, places, times, strict=True):
         yield {"id": name, **place, "start": _finite(start), "end": _finite(end)}
 
 
 def _places(plan: Plan) -> Iterator[dict[str, Any]]:
-    known: list[dict[str, Any]] = [
+    rows: list[dict[str, Any]] = [
         {"machine": name} if len(cores) == 1 else {"machine": name, "core": core}
         for name, cores in _processors_of_machines(plan.problem).items()
         for core in range(len(cores))
     ]
-    return (known[processor] for processor in plan.processor.tolist())
+    return (rows[processor] for processor in plan.processor.tolist())
 
 
 def _moldable_places(plan: MoldablePlan) -> Iterator[dict[str, Any]]:
@@ -185,9 +187,9 @@ def _moldable_places(plan: MoldablePlan) -> Iterator[dict[str, Any]]:
 
 def _text_pieces(value: dict[str, Any]) -> Iterator[str]:
     yield "{\n"
-    for key, each in value.items():
+    for key, item in value.items():
         if key != "tasks":
-            yield f"{json.dumps(key)}: {_json(each)},\n"
+            yield f"{json.dumps(key)}: {_json(item)},\n"
     yield '"tasks": [\n '
     yield ",\n ".join(map(_json, value["tasks"]))
     yield "\n]\n}\n"
@@ -202,13 +204,13 @@ def _finite(value: float) -> float | None:
 
 
 def _json_value(value: Any) -> Any:
-    """What an algorithm notes, as JSON has it."""
+    """Return *value* as JSON values; NaN and infinity become null."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, dict):
-        return {str(key): _json_value(each) for key, each in value.items()}
+        return {str(key): _json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_json_value(each) for each in value]
+        return [_json_value(item) for item in value]
     if isinstance(value, float):
         return _finite(value)
     return value if isinstance(value, str | int | bool | None) else str(value)

@@ -1,4 +1,7 @@
-"""Logs of clusters in the Standard Workload Format, as a load that leaves a share of the speed."""
+"""Platform files (TOML, or inside JSON), and cluster logs in the Standard Workload Format.
+
+A log becomes the load of a machine: the share of the cluster that its jobs leave free.
+"""
 
 from __future__ import annotations
 
@@ -26,18 +29,18 @@ _SIZE_HEADER = re.compile(r"^;\s*Max(Procs|Nodes):\s*(\d{1,15})\b", re.MULTILINE
 
 @dataclass(frozen=True, eq=False)
 class SwfJobs:
-    """The jobs of a log that ran, in the order of the file."""
+    """The jobs of a log that ran, in file order."""
 
     start: Floats
-    """Seconds since the log began: when it was submitted, and how long it waited."""
+    """Seconds since the log began: submission plus waiting time."""
     end: Floats
     processors: NDArray[np.int64]
     size: int
-    """Processors of the cluster: what the log says, or the most that were ever busy."""
+    """Processors of the cluster: from the header, or else the most that were ever busy."""
 
 
 def read_swf(path: str | Path) -> SwfJobs:
-    """The jobs of the log *path*; those that never ran (no time, no processors) are left out."""
+    """Return the jobs of the log *path* that ran; those without time or processors are skipped."""
     text = read_text(Path(path))
     rows = _swf_rows(str(path), text)
     submit, wait, run = rows[:, 1], np.maximum(rows[:, 2], 0), rows[:, 3]
@@ -45,11 +48,11 @@ def read_swf(path: str | Path) -> SwfJobs:
     ran = (run > 0) & (allocated > 0)
     start = (submit + wait)[ran]
     processors = allocated[ran].astype(np.int64)
-    said = {kind: int(number) for kind, number in _SIZE_HEADER.findall(text)}
+    header = {kind: int(number) for kind, number in _SIZE_HEADER.findall(text)}
     end = start + run[ran]
     size = (
-        said.get("Procs")
-        or said.get("Nodes")
+        header.get("Procs")
+        or header.get("Nodes")
         or int(max(_busy_processors(start, end, processors)[1], default=0))
     )
     return SwfJobs(start, end, processors, size)
@@ -61,11 +64,13 @@ def _swf_rows(file: str, text: str) -> Floats:
     for line in text.split("\n"):
         if line.strip() and not line.lstrip().startswith(";"):
             try:
-                rows.append([float(each) for each in line.split()])
+                rows.append([float(field) for field in line.split()])
             except ValueError:
-                at = place_at(file, text, offset)
-                raise InputError("not a line of numbers", place=at) from None
-            if len(rows[-1]) != _SWF_FIELDS or not all(abs(each) < _MAX_FIELD for each in rows[-1]):
+                place = place_at(file, text, offset)
+                raise InputError("not a line of numbers", place=place) from None
+            if len(rows[-1]) != _SWF_FIELDS or not all(
+                abs(field) < _MAX_FIELD for field in rows[-1]
+            ):
                 raise InputError(
                     f"{len(rows[-1])} numbers: a job of SWF has {_SWF_FIELDS} numbers, "
                     f"each below {_MAX_FIELD:g}",
@@ -78,26 +83,30 @@ def _swf_rows(file: str, text: str) -> Floats:
 def _busy_processors(
     start: Floats, end: Floats, processors: NDArray[np.int64]
 ) -> tuple[Floats, Floats]:
-    """The times at which the number of busy processors changes, and the number from then on."""
+    """Return the times at which the number of busy processors changes, and the numbers."""
     times = np.concatenate([start, end])
     change = np.concatenate([processors, -processors]).astype(np.float64)
-    at, which = np.unique(times, return_inverse=True)
-    return at, np.cumsum(np.bincount(which, change, len(at)))
+    instants, index = np.unique(times, return_inverse=True)
+    return instants, np.cumsum(np.bincount(index, change, len(instants)))
 
 
 def load_steps(jobs: SwfJobs, size: int | None = None, start: float = 0.0) -> tuple[LoadStep, ...]:
-    """The share of a cluster that *jobs* leave free, from *start* of the log on.
+    """Return the share of a cluster that *jobs* leave free, from *start* of the log on.
 
-    Never 0, which would be a failure: where every processor is busy, the share of one is left.
+    Never 0, which would be a failure: if every processor is busy, the share of one processor is
+    left.
     """
     size = size or jobs.size
-    at, busy = _busy_processors(jobs.start, jobs.end, jobs.processors)
+    instants, busy = _busy_processors(jobs.start, jobs.end, jobs.processors)
     share = np.maximum(1 - busy / max(size, 1), 1 / max(size, 1))
-    before = int(np.searchsorted(at, start, "right"))
-    now = float(share[before - 1]) if before else 1.0
-    steps = [(0.0, now), *zip((at[before:] - start).tolist(), share[before:].tolist(), strict=True)]
+    count = int(np.searchsorted(instants, start, "right"))
+    now = float(share[count - 1]) if count else 1.0
+    steps = [
+        (0.0, now),
+        *zip((instants[count:] - start).tolist(), share[count:].tolist(), strict=True),
+    ]
     changes = [s for i, s in enumerate(steps) if i == 0 or s[1] != steps[i - 1][1]]
-    return tuple(LoadStep(time, left) for time, left in changes)
+    return tuple(LoadStep(time, free) for time, free in changes)
 
 
 def load_of_log(path: Path) -> tuple[LoadStep, ...]:
@@ -110,167 +119,169 @@ _MACHINE_KEYS = ("name", "count", "speed", "cores", "memory", "site", "tags", "c
 _LINK_KEYS = ("between", "bandwidth", "latency")
 
 
-def read_platform_values(document: FormatDocument, value: Any, way: KeyPath, name: str) -> Platform:
-    """The platform that *value* describes; *name* if it does not name itself."""
+def read_platform_values(
+    document: FormatDocument, value: Any, path: KeyPath, name: str
+) -> Platform:
+    """Return the platform that *value* describes; *name* is used if it has none."""
     machine, link = ("machine", "link") if document.toml else ("machines", "links")
-    document.keys(value, ("name", machine, link, "default"), way)
+    document.keys(value, ("name", machine, link, "default"), path)
     machines: list[PlatformMachine] = []
-    for i, each in enumerate(document.items(value.get(machine, []), (*way, machine))):
-        machines += _read_machines(document, each, (*way, machine, i), len(machines))
+    for i, row in enumerate(document.items(value.get(machine, []), (*path, machine))):
+        machines += _read_machines(document, row, (*path, machine, i), len(machines))
     links = [
-        _read_link(document, each, (*way, link, i))
-        for i, each in enumerate(document.items(value.get(link, []), (*way, link)))
+        _read_link(document, row, (*path, link, i))
+        for i, row in enumerate(document.items(value.get(link, []), (*path, link)))
     ]
-    _check_distinct(document, machines, value.get(machine, []), (*way, machine))
-    sites = {each.site for each in machines}
-    for i, each in enumerate(links):
-        for site in (each.one, each.other):
+    _check_distinct(document, machines, value.get(machine, []), (*path, machine))
+    sites = {row.site for row in machines}
+    for i, link_of in enumerate(links):
+        for site in (link_of.one, link_of.other):
             if site not in sites:
                 hint = did_you_mean(site, sites)
-                at = (*way, link, i, "between")
-                document.wrong(at, f"no machine is at site {site!r}", hint)
+                link_path = (*path, link, i, "between")
+                document.wrong(link_path, f"no machine is at site {site!r}", hint)
     default = value.get("default", {})
-    document.keys(default, _LINK_KEYS[1:], (*way, "default"))
+    document.keys(default, _LINK_KEYS[1:], (*path, "default"))
     try:
-        found = Platform(
-            document.words(value.get("name", name), (*way, "name")),
+        platform = Platform(
+            document.words(value.get("name", name), (*path, "name")),
             tuple(machines),
             tuple(links),
-            NetworkLink("", "", *_bandwidth_and_latency(document, default, (*way, "default"))),
+            NetworkLink("", "", *_bandwidth_and_latency(document, default, (*path, "default"))),
         )
     except InputError as error:
         if error.diagnostics[0].place:
             raise
         diagnostic = error.diagnostics[0]
-        document.wrong(way, diagnostic.message, diagnostic.hint)
-    return found
+        document.wrong(path, diagnostic.message, diagnostic.hint)
+    return platform
 
 
 def _read_machines(
-    document: FormatDocument, given: Any, way: KeyPath, before: int
+    document: FormatDocument, row: Any, path: KeyPath, already: int
 ) -> list[PlatformMachine]:
-    """One machine, or as many as ``count`` says, numbered from 1."""
-    document.keys(given, _MACHINE_KEYS, way)
-    if "name" not in given:
-        document.wrong(way, "a machine without a name")
-    name = document.words(given["name"], (*way, "name"))
-    count = document.whole(given.get("count", 1), (*way, "count"), 1, MAX_MACHINES)
-    if before + count > MAX_MACHINES:
-        document.wrong((*way, "count"), f"more than {MAX_MACHINES:,} machines")
-    speed = document.number(given.get("speed", 1.0), (*way, "speed"))
-    memory = document.number(given.get("memory", math.inf), (*way, "memory"), finite=False)
+    """Return one machine, or ``count`` machines numbered from 1."""
+    document.keys(row, _MACHINE_KEYS, path)
+    if "name" not in row:
+        document.wrong(path, "a machine without a name")
+    name = document.words(row["name"], (*path, "name"))
+    count = document.whole(row.get("count", 1), (*path, "count"), 1, MAX_MACHINES)
+    if already + count > MAX_MACHINES:
+        document.wrong((*path, "count"), f"more than {MAX_MACHINES:,} machines")
+    speed = document.number(row.get("speed", 1.0), (*path, "speed"))
+    memory = document.number(row.get("memory", math.inf), (*path, "memory"), finite=False)
     for key, number in (("speed", speed), ("memory", memory)):
         if number == 0:
-            document.wrong((*way, key), f"{key} is 0; it has to be more")
-    tags = document.items(given.get("tags", []), (*way, "tags"))
-    document.texts(tags, lambda i: (*way, "tags", i))
+            document.wrong((*path, key), f"{key} is 0; it has to be more")
+    tags = document.items(row.get("tags", []), (*path, "tags"))
+    document.texts(tags, lambda i: (*path, "tags", i))
     width = len(str(count))
-    names = [f"{name}{i:0{width}}" for i in range(1, count + 1)] if "count" in given else [name]
-    cores = document.whole(given.get("cores", 1), (*way, "cores"), 1, 10**5)
-    site = document.words(given.get("site", ""), (*way, "site"))
-    cost = document.number(given.get("cost", 0.0), (*way, "cost"))
-    load = _read_load(document, given.get("load", []), (*way, "load"))
+    names = [f"{name}{i:0{width}}" for i in range(1, count + 1)] if "count" in row else [name]
+    cores = document.whole(row.get("cores", 1), (*path, "cores"), 1, 10**5)
+    site = document.words(row.get("site", ""), (*path, "site"))
+    cost = document.number(row.get("cost", 0.0), (*path, "cost"))
+    load = _read_load(document, row.get("load", []), (*path, "load"))
     return [
-        PlatformMachine(each, speed, cores, memory, site, frozenset(tags), cost, load)
-        for each in names
+        PlatformMachine(machine_name, speed, cores, memory, site, frozenset(tags), cost, load)
+        for machine_name in names
     ]
 
 
 def _check_distinct(
-    document: FormatDocument, machines: list[PlatformMachine], rows: list[Any], way: KeyPath
+    document: FormatDocument, machines: list[PlatformMachine], rows: list[Any], path: KeyPath
 ) -> None:
-    """Refuse the row that names a machine again."""
+    """Raise InputError for the row that repeats a machine's name."""
     names = iter(machine.name for machine in machines)
     seen: set[str] = set()
     for i, row in enumerate(rows):
         for name in islice(names, row.get("count", 1)):
             if name in seen:
-                document.wrong((*way, i, "name"), f"two machines are named {name!r}")
+                document.wrong((*path, i, "name"), f"two machines are named {name!r}")
             seen.add(name)
 
 
-def _read_load(document: FormatDocument, value: Any, way: KeyPath) -> tuple[LoadStep, ...]:
-    """Pairs of a time and the share of the speed from then on, or the name of an SWF log."""
+def _read_load(document: FormatDocument, value: Any, path: KeyPath) -> tuple[LoadStep, ...]:
+    """Return load steps from pairs of time and share, or from the name of an SWF log."""
     if isinstance(value, str):
         try:
             return load_of_log(Path(document.file).parent / value)
         except InputError as error:
             if error.diagnostics[0].place:
                 raise
-            document.wrong(way, error.diagnostics[0].message)
+            document.wrong(path, error.diagnostics[0].message)
     steps = []
-    for i, each in enumerate(document.items(value, way)):
-        if not isinstance(each, list) or len(each) != 2:
-            document.wrong((*way, i), "a step of load is [time, share]")
-        share = document.number(each[1], (*way, i, 1))
+    for i, pair in enumerate(document.items(value, path)):
+        if not isinstance(pair, list) or len(pair) != 2:
+            document.wrong((*path, i), "a step of load is [time, share]")
+        share = document.number(pair[1], (*path, i, 1))
         if share > 1:
-            document.wrong((*way, i, 1), f"share is {share:g}; it has to be from 0 to 1")
-        steps.append(LoadStep(document.number(each[0], (*way, i, 0)), share))
+            document.wrong((*path, i, 1), f"share is {share:g}; it has to be from 0 to 1")
+        steps.append(LoadStep(document.number(pair[0], (*path, i, 0)), share))
         if len(steps) > 1 and steps[-1].time <= steps[-2].time:
-            document.wrong((*way, i, 0), f"time {each[0]} is not after the one before")
+            document.wrong((*path, i, 0), f"time {pair[0]} is not after the one before")
     return tuple(steps)
 
 
-def _read_link(document: FormatDocument, given: Any, way: KeyPath) -> NetworkLink:
-    document.keys(given, _LINK_KEYS, way)
-    between = document.items(given.get("between"), (*way, "between"))
-    document.texts(between, lambda i: (*way, "between", i))
+def _read_link(document: FormatDocument, row: Any, path: KeyPath) -> NetworkLink:
+    document.keys(row, _LINK_KEYS, path)
+    between = document.items(row.get("between"), (*path, "between"))
+    document.texts(between, lambda i: (*path, "between", i))
     if not 1 <= len(between) <= 2:
-        document.wrong((*way, "between"), "between names two sites, or one for inside it")
-    return NetworkLink(between[0], between[-1], *_bandwidth_and_latency(document, given, way))
+        document.wrong((*path, "between"), "between names two sites, or one for inside it")
+    return NetworkLink(between[0], between[-1], *_bandwidth_and_latency(document, row, path))
 
 
 def _bandwidth_and_latency(
-    document: FormatDocument, given: dict[str, Any], way: KeyPath
+    document: FormatDocument, row: dict[str, Any], path: KeyPath
 ) -> tuple[float, float]:
-    bandwidth = given.get("bandwidth", math.inf)
-    found = document.number(bandwidth, (*way, "bandwidth"), finite=False)
-    if found == 0:
-        document.wrong((*way, "bandwidth"), "bandwidth is 0; it has to be more")
-    return found, document.number(given.get("latency", 0.0), (*way, "latency"))
+    bandwidth = row.get("bandwidth", math.inf)
+    bytes_per_second = document.number(bandwidth, (*path, "bandwidth"), finite=False)
+    if bytes_per_second == 0:
+        document.wrong((*path, "bandwidth"), "bandwidth is 0; it has to be more")
+    return bytes_per_second, document.number(row.get("latency", 0.0), (*path, "latency"))
 
 
 def platform_facts(platform: Platform) -> dict[str, Any]:
-    """*platform* as values of JSON, without what is as it is commonly."""
-    found: dict[str, Any] = {"name": platform.name}
-    found["machines"] = [_machine_facts(each) for each in platform.machines]
+    """Return *platform* as JSON values, without attributes that have their default."""
+    facts: dict[str, Any] = {"name": platform.name}
+    facts["machines"] = [_machine_facts(machine) for machine in platform.machines]
     if platform.links:
-        found["links"] = [
+        facts["links"] = [
             {"between": [link.one, link.other], **_link_facts(link)} for link in platform.links
         ]
     default = _link_facts(platform.default)
-    return {**found, "default": default} if default else found
+    return {**facts, "default": default} if default else facts
 
 
 def _machine_facts(machine: PlatformMachine) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": machine.name}
+    facts: dict[str, Any] = {"name": machine.name}
     for key in ("speed", "cores", "memory", "site", "cost"):
         if getattr(machine, key) != getattr(_DEFAULT_MACHINE, key):
-            found[key] = getattr(machine, key)
+            facts[key] = getattr(machine, key)
     if machine.tags:
-        found["tags"] = sorted(machine.tags)
+        facts["tags"] = sorted(machine.tags)
     if machine.load:
-        found["load"] = [[step.time, step.share] for step in machine.load]
-    return found
+        facts["load"] = [[step.time, step.share] for step in machine.load]
+    return facts
 
 
 def _link_facts(link: NetworkLink) -> dict[str, float]:
-    found = {} if math.isinf(link.bandwidth) else {"bandwidth": link.bandwidth}
-    return {**found, "latency": link.latency} if link.latency else found
+    facts = {} if math.isinf(link.bandwidth) else {"bandwidth": link.bandwidth}
+    return {**facts, "latency": link.latency} if link.latency else facts
 
 
 _DEFAULT_MACHINE = PlatformMachine("")
 
 
 def platform_toml(platform: Platform) -> Iterator[str]:
-    """*platform* as a platform file."""
-    known = platform_facts(platform)
-    yield f"name = {_toml_value(known['name'])}\n"
-    if "default" in known:
-        yield from _toml_table("[default]", known["default"])
-    for machine in known["machines"]:
+    """Yield *platform* as a platform file."""
+    facts = platform_facts(platform)
+    yield f"name = {_toml_value(facts['name'])}\n"
+    if "default" in facts:
+        yield from _toml_table("[default]", facts["default"])
+    for machine in facts["machines"]:
         yield from _toml_table("[[machine]]", machine)
-    for link in known.get("links", []):
+    for link in facts.get("links", []):
         yield from _toml_table("[[link]]", link)
 
 
@@ -281,5 +292,5 @@ def _toml_table(head: str, values: dict[str, Any]) -> Iterator[str]:
 
 
 def _toml_value(value: Any) -> str:
-    """What JSON and TOML write alike: texts, numbers, lists."""
+    """Return a text, number or list in the notation that JSON and TOML share."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

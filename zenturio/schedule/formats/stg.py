@@ -1,4 +1,4 @@
-"""The Standard Task Graph format: a number of tasks, then each with its time and predecessors."""
+"""The Standard Task Graph format: a task count, then each task with its time and predecessors."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from zenturio.schedule.model.workflow import Workflow, merge_parallel_edges
 
 
 class _StgLines:
-    """The lines that say something, and words for what is wrong on one."""
+    """The lines that are not empty or comments, and errors at the current line."""
 
     def __init__(self, path: Path, text: str) -> None:
         self.path, self.text, self.offset = str(path), text, 0
 
     def __iter__(self) -> Iterator[list[str]]:
-        ahead = 0
+        next_offset = 0
         for line in self.text.split("\n"):
-            self.offset, ahead = ahead, ahead + len(line) + 1
+            self.offset, next_offset = next_offset, next_offset + len(line) + 1
             words = line.partition("#")[0].split()
             if words:
                 yield words
@@ -34,7 +34,7 @@ class _StgLines:
 
 
 def read_stg(path: Path, text: str) -> Workflow:
-    """The workflow, its dummy tasks at both ends (of no work) included."""
+    """Parse a workflow, including the dummy tasks (of no work) at both ends."""
     lines = _StgLines(path, text)
     rows = iter(lines)
     count = _count(lines, next(rows, []))
@@ -44,10 +44,10 @@ def read_stg(path: Path, text: str) -> Workflow:
     for words in rows:
         if len(work) >= count + 2:
             lines.wrong(f"more than {count} tasks and two dummies")
-        before = _predecessors(lines, words, len(work), count + 2)
+        predecessors = _predecessors(lines, words, len(work), count + 2)
         work.append(_task_time(lines, words[1]))
-        sources += before
-        targets += [len(work) - 1] * len(before)
+        sources += predecessors
+        targets += [len(work) - 1] * len(predecessors)
     if len(work) not in {count, count + 2}:
         lines.wrong(f"{len(work)} tasks of {count} and two dummies: the file ends too soon")
     if sources and max(sources) >= len(work):
@@ -72,20 +72,20 @@ def _count(lines: _StgLines, words: list[str]) -> int:
     return int(words[0])
 
 
-def _predecessors(lines: _StgLines, words: list[str], task: int, most: int) -> list[int]:
-    """What *task* waits for, as its line says."""
-    ends = [words[0], *words[2:]]
-    if len(words) < 3 or not all(each.isdecimal() and len(each) < 10 for each in ends):
+def _predecessors(lines: _StgLines, words: list[str], task: int, limit: int) -> list[int]:
+    """Return the predecessors of *task* that its line lists."""
+    fields = [words[0], *words[2:]]
+    if len(words) < 3 or not all(field.isdecimal() and len(field) < 10 for field in fields):
         lines.wrong("a task has a number, a time, a number of predecessors, and those")
-    number, many, *before = (int(each) for each in ends)
+    number, count, *predecessors = (int(field) for field in fields)
     if number != task:
         lines.wrong(f"task {number} stands where {task} should")
-    if many != len(before):
-        lines.wrong(f"task {task} has {len(before)} predecessors, and says {many}")
-    for each in before:
-        if each >= most or each == task:
-            lines.wrong(f"task {task} cannot wait for {each}")
-    return before
+    if count != len(predecessors):
+        lines.wrong(f"task {task} has {len(predecessors)} predecessors, and says {count}")
+    for other in predecessors:
+        if other >= limit or other == task:
+            lines.wrong(f"task {task} cannot wait for {other}")
+    return predecessors
 
 
 def _task_time(lines: _StgLines, word: str) -> float:
@@ -94,14 +94,14 @@ def _task_time(lines: _StgLines, word: str) -> float:
     except ValueError:
         time = math.nan
     if not 0 <= time < math.inf:
-        lines.wrong(f"{word!r:.60} is no time", "a number from 0 on")
+        lines.wrong(f"{word!r:.60} is not a time", "write a number from 0 on")
     return time
 
 
 def write_stg(flow: Workflow) -> Iterator[str]:
-    """*flow* as an STG file, with dummies at both ends if it has none."""
-    given = bool((flow.sources < flow.targets).all())
-    order = range(len(flow)) if given else flow.order.tolist()
+    """Yield *flow* as an STG file, adding dummy tasks at both ends if it has none."""
+    is_ordered = bool((flow.sources < flow.targets).all())
+    order = range(len(flow)) if is_ordered else flow.order.tolist()
     waits = [len(flow.before.of(task)) for task in range(len(flow))]
     first, last = _dummy_tasks(flow)
     middle = [task for task in order if task not in {first, last}]
@@ -110,21 +110,23 @@ def write_stg(flow: Workflow) -> Iterator[str]:
         number[first] = 0
     if last is not None:
         number[last] = len(middle) + 1
-    followed = set(flow.sources.tolist())
+    with_successors = set(flow.sources.tolist())
     yield f"{len(middle)}\n{0:11}{0:11}{0:11}\n"
     for task in middle:
-        before = sorted(number[b] for b in flow.before.of(task).tolist()) if waits[task] else [0]
-        yield _task_line(number[task], float(flow.work[task]), before)
-    ends = (
-        sorted(number[t] for t in middle if t not in followed)
+        predecessors = (
+            sorted(number[b] for b in flow.before.of(task).tolist()) if waits[task] else [0]
+        )
+        yield _task_line(number[task], float(flow.work[task]), predecessors)
+    last_predecessors = (
+        sorted(number[t] for t in middle if t not in with_successors)
         if last is None
         else sorted(number[b] for b in flow.before.of(last).tolist())
     )
-    yield _task_line(len(middle) + 1, 0.0, ends)
+    yield _task_line(len(middle) + 1, 0.0, last_predecessors)
 
 
 def _dummy_tasks(flow: Workflow) -> tuple[int | None, int | None]:
-    """The tasks of no work that stand before and after all others, if there are such."""
+    """Return the tasks of no work before and after all others, or None for both."""
     entries = np.flatnonzero(np.bincount(flow.targets, minlength=len(flow)) == 0)
     exits = np.flatnonzero(np.bincount(flow.sources, minlength=len(flow)) == 0)
     first = int(entries[0]) if len(entries) == 1 and not flow.work[entries[0]] else None
@@ -138,9 +140,9 @@ def _task_line(number: int, work: float, before: list[int]) -> str:
 
 
 def stg_losses(flow: Workflow) -> Iterator[str]:
-    moved = int(np.count_nonzero(flow.data))
-    if moved:
-        yield f"the bytes along {moved} of {len(flow.data)} edges"
+    edges_with_data = int(np.count_nonzero(flow.data))
+    if edges_with_data:
+        yield f"the bytes along {edges_with_data} of {len(flow.data)} edges"
     if tuple(flow.names) != tuple(map(str, range(len(flow)))):
         yield f"the names of {len(flow)} tasks"
     if any(flow.programs):

@@ -1,4 +1,4 @@
-"""WfFormat 1.5, the format of WfCommons: traces of real runs, with the machines they ran on."""
+"""WfFormat 1.5 of WfCommons: traces of real runs, with the machines they ran on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _INVALID_LETTER = re.compile(r"[^0-9a-zA-Z_.-]")
 
 
 def read_wfformat(document: FormatDocument) -> Instance:
-    """The workflow, its work in seconds on the fastest machine that is named, and the machines."""
+    """Parse the workflow and its machines; work is in seconds on the fastest machine named."""
     value = document.value
     if value.get("schemaVersion", VERSION) != VERSION:
         document.wrong(
@@ -33,11 +33,12 @@ def read_wfformat(document: FormatDocument) -> Instance:
     execution = _object(document, flow.get("execution", {}), ("workflow", "execution"))
     name = document.words(value.get("name", "workflow"), ("name",))
     platform = _platform(document, name, execution)
-    speeds = {each.name: each.speed for each in platform.machines} if platform else {}
+    speeds = {machine.name: machine.speed for machine in platform.machines} if platform else {}
     rows = _objects_by_name(document, specification, ("workflow", "specification"), "tasks", "id")
-    ran = _objects_by_name(document, execution, ("workflow", "execution"), "tasks", "id")
+    executions = _objects_by_name(document, execution, ("workflow", "execution"), "tasks", "id")
     tasks = [
-        _task(document, i, each, ran.get(key, (0, {})), speeds) for key, (i, each) in rows.items()
+        _task(document, i, machine, executions.get(key, (0, {})), speeds)
+        for key, (i, machine) in rows.items()
     ]
     if not tasks or len(tasks) > MAX_TASKS:
         document.wrong(("workflow", "specification", "tasks"), f"{len(tasks)} tasks")
@@ -59,49 +60,49 @@ def _object(document: FormatDocument, value: Any, way: KeyPath) -> dict[str, Any
 def _objects_by_name(
     document: FormatDocument, value: dict[str, Any], way: KeyPath, key: str, name: str
 ) -> dict[str, tuple[int, dict[str, Any]]]:
-    """The objects of the list *key*, with their numbers, by their *name*."""
-    found: dict[str, tuple[int, dict[str, Any]]] = {}
-    for i, each in enumerate(document.items(value.get(key, []), (*way, key))):
-        at = (*way, key, i)
-        if not isinstance(each, dict) or not isinstance(each.get(name), str):
-            document.wrong(at, f"one of {key} has no {name}")
-        if each[name] in found:
-            document.wrong((*at, name), f"two of {key} have {name} {each[name]!r}")
-        found[each[name]] = (i, each)
-    return found
+    """Return the objects of the list *key* by their *name*, with their indices."""
+    objects: dict[str, tuple[int, dict[str, Any]]] = {}
+    for i, row in enumerate(document.items(value.get(key, []), (*way, key))):
+        path = (*way, key, i)
+        if not isinstance(row, dict) or not isinstance(row.get(name), str):
+            document.wrong(path, f"one of {key} has no {name}")
+        if row[name] in objects:
+            document.wrong((*path, name), f"two of {key} have {name} {row[name]!r}")
+        objects[row[name]] = (i, row)
+    return objects
 
 
 def _task(
     document: FormatDocument,
     i: int,
-    given: dict[str, Any],
-    ran: tuple[int, dict[str, Any]],
+    row: dict[str, Any],
+    execution: tuple[int, dict[str, Any]],
     speeds: Mapping[str, float],
 ) -> WorkflowTask:
-    at, run = ran
-    way = ("workflow", "execution", "tasks", at)
-    named = document.words(
-        given.get("name", given["id"]), ("workflow", "specification", "tasks", i, "name")
+    index, run = execution
+    way = ("workflow", "execution", "tasks", index)
+    display_name = document.words(
+        row.get("name", row["id"]), ("workflow", "specification", "tasks", i, "name")
     )
     command = run.get("command", {})
     program = command.get("program", "") if isinstance(command, dict) else ""
     if "runtimeInSeconds" not in run:
-        document.wrong(("workflow", "execution"), f"task {given['id']!r} has no runtimeInSeconds")
+        document.wrong(("workflow", "execution"), f"task {row['id']!r} has no runtimeInSeconds")
     seconds = document.number(run["runtimeInSeconds"], (*way, "runtimeInSeconds"))
     machines = document.items(run.get("machines", []), (*way, "machines"))
     document.texts(machines, lambda j: (*way, "machines", j))
-    speed = max((speeds.get(each, 1.0) for each in machines), default=1.0)
+    speed = max((speeds.get(machine, 1.0) for machine in machines), default=1.0)
     return WorkflowTask(
-        given["id"],
+        row["id"],
         seconds * speed,
-        program=named if named != given["id"] else str(program),
+        program=display_name if display_name != row["id"] else str(program),
         cores=document.whole(_rounded(run.get("coreCount", 1)), (*way, "coreCount")),
         memory=document.number(run.get("memoryInBytes", 0), (*way, "memoryInBytes")),
     )
 
 
 def _rounded(value: Any) -> Any:
-    """Cores may be a number with a fraction, of which the next whole one is needed."""
+    """Return *value* rounded up: a fraction of a core needs a whole one."""
     return int(np.ceil(value)) if isinstance(value, float) and np.isfinite(value) else value
 
 
@@ -110,75 +111,79 @@ def _edges(
     specification: dict[str, Any],
     rows: Mapping[str, tuple[int, dict[str, Any]]],
 ) -> list[tuple[str, str, float]]:
-    """Each parent and child, with the bytes of the files that one writes and the other reads."""
+    """Return each edge, with the bytes of the files that its source writes and its target reads."""
     sizes = _file_sizes(document, specification)
     written = {
-        key: set(_name_list(document, i, each, "outputFiles")) for key, (i, each) in rows.items()
+        key: set(_name_list(document, i, row, "outputFiles")) for key, (i, row) in rows.items()
     }
     edges: dict[tuple[str, str], float] = {}
-    for key, (i, each) in rows.items():
-        parents = [(p, key, "parents") for p in _name_list(document, i, each, "parents")]
-        children = [(key, c, "children") for c in _name_list(document, i, each, "children")]
-        for a, b, where in (*parents, *children):
-            other = a if where == "parents" else b
+    for key, (i, row) in rows.items():
+        parents = [(parent, key, "parents") for parent in _name_list(document, i, row, "parents")]
+        children = [(key, child, "children") for child in _name_list(document, i, row, "children")]
+        for a, b, relation in (*parents, *children):
+            other = a if relation == "parents" else b
             if other not in rows:
-                way = ("workflow", "specification", "tasks", i, where)
+                way = ("workflow", "specification", "tasks", i, relation)
                 document.wrong(way, f"no task has id {other!r}", did_you_mean(other, rows))
             if (a, b) not in edges:
-                read = _name_list(document, *rows[b], "inputFiles")
-                edges[a, b] = sum(sizes.get(f, 0.0) for f in read if f in written[a])
-    return [(a, b, moved) for (a, b), moved in edges.items()]
+                inputs = _name_list(document, *rows[b], "inputFiles")
+                edges[a, b] = sum(sizes.get(f, 0.0) for f in inputs if f in written[a])
+    return [(a, b, size) for (a, b), size in edges.items()]
 
 
-def _name_list(document: FormatDocument, i: int, given: dict[str, Any], key: str) -> list[str]:
+def _name_list(document: FormatDocument, i: int, row: dict[str, Any], key: str) -> list[str]:
     way = ("workflow", "specification", "tasks", i, key)
-    found = document.items(given.get(key, []), way)
-    document.texts(found, lambda j: (*way, j))
-    return found
+    names = document.items(row.get(key, []), way)
+    document.texts(names, lambda j: (*way, j))
+    return names
 
 
 def _file_sizes(document: FormatDocument, specification: dict[str, Any]) -> dict[str, float]:
     way = ("workflow", "specification")
     files = _objects_by_name(document, specification, way, "files", "id")
     return {
-        name: document.number(each.get("sizeInBytes", 0), (*way, "files", i, "sizeInBytes"))
-        for name, (i, each) in files.items()
+        name: document.number(row.get("sizeInBytes", 0), (*way, "files", i, "sizeInBytes"))
+        for name, (i, row) in files.items()
     }
 
 
 def _platform(document: FormatDocument, name: str, execution: dict[str, Any]) -> Platform | None:
-    """The machines of the trace, their speeds relative to the fastest."""
+    """Return the machines of the trace, with speeds relative to the fastest."""
     way = ("workflow", "execution")
     rows = _objects_by_name(document, execution, way, "machines", "nodeName")
     if not rows:
         return None
     speed, cores, memory = {}, {}, {}
-    for node, (i, each) in rows.items():
-        at = (*way, "machines", i)
-        cpu = _object(document, each.get("cpu", {}), (*at, "cpu"))
-        speed[node] = document.number(cpu.get("speedInMHz", 0), (*at, "cpu", "speedInMHz"))
-        cores[node] = document.whole(cpu.get("coreCount", 1), (*at, "cpu", "coreCount"), 1, 10**5)
-        if "memoryInBytes" in each:
-            memory[node] = document.number(each["memoryInBytes"], (*at, "memoryInBytes"), 1)
-    top = max(speed.values()) or 1.0
+    for node, (i, row) in rows.items():
+        path = (*way, "machines", i)
+        cpu = _object(document, row.get("cpu", {}), (*path, "cpu"))
+        speed[node] = document.number(cpu.get("speedInMHz", 0), (*path, "cpu", "speedInMHz"))
+        cores[node] = document.whole(cpu.get("coreCount", 1), (*path, "cpu", "coreCount"), 1, 10**5)
+        if "memoryInBytes" in row:
+            memory[node] = document.number(row["memoryInBytes"], (*path, "memoryInBytes"), 1)
+    fastest = max(speed.values()) or 1.0
     machines = [
-        PlatformMachine(node, speed[node] / top or 1.0, cores[node], memory.get(node, float("inf")))
+        PlatformMachine(
+            node, speed[node] / fastest or 1.0, cores[node], memory.get(node, float("inf"))
+        )
         for node in rows
     ]
     return Platform(name, tuple(machines))
 
 
 def write_wfformat(flow: Workflow, platform: Platform | None = None) -> Iterator[str]:
-    """*flow* as WfFormat; its work is the time on the fastest machine of *platform*."""
-    top = max((each.speed for each in platform.machines), default=1.0) if platform else 1.0
+    """Yield *flow* as WfFormat; runtimes are those on the fastest machine of *platform*."""
+    fastest = (
+        max((machine.speed for machine in platform.machines), default=1.0) if platform else 1.0
+    )
     ids = _ids(flow)
     execution: dict[str, Any] = {
         "makespanInSeconds": flow.measured or 0,
         "executedAt": str(flow.notes.get("createdAt", "unknown")),
-        "tasks": [_execution_row(task, ids[i], top) for i, task in enumerate(flow.tasks)],
+        "tasks": [_execution_row(task, ids[i], fastest) for i, task in enumerate(flow.tasks)],
     }
     if platform:
-        execution["machines"] = [_machine(each, top) for each in platform.machines]
+        execution["machines"] = [_machine(machine, fastest) for machine in platform.machines]
     document = {
         "name": flow.name,
         **{key: flow.notes[key] for key in _NOTE_KEYS if key in flow.notes},
@@ -190,62 +195,62 @@ def write_wfformat(flow: Workflow, platform: Platform | None = None) -> Iterator
 
 
 def _ids(flow: Workflow) -> list[str]:
-    """The names of the tasks, of the letters that WfFormat allows."""
-    found = [_INVALID_LETTER.sub("_", name) or "_" for name in flow.names]
-    if len(set(found)) < len(found):
-        name, _ = Counter(found).most_common(1)[0]
+    """Return the task names in the letters that WfFormat allows; InputError if two become equal."""
+    ids = [_INVALID_LETTER.sub("_", name) or "_" for name in flow.names]
+    if len(set(ids)) < len(ids):
+        name, _ = Counter(ids).most_common(1)[0]
         raise InputError(
             f"two tasks would be named {name!r}: WfFormat allows letters, digits, '-', '_', '.'"
         )
-    return found
+    return ids
 
 
 def _specification(flow: Workflow, ids: list[str]) -> dict[str, Any]:
-    """The tasks, and a file for each edge along which there are bytes."""
+    """Return the tasks, and a file for each edge with data."""
     rows: list[dict[str, Any]] = [
         {"name": task.program or ids[i], "id": ids[i], "parents": [], "children": [],
          "inputFiles": [], "outputFiles": []}
         for i, task in enumerate(flow.tasks)
     ]  # fmt: skip
     files = []
-    for a, b, moved in zip(flow.sources, flow.targets, flow.data.tolist(), strict=True):
+    for a, b, size in zip(flow.sources, flow.targets, flow.data.tolist(), strict=True):
         rows[a]["children"].append(ids[b])
         rows[b]["parents"].append(ids[a])
-        if moved:
+        if size:
             name = f"{ids[a]}..{ids[b]}"
-            files.append({"id": name, "sizeInBytes": round(moved)})
+            files.append({"id": name, "sizeInBytes": round(size)})
             rows[a]["outputFiles"].append(name)
             rows[b]["inputFiles"].append(name)
     return {"tasks": rows, "files": files}
 
 
-def _execution_row(task: WorkflowTask, name: str, top: float) -> dict[str, Any]:
-    found: dict[str, Any] = {"id": name, "runtimeInSeconds": task.work / top}
+def _execution_row(task: WorkflowTask, name: str, fastest: float) -> dict[str, Any]:
+    row: dict[str, Any] = {"id": name, "runtimeInSeconds": task.work / fastest}
     if task.program:
-        found["command"] = {"program": task.program}
+        row["command"] = {"program": task.program}
     if task.cores > 1:
-        found["coreCount"] = task.cores
-    return {**found, "memoryInBytes": task.memory} if task.memory else found
+        row["coreCount"] = task.cores
+    return {**row, "memoryInBytes": task.memory} if task.memory else row
 
 
-def _machine(machine: PlatformMachine, top: float) -> dict[str, Any]:
-    cpu = {"coreCount": machine.cores, "speedInMHz": max(round(machine.speed / top * 1000), 1)}
-    found: dict[str, Any] = {"nodeName": machine.name, "cpu": cpu}
+def _machine(machine: PlatformMachine, fastest: float) -> dict[str, Any]:
+    cpu = {"coreCount": machine.cores, "speedInMHz": max(round(machine.speed / fastest * 1000), 1)}
+    row: dict[str, Any] = {"nodeName": machine.name, "cpu": cpu}
     if machine.memory < float("inf"):
-        found["memoryInBytes"] = round(machine.memory)
-    return found
+        row["memoryInBytes"] = round(machine.memory)
+    return row
 
 
 def wfformat_losses(flow: Workflow, platform: Platform | None = None) -> Iterator[str]:
-    """What of *flow* and *platform* WfFormat cannot say, in words."""
+    """Yield what WfFormat cannot express of *flow* and *platform*, as messages."""
     names = sum(bool(_INVALID_LETTER.search(name)) for name in flow.names)
     if names:
         yield f"{names} names of tasks are written with other letters"
-    parts = int(np.count_nonzero(flow.data != np.round(flow.data)))
-    if parts:
-        yield f"{parts} numbers of bytes are rounded"
+    fractions = int(np.count_nonzero(flow.data != np.round(flow.data)))
+    if fractions:
+        yield f"{fractions} numbers of bytes are rounded"
     if flow.looped:
-        yield "WfFormat knows no loops, but holds the edges of this one"
+        yield "WfFormat does not define loops; the edges of this loop are written anyway"
     kept = ("cores", "memory", "work", "program")
     yield from lost_of_tasks(flow, kept)
     if platform and (platform.links or platform.default.bandwidth < float("inf")):
@@ -255,10 +260,10 @@ def wfformat_losses(flow: Workflow, platform: Platform | None = None) -> Iterato
 
 
 def lost_of_tasks(flow: Workflow, kept: tuple[str, ...]) -> Iterator[str]:
-    """What is known of tasks beyond what a format has *kept*."""
-    common = WorkflowTask("")
+    """Yield which attributes of tasks a format that keeps only *kept* loses."""
+    default = WorkflowTask("")
     for key in ("kind", "machine", "target", "tag", "cores", "memory", "times", "curve"):
         if key not in kept:
-            count = sum(getattr(t, key) != getattr(common, key) for t in flow.more.values())
+            count = sum(getattr(t, key) != getattr(default, key) for t in flow.more.values())
             if count:
                 yield f"{key} of {count} tasks"

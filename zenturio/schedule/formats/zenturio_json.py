@@ -1,4 +1,8 @@
-"""Edges of parameter-sweep tasks: between whole layers, or between single subtasks."""
+"""Zenturio's own JSON format: everything about a workflow, and its platform if it has one.
+
+Tasks are a list of objects, or an object of columns, which large files use. A parameter-sweep task
+stands for many subtasks; its edges join whole layers or single subtasks.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +32,8 @@ _EDGE_KEYS = ("from", "to", "bytes", "join")
 
 @dataclass(frozen=True)
 class EdgeColumns:
+    """The edges of a workflow as columns."""
+
     sources: Indices
     targets: Indices
     data: Floats
@@ -35,35 +41,35 @@ class EdgeColumns:
 
 @dataclass(frozen=True)
 class SweepRanges:
-    """The subtasks that each parameter-sweep task has become."""
+    """The subtasks of each parameter-sweep task."""
 
     ranges: Mapping[str, range]
 
     def edges(
         self, document: FormatDocument, number: Mapping[str, int], rows: list[Any]
     ) -> EdgeColumns:
-        """*rows*, those between sweeps joined all with all, or each with each."""
+        """Return the edges of *rows*: between sweeps, each with each or all with all."""
         sources: list[Indices] = []
         targets: list[Indices] = []
         data: list[Floats] = []
         count = 0
-        for i, given in enumerate(rows):
+        for i, row in enumerate(rows):
             way: KeyPath = ("edges", i)
-            edge = _edge_object(document, given, way)
+            edge = _edge_object(document, row, way)
             a, b = (self._ends(document, number, edge.get(key), way) for key in ("from", "to"))
-            moved = document.number(edge.get("bytes", 0.0), (*way, "bytes"))
-            each = document.words(edge.get("join", "all"), (*way, "join"))
-            if each not in {"all", "each"}:
-                document.wrong((*way, "join"), f"join is {each!r}", "write 'all' or 'each'")
-            if each == "each" and len(a) != len(b):
+            size = document.number(edge.get("bytes", 0.0), (*way, "bytes"))
+            join = document.words(edge.get("join", "all"), (*way, "join"))
+            if join not in {"all", "each"}:
+                document.wrong((*way, "join"), f"join is {join!r}", "write 'all' or 'each'")
+            if join == "each" and len(a) != len(b):
                 document.wrong(way, f"{len(a)} subtasks cannot be joined each with one of {len(b)}")
-            pairs = len(a) if each == "each" else len(a) * len(b)
+            pairs = len(a) if join == "each" else len(a) * len(b)
             count += pairs
             if count > MAX_EDGES:
                 document.wrong(way, f"more than {MAX_EDGES:,} edges")
-            sources.append(np.array(a) if each == "each" else np.repeat(a, len(b)))
-            targets.append(np.array(b) if each == "each" else np.tile(b, len(a)))
-            data.append(np.full(pairs, moved))
+            sources.append(np.array(a) if join == "each" else np.repeat(a, len(b)))
+            targets.append(np.array(b) if join == "each" else np.tile(b, len(a)))
+            data.append(np.full(pairs, size))
         return EdgeColumns(
             _concatenated(sources), _concatenated(targets), np.concatenate([np.zeros(0), *data])
         )
@@ -80,13 +86,13 @@ class SweepRanges:
         return range(number[name], number[name] + 1)
 
 
-def _edge_object(document: FormatDocument, given: Any, way: KeyPath) -> dict[str, Any]:
-    if isinstance(given, dict):
-        document.keys(given, _EDGE_KEYS, way)
-        return given
-    if not isinstance(given, list) or not 2 <= len(given) <= 3:
+def _edge_object(document: FormatDocument, row: Any, way: KeyPath) -> dict[str, Any]:
+    if isinstance(row, dict):
+        document.keys(row, _EDGE_KEYS, way)
+        return row
+    if not isinstance(row, list) or not 2 <= len(row) <= 3:
         document.wrong(way, "an edge is [from, to], [from, to, bytes] or an object")
-    return dict(zip(_EDGE_KEYS, given, strict=False))
+    return dict(zip(_EDGE_KEYS, row, strict=False))
 
 
 def _concatenated(columns: list[Indices]) -> Indices:
@@ -101,7 +107,7 @@ TASK_COLUMNS = ("name", "work", "program", "programs", "more")
 
 @dataclass(frozen=True)
 class TaskColumns:
-    """The columns of a workflow that concern its tasks."""
+    """The columns of a workflow that describe its tasks."""
 
     names: Sequence[str]
     work: Floats
@@ -111,28 +117,28 @@ class TaskColumns:
 
 
 def tasks_from_rows(document: FormatDocument, rows: list[Any]) -> tuple[TaskColumns, SweepRanges]:
-    """Tasks each of which is an object; those that are sweeps become their subtasks."""
+    """Return the tasks of a list of objects; a sweep becomes its subtasks."""
     if not set(map(type, rows)) <= {dict}:
-        wrong = next(i for i, each in enumerate(rows) if not isinstance(each, dict))
-        document.wrong(("tasks", wrong), "a task is an object with a name")
+        index = next(i for i, row in enumerate(rows) if not isinstance(row, dict))
+        document.wrong(("tasks", index), "a task is an object with a name")
     unknown = set[str]().union(*rows) - set(_TASK_KEYS)
     if unknown:
-        wrong = next(i for i, each in enumerate(rows) if each.keys() & unknown)
-        document.keys(rows[wrong], _TASK_KEYS, ("tasks", wrong))
-    names = [each.get("name") for each in rows]
+        index = next(i for i, row in enumerate(rows) if row.keys() & unknown)
+        document.keys(rows[index], _TASK_KEYS, ("tasks", index))
+    names = [row.get("name") for row in rows]
     document.texts(names, lambda i: ("tasks", i, "name"))
-    if any("sweep" in each for each in rows):
+    if any("sweep" in row for row in rows):
         return _tasks_with_sweeps(document, rows)
-    work = document.numbers([each.get("work", 0.0) for each in rows], _key_path("work"))
-    programs = [each.get("program", "") for each in rows]
+    work = document.numbers([row.get("work", 0.0) for row in rows], _key_path("work"))
+    programs = [row.get("program", "") for row in rows]
     document.texts(programs, _key_path("program"))
-    number = {each: i for i, each in enumerate(dict.fromkeys(programs))}
+    number = {row: i for i, row in enumerate(dict.fromkeys(programs))}
     more = {
-        i: _read_task(document, each, ("tasks", i), float(work[i]))
-        for i, each in enumerate(rows)
-        if not each.keys() <= _PLAIN_KEYS
+        i: _read_task(document, row, ("tasks", i), float(work[i]))
+        for i, row in enumerate(rows)
+        if not row.keys() <= _PLAIN_KEYS
     }
-    column = np.array([number[each] for each in programs], np.int32)
+    column = np.array([number[row] for row in programs], np.int32)
     return TaskColumns(names, work, _not_plain(more), column, tuple(number)), SweepRanges({})
 
 
@@ -141,7 +147,7 @@ def _key_path(key: str) -> Any:
 
 
 def _not_plain(more: Mapping[int, WorkflowTask]) -> dict[int, WorkflowTask]:
-    """Those of which there is more to know than name, work and program."""
+    """Return the tasks that have more than a name, work and program."""
     return {i: t for i, t in more.items() if t != WorkflowTask(t.name, t.work, program=t.program)}
 
 
@@ -150,17 +156,17 @@ def _tasks_with_sweeps(
 ) -> tuple[TaskColumns, SweepRanges]:
     tasks: list[WorkflowTask] = []
     ranges: dict[str, range] = {}
-    for i, each in enumerate(rows):
+    for i, row in enumerate(rows):
         way = ("tasks", i)
-        if "sweep" in each:
-            if len(tasks) + document.whole(each["sweep"], (*way, "sweep")) > MAX_TASKS:
+        if "sweep" in row:
+            if len(tasks) + document.whole(row["sweep"], (*way, "sweep")) > MAX_TASKS:
                 document.wrong((*way, "sweep"), f"more than {MAX_TASKS:,} tasks")
-            ranges[each["name"]] = range(len(tasks), len(tasks) + each["sweep"])
-            tasks += _subtasks(document, each, way)
+            ranges[row["name"]] = range(len(tasks), len(tasks) + row["sweep"])
+            tasks += _subtasks(document, row, way)
         else:
-            work = document.number(each.get("work", 0.0), (*way, "work"))
-            tasks.append(_read_task(document, each, way, work))
-    number = {each: i for i, each in enumerate(dict.fromkeys(t.program for t in tasks))}
+            work = document.number(row.get("work", 0.0), (*way, "work"))
+            tasks.append(_read_task(document, row, way, work))
+    number = {name: i for i, name in enumerate(dict.fromkeys(t.program for t in tasks))}
     return TaskColumns(
         [task.name for task in tasks],
         np.array([task.work for task in tasks], np.float64),
@@ -170,43 +176,43 @@ def _tasks_with_sweeps(
     ), SweepRanges(ranges)
 
 
-def _subtasks(document: FormatDocument, given: dict[str, Any], way: KeyPath) -> list[WorkflowTask]:
-    """The subtasks ``NAME.1`` to ``NAME.N`` of a parameter-sweep task; its work may be a list."""
-    count, name, work = given["sweep"], given["name"], given.get("work", 0.0)
+def _subtasks(document: FormatDocument, row: dict[str, Any], way: KeyPath) -> list[WorkflowTask]:
+    """Return the subtasks ``NAME.1`` to ``NAME.N`` of a sweep; its work may be a list."""
+    count, name, work = row["sweep"], row["name"], row.get("work", 0.0)
     if isinstance(work, list) and len(work) != count:
         document.wrong((*way, "work"), f"work has {len(work)} numbers for {count} subtasks")
     if isinstance(work, list):
         lengths = document.numbers(work, lambda i: (*way, "work", i))
     else:
         lengths = np.full(count, document.number(work, (*way, "work")))
-    like = {"program": name, **{k: v for k, v in given.items() if k != "sweep"}}
-    if "machine" in like:
+    template = {"program": name, **{k: v for k, v in row.items() if k != "sweep"}}
+    if "machine" in template:
         document.wrong((*way, "machine"), "the subtasks of a sweep share no abstract machine")
     return [
-        _read_task(document, {**like, "name": f"{name}.{j}"}, way, length)
+        _read_task(document, {**template, "name": f"{name}.{j}"}, way, length)
         for j, length in enumerate(lengths.tolist(), 1)
     ]
 
 
 def tasks_from_columns(document: FormatDocument, value: dict[str, Any]) -> TaskColumns:
-    """Tasks as an object of columns: names, work, numbers of programs, and their names."""
+    """Return the tasks of an object of columns: name, work, program, programs, more."""
     document.keys(value, TASK_COLUMNS, ("tasks",))
     names = document.items(value.get("name", []), ("tasks", "name"))
     document.texts(names, lambda i: ("tasks", "name", i))
-    given = document.items(value.get("work", []), ("tasks", "work"))
-    work = document.numbers(given, lambda i: ("tasks", "work", i))
+    work_values = document.items(value.get("work", []), ("tasks", "work"))
+    work = document.numbers(work_values, lambda i: ("tasks", "work", i))
     programs = document.items(value.get("programs", [""]), ("tasks", "programs"))
     document.texts(programs, lambda i: ("tasks", "programs", i))
     program = document.items(value.get("program", [0] * len(names)), ("tasks", "program"))
-    for key, column in (("work", given), ("program", program)):
+    for key, column in (("work", work_values), ("program", program)):
         if len(column) != len(names):
             message = f"{key} has {len(column)} values for {len(names)} tasks"
             document.wrong(("tasks", key), message)
     if not set(map(type, program)) <= {int} or (
         program and not 0 <= min(program) <= max(program) < len(programs)
     ):
-        for i, each in enumerate(program):
-            document.whole(each, ("tasks", "program", i), 0, len(programs) - 1)
+        for i, program_number in enumerate(program):
+            document.whole(program_number, ("tasks", "program", i), 0, len(programs) - 1)
     more = _read_more(document, names, document.items(value.get("more", []), ("tasks", "more")))
     return TaskColumns(names, work, more, np.array(program, np.int32), tuple(programs))
 
@@ -215,44 +221,44 @@ def _read_more(
     document: FormatDocument, names: list[str], rows: list[Any]
 ) -> dict[int, WorkflowTask]:
     number = {name: i for i, name in enumerate(names)} if rows else {}
-    found = {}
-    for i, each in enumerate(rows):
+    tasks = {}
+    for i, row in enumerate(rows):
         way = ("tasks", "more", i)
-        document.keys(each, _TASK_KEYS[:-1], way)
-        name = document.words(each.get("name"), (*way, "name"))
+        document.keys(row, _TASK_KEYS[:-1], way)
+        name = document.words(row.get("name"), (*way, "name"))
         if name not in number:
             hint = did_you_mean(name, number)
             document.wrong((*way, "name"), f"no task is named {name!r}", hint)
-        work = document.number(each.get("work", 0.0), (*way, "work"))
-        found[number[name]] = _read_task(document, each, way, work)
-    return found
+        work = document.number(row.get("work", 0.0), (*way, "work"))
+        tasks[number[name]] = _read_task(document, row, way, work)
+    return tasks
 
 
 def _read_task(
-    document: FormatDocument, given: dict[str, Any], way: KeyPath, work: float
+    document: FormatDocument, row: dict[str, Any], way: KeyPath, work: float
 ) -> WorkflowTask:
     for key in _TEXTS:
-        document.words(given.get(key, ""), (*way, key))
-    if given.get("kind", "job") not in {"job", "transfer"}:
-        document.wrong((*way, "kind"), f"kind is {given['kind']!r}", "write 'job' or 'transfer'")
-    times = document.items(given.get("times", []), (*way, "times"))
+        document.words(row.get(key, ""), (*way, key))
+    if row.get("kind", "job") not in {"job", "transfer"}:
+        document.wrong((*way, "kind"), f"kind is {row['kind']!r}", "write 'job' or 'transfer'")
+    times = document.items(row.get("times", []), (*way, "times"))
     return WorkflowTask(
-        given["name"],
+        row["name"],
         work,
-        given.get("kind", "job"),
-        given.get("machine", ""),
-        given.get("target", ""),
-        given.get("program", ""),
-        given.get("tag", ""),
-        document.whole(given.get("cores", 1), (*way, "cores")),
-        document.number(given.get("memory", 0.0), (*way, "memory")),
-        tuple(_read_seconds(document, each, (*way, "times", i)) for i, each in enumerate(times)),
-        _read_curve(document, given.get("curve"), (*way, "curve")),
+        row.get("kind", "job"),
+        row.get("machine", ""),
+        row.get("target", ""),
+        row.get("program", ""),
+        row.get("tag", ""),
+        document.whole(row.get("cores", 1), (*way, "cores")),
+        document.number(row.get("memory", 0.0), (*way, "memory")),
+        tuple(_read_seconds(document, time, (*way, "times", i)) for i, time in enumerate(times)),
+        _read_curve(document, row.get("curve"), (*way, "curve")),
     )
 
 
 def _read_seconds(document: FormatDocument, value: Any, way: KeyPath) -> float:
-    """A time on one machine; null, where it cannot run."""
+    """Return a time on one machine; null means that it cannot run there."""
     return float("inf") if value is None else document.number(value, way)
 
 
@@ -264,8 +270,8 @@ def _read_curve(document: FormatDocument, value: Any, way: KeyPath) -> ScalingCu
     seconds = document.items(value.get("seconds"), (*way, "seconds"))
     try:
         return ScalingCurve(
-            tuple(document.whole(each, (*way, "nodes", i)) for i, each in enumerate(nodes)),
-            tuple(document.number(each, (*way, "seconds", i)) for i, each in enumerate(seconds)),
+            tuple(document.whole(count, (*way, "nodes", i)) for i, count in enumerate(nodes)),
+            tuple(document.number(count, (*way, "seconds", i)) for i, count in enumerate(seconds)),
         )
     except InputError as error:
         if error.diagnostics[0].place:
@@ -274,16 +280,16 @@ def _read_curve(document: FormatDocument, value: Any, way: KeyPath) -> ScalingCu
 
 
 def task_row(task: WorkflowTask) -> dict[str, Any]:
-    """*task* as an object, without what is as it is commonly."""
-    found: dict[str, Any] = {"name": task.name, "work": task.work}
+    """Return *task* as an object, without attributes that have their default."""
+    row: dict[str, Any] = {"name": task.name, "work": task.work}
     for key in ("kind", "machine", "target", "program", "tag", "cores", "memory"):
         if getattr(task, key) != getattr(_DEFAULT_TASK, key):
-            found[key] = getattr(task, key)
+            row[key] = getattr(task, key)
     if task.times:
-        found["times"] = [None if each == float("inf") else each for each in task.times]
+        row["times"] = [None if time == float("inf") else time for time in task.times]
     if task.curve:
-        found["curve"] = {"nodes": list(task.curve.nodes), "seconds": list(task.curve.seconds)}
-    return found
+        row["curve"] = {"nodes": list(task.curve.nodes), "seconds": list(task.curve.seconds)}
+    return row
 
 
 _DEFAULT_TASK = WorkflowTask("")
@@ -291,14 +297,14 @@ _DEFAULT_TASK = WorkflowTask("")
 
 FORMAT = "zenturio-workflow"
 MAX_ROWS = 10_000
-"""Beyond so many tasks a file is written as columns."""
+"""Workflows with more tasks are written as columns."""
 
 _DOCUMENT_KEYS = ("format", "name", "notes", "tasks", "edges", "platform")
 _EDGE_COLUMNS = ("from", "to", "bytes")
 
 
 def read_zenturio_json(document: FormatDocument) -> Instance:
-    """The workflow of *document*, and its platform if it has one."""
+    """Return the workflow of *document*, and its platform if it has one."""
     value = document.value
     document.keys(value, _DOCUMENT_KEYS, ())
     if value.get("format", FORMAT) != FORMAT:
@@ -334,11 +340,11 @@ def _read_tasks(document: FormatDocument, value: Any) -> tuple[TaskColumns, Swee
     if not 0 < len(tasks.names) <= MAX_TASKS:
         document.wrong(("tasks",), f"{len(tasks.names):,} tasks: from 1 to {MAX_TASKS:,} are read")
     if len(set(tasks.names)) < len(tasks.names):
-        seen: set[str] = set()
-        twice = next(i for i, n in enumerate(tasks.names) if n in seen or seen.add(n))  # type: ignore[func-returns-value]
-        way = ("tasks", *(("name", twice) if isinstance(value, dict) else (twice, "name")))
+        names: set[str] = set()
+        duplicate = next(i for i, n in enumerate(tasks.names) if n in names or names.add(n))  # type: ignore[func-returns-value]
+        path = ("tasks", *(("name", duplicate) if isinstance(value, dict) else (duplicate, "name")))
         document.wrong(
-            way if not sweeps.ranges else (), f"two tasks are named {tasks.names[twice]!r}"
+            path if not sweeps.ranges else (), f"two tasks are named {tasks.names[duplicate]!r}"
         )
     return tasks, sweeps
 
@@ -366,11 +372,11 @@ def _edge_rows(
     for end in (0, 1):
         names = [edge[end] for edge in rows]
         document.texts(names, lambda i, end=end: ("edges", i, end))  # type: ignore[misc]
-        found = np.array([number.get(name, -1) for name in names], np.int32)
-        for i in np.flatnonzero(found < 0)[:1].tolist():
+        numbers = np.array([number.get(name, -1) for name in names], np.int32)
+        for i in np.flatnonzero(numbers < 0)[:1].tolist():
             hint = did_you_mean(names[i], number)
             document.wrong(("edges", i, end), f"no task is named {names[i]!r}", hint)
-        ends.append(found)
+        ends.append(numbers)
     for i in np.flatnonzero(ends[0] == ends[1])[:1].tolist():
         document.wrong(("edges", i), f"task {rows[i][0]!r} waits for itself")
     data = document.numbers(
@@ -398,16 +404,16 @@ def _edge_columns(document: FormatDocument, value: dict[str, Any], count: int) -
 
 
 def _first_invalid_index(values: list[Any], count: int) -> list[int]:
-    """The first of *values*, if any, that is no number from 0 to below *count*."""
+    """Return the index of the first value that is not an integer below *count*, as a list."""
     if not set(map(type, values)) <= {int}:
-        return [next(i for i, each in enumerate(values) if type(each) is not int)]
+        return [next(i for i, value in enumerate(values) if type(value) is not int)]
     if values and (min(values) < 0 or max(values) >= count):
-        return [next(i for i, each in enumerate(values) if not 0 <= each < count)]
+        return [next(i for i, value in enumerate(values) if not 0 <= value < count)]
     return []
 
 
 def write_zenturio_json(flow: Workflow, platform: Platform | None = None) -> Iterator[str]:
-    """The text of *flow*, in pieces; a task and an edge each stand on a line of their own."""
+    """Yield the text of *flow*; each task and edge is on a line of its own."""
     yield f'{{\n"format": "{FORMAT}",\n"name": {json.dumps(flow.name, ensure_ascii=False)},\n'
     if flow.notes:
         yield f'"notes": {_json_text(dict(flow.notes))},\n'

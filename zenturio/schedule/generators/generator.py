@@ -1,4 +1,4 @@
-"""Generators of workflows by name, with their settings."""
+"""Workflow generators by name, and a cache of generated and read workflows."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ from zenturio.search.settings import Setting, described, pairs, settings_of
 
 
 class WorkflowGenerator(Protocol):
-    """A frozen dataclass of settings; of the same settings and seed it makes the same workflow."""
+    """A frozen dataclass of settings; the same settings and seed give the same workflow."""
 
     def count(self) -> int:
-        """How many tasks the workflow will have: known before any is made."""
+        """Return the number of tasks without making them."""
         ...
 
     def instance(self, seed: int) -> Instance: ...
@@ -78,65 +78,69 @@ class GeneratorDescription:
 
 
 def names() -> list[str]:
-    """The names of all generators, sorted."""
+    """Return the names of all generators, sorted."""
     return sorted(_GENERATORS)
 
 
 def describe(name: str) -> GeneratorDescription:
-    """What the generator *name* makes, and what can be set."""
-    found = _generator_class(name)
-    about = (inspect.getdoc(found) or "").partition("\n")[0]
-    return GeneratorDescription(name, about, described(found))
+    """Return what the generator *name* makes and its settings; NotFoundError if there is none."""
+    generator = _generator_class(name)
+    about = (inspect.getdoc(generator) or "").partition("\n")[0]
+    return GeneratorDescription(name, about, described(generator))
 
 
 def generate(name: str, settings: Mapping[str, Any] | None = None, seed: int = 0) -> Instance:
-    """What the generator *name* makes of *settings* and *seed*; of the same always the same."""
+    """Return the workflow that the generator *name* makes from *settings* and *seed*."""
     return _generator(name, settings).instance(seed)
 
 
 def count_of(text: str) -> int | None:
-    """How many tasks the generator ``NAME:key=value,...`` will make; none of a file.
+    """Return how many tasks ``NAME:key=value,...`` would make; None if *text* is a file.
 
-    It makes none of them, so that who answers strangers can refuse what is too much.
+    No task is made, so that a server can refuse requests that are too large.
     """
-    name, _, rest = text.partition(":")
+    name, _, settings_text = text.partition(":")
     if name not in _GENERATORS or file_exists(Path(text)):
         return None
-    given = pairs(rest.split(",") if rest else [])
-    given.pop("seed", None)
-    return _generator(name, given).count()
+    settings = pairs(settings_text.split(",") if settings_text else [])
+    settings.pop("seed", None)
+    return _generator(name, settings).count()
 
 
 def _generator(name: str, settings: Mapping[str, Any] | None) -> WorkflowGenerator:
     kind = _generator_class(name)
-    known = {each.name for each in described(kind)}
-    given = dict(settings or {})
-    wrong = next((key for key in given if key not in known), None)
-    if wrong is not None:
+    setting_names = {item.name for item in described(kind)}
+    values = dict(settings or {})
+    unknown = next((key for key in values if key not in setting_names), None)
+    if unknown is not None:
         raise InputError(
-            f"generator {name} has no setting {wrong!r}", hint=did_you_mean(wrong, known)
+            f"generator {name} has no setting {unknown!r}",
+            hint=did_you_mean(unknown, setting_names),
         )
-    generator: WorkflowGenerator = settings_of(kind, given)
+    generator: WorkflowGenerator = settings_of(kind, values)
     return generator
 
 
 def instance_of(text: str, settings: Mapping[str, Any] | None = None, seed: int = 0) -> Instance:
-    """The workflow in the file *text*, or of the generator ``NAME`` or ``NAME:key=value,...``."""
-    name, _, rest = text.partition(":")
+    """Return the workflow in the file *text*, or of the generator ``NAME:key=value,...``.
+
+    Raise NotFoundError if it is neither.
+    """
+    name, _, settings_text = text.partition(":")
     exists = file_exists(Path(text))
     if name not in _GENERATORS or exists:
         if not exists and not Path(text).suffix and text != "-":
             hint = did_you_mean(name, _GENERATORS)
             raise NotFoundError(f"{text!r} is neither a file nor a generator", hint=hint)
         return read_instance(text)
-    given = dict(settings or {}) | pairs(rest.split(",") if rest else [])
-    return generate(name, {k: v for k, v in given.items() if k != "seed"}, _seed(given, seed))
+    values = dict(settings or {}) | pairs(settings_text.split(",") if settings_text else [])
+    return generate(name, {k: v for k, v in values.items() if k != "seed"}, _seed(values, seed))
 
 
-def _seed(given: Mapping[str, Any], seed: int) -> int:
-    text = str(given.get("seed", seed))
+def _seed(values: Mapping[str, Any], seed: int) -> int:
+    text = str(values.get("seed", seed))
     if not text.isdecimal() or len(text) > 18:
-        raise InputError(f"seed={text} is not possible", hint="write a whole number from 0 on")
+        raise InputError(f"seed={text} is not a valid seed", hint="write a whole number from 0 on")
     return int(text)
 
 
@@ -150,15 +154,16 @@ def _generator_class(name: str) -> type[Any]:
 T = TypeVar("T")
 
 _LOG = re.compile(rb"""\bload["']?\s*[=:]\s*(["'])(.*?)\1""")
-"""How a file of machines names the log of a cluster, which lies beside it."""
+"""Matches the name of a cluster's log in a platform file, relative to that file."""
 MAX_CACHED = 4
-"""Of how many problems, and of how many platforms, the last that were asked for are kept."""
+"""Number of problems, and of platforms, that are kept; the least recently used is dropped."""
 
 
 class ProblemCache:
-    """Problems and platforms by how they are named; what a file holds is looked at every time.
+    """Problems and platforms, read once for the many experiments of a study that share them.
 
-    Several threads may ask: what one of them reads is not read by another.
+    Entries are keyed by the contents of their files, so that a changed file is read again.
+    Thread-safe.
     """
 
     def __init__(self) -> None:
@@ -167,42 +172,43 @@ class ProblemCache:
         self._problems: OrderedDict[Any, Any] = OrderedDict()
 
     def platform(self, text: str) -> Platform:
-        """The machines in the file *text*, or those that are named so."""
+        """Return the platform *text*: a file, or a name such as ``identical:8``."""
         with self._lock:
             return _cached(self._platforms, _cache_key(text), lambda: read_platform(text))
 
     def problem(self, workflow: str, on: str = "", kind: Any = Problem) -> Any:
-        """*workflow*, a file or a generator, on the machines *on*, or on its own."""
+        """Return *workflow*, a file or generator, on the platform *on* or on its own."""
         with self._lock:
             mark = kind, _cache_key(workflow), _cache_key(on)
             return _cached(self._problems, mark, lambda: self._read(workflow, on, kind))
 
     def _read(self, workflow: str, on: str, kind: Any) -> Any:
-        found = instance_of(workflow)
-        platform = self.platform(on) if on else found.platform
+        instance = instance_of(workflow)
+        platform = self.platform(on) if on else instance.platform
         if platform is None:
             raise InputError(f"{workflow} names no machines", hint="--on grid.toml, or identical:8")
-        return kind.of(found.workflow, platform)
+        return kind.of(instance.workflow, platform)
 
 
-def _cached(known: OrderedDict[Any, T], mark: Any, read: Callable[[], T]) -> T:
-    """What is *known* by its *mark*, or is read and then known; the oldest is forgotten."""
-    if mark not in known:
-        found = read()
-        known[mark] = found
-        if len(known) > MAX_CACHED:
-            known.popitem(last=False)
-    known.move_to_end(mark)
-    return known[mark]
+def _cached(cache: OrderedDict[Any, T], key: Any, read: Callable[[], T]) -> T:
+    """Return the entry of *key*, reading it if it is missing; drop the oldest beyond the limit."""
+    if key not in cache:
+        entry = read()
+        cache[key] = entry
+        if len(cache) > MAX_CACHED:
+            cache.popitem(last=False)
+    cache.move_to_end(key)
+    return cache[key]
 
 
 def _cache_key(text: str) -> tuple[Any, ...]:
-    """*text*, and what is in the files that it names: itself and the logs of clusters that it
-    names in turn, or the settings of a generator.
+    """Return *text* with the contents of the files it refers to.
+
+    These are the file itself and the cluster logs it names, or the files in a generator's settings.
     """
     content = _content(text)
     if content is not None:
-        logs = (each.decode(errors="replace") for _, each in _LOG.findall(content))
+        logs = (name.decode(errors="replace") for _, name in _LOG.findall(content))
         return text, content, *(_content(str(Path(text).parent / log)) for log in logs)
     settings = [pair.partition("=")[2] for pair in text.partition(":")[2].split(",")]
     return text, *(_content(value) for value in settings)
@@ -211,5 +217,6 @@ def _cache_key(text: str) -> tuple[Any, ...]:
 def _content(text: str) -> bytes | None:
     try:
         return Path(text).read_bytes() if text and Path(text).is_file() else None
-    except (OSError, ValueError):  # what no path can be, or nobody may read
+    # Unreadable, or not a valid path at all: the reader will report it.
+    except (OSError, ValueError):
         return None

@@ -1,4 +1,4 @@
-"""Random graphs in layers, and the worked example of HEFT."""
+"""Random layered graphs, and the worked example of HEFT."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from zenturio.schedule.model.workflow import Floats, Indices, Workflow, Workflow
 from zenturio.search.settings import setting
 
 _MAX_TIMES = 50_000_000
-"""Times of tasks on machines that are unrelated: a number for each of one on each other."""
+"""Limit of tasks times machines for unrelated machines, which need a time for each pair."""
 
 
 @dataclass(frozen=True)
 class Layered:
     """Random layers, as scheduling papers use them: each task follows some of the layer above.
 
-    Layers have about as many tasks each. Work is uniform about its mean by the spread; the bytes
-    along an edge take, on average over a link, as long as ccr times the mean work.
+    Layers have about equally many tasks. Work is uniform around its mean within the spread. A
+    transfer takes, on average over a link, *ccr* times the mean work.
     """
 
     tasks: int = setting(100, "tasks", low=1, high=10_000_000)
@@ -38,16 +38,16 @@ class Layered:
         return self.tasks
 
     def instance(self, seed: int) -> Instance:
-        chance = np.random.default_rng(seed)
-        layer = self._layers(chance)
-        sources, targets = self._edges(chance, layer)
-        work = self._about(chance, self.work, self.spread, self.tasks)
+        rng = np.random.default_rng(seed)
+        layer = self._layers(rng)
+        sources, targets = self._edges(rng, layer)
+        work = self._about(rng, self.work, self.spread, self.tasks)
         bandwidth = 1e8
-        data = self._about(chance, self.ccr * self.work * bandwidth, self.spread, len(sources))
-        speeds = self._about(chance, 1.0, self.heterogeneity, self.machines)
+        data = self._about(rng, self.ccr * self.work * bandwidth, self.spread, len(sources))
+        speeds = self._about(rng, 1.0, self.heterogeneity, self.machines)
         name = f"layered-{self.tasks}"
         names = [f"t{i}" for i in range(1, self.tasks + 1)]
-        more = self._times(chance, names, work) if self.unrelated else {}
+        more = self._times(rng, names, work) if self.unrelated else {}
         flow = Workflow(
             name, tuple(names), work, sources, targets, np.round(data), more,
             np.zeros(self.tasks, np.int32), ("",),
@@ -58,36 +58,36 @@ class Layered:
         )
         return Instance(flow, Platform(name, machines, (), NetworkLink("", "", bandwidth)))
 
-    def _layers(self, chance: np.random.Generator) -> Indices:
-        """Which layer each task is in, rising; none is empty."""
+    def _layers(self, rng: np.random.Generator) -> Indices:
+        """Return the layer of each task, ascending; no layer is empty."""
         count = min(self.layers or max(round(self.tasks**0.5), 1), self.tasks)
-        free = np.sort(chance.integers(0, count, self.tasks - count))
-        found = np.concatenate([np.arange(count), free])
-        return np.sort(found).astype(np.int32)
+        extra = np.sort(rng.integers(0, count, self.tasks - count))
+        layers = np.concatenate([np.arange(count), extra])
+        return np.sort(layers).astype(np.int32)
 
-    def _edges(self, chance: np.random.Generator, layer: Indices) -> tuple[Indices, Indices]:
-        """Each task below the first layer follows one of the layer above, and some more."""
+    def _edges(self, rng: np.random.Generator, layer: Indices) -> tuple[Indices, Indices]:
+        """Join each task to one task of the layer above, and to some more."""
         start = np.searchsorted(layer, np.arange(layer[-1] + 2))
         below = np.arange(start[1], self.tasks)
-        wanted = 1 + chance.poisson(self.degree - 1, len(below))
-        room = (start[1:] - start[:-1])[layer[below] - 1]
-        targets = np.repeat(below, np.minimum(wanted, room))
+        degrees = 1 + rng.poisson(self.degree - 1, len(below))
+        available = (start[1:] - start[:-1])[layer[below] - 1]
+        targets = np.repeat(below, np.minimum(degrees, available))
         above = layer[targets] - 1
         low, high = start[above], start[above + 1]
-        sources = chance.integers(low, high)
+        sources = rng.integers(low, high)
         pairs = np.sort(targets.astype(np.int64) * self.tasks + sources)
         pairs = pairs[np.diff(pairs, prepend=-1) > 0]
         return (pairs % self.tasks).astype(np.int32), (pairs // self.tasks).astype(np.int32)
 
     def _times(
-        self, chance: np.random.Generator, names: list[str], work: Floats
+        self, rng: np.random.Generator, names: list[str], work: Floats
     ) -> dict[int, WorkflowTask]:
         if self.tasks * self.machines > _MAX_TIMES:
             raise InputError(
                 f"{self.tasks:,} tasks on {self.machines:,} unrelated machines are too many times",
                 hint=f"tasks times machines up to {_MAX_TIMES:,}, or unrelated=false",
             )
-        factors = self._about(chance, 1.0, self.heterogeneity, self.tasks * self.machines)
+        factors = self._about(rng, 1.0, self.heterogeneity, self.tasks * self.machines)
         times = (work[:, None] * factors.reshape(self.tasks, self.machines)).tolist()
         return {
             i: WorkflowTask(name, float(work[i]), times=tuple(times[i]))
@@ -95,9 +95,9 @@ class Layered:
         }
 
     @staticmethod
-    def _about(chance: np.random.Generator, mean: float, spread: float, count: int) -> Floats:
-        found: Floats = chance.uniform(mean * (1 - spread), mean * (1 + spread), count)
-        return found
+    def _about(rng: np.random.Generator, mean: float, spread: float, count: int) -> Floats:
+        values: Floats = rng.uniform(mean * (1 - spread), mean * (1 + spread), count)
+        return values
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Topcuoglu:
     def count(self) -> int:
         return len(_TIMES)
 
-    def instance(self, seed: int) -> Instance:  # noqa: ARG002 - there is no chance in it
+    def instance(self, seed: int) -> Instance:  # noqa: ARG002 - not random
         tasks = [
             WorkflowTask(f"n{i}", sum(times) / 3, times=tuple(map(float, times)))
             for i, times in enumerate(_TIMES, 1)

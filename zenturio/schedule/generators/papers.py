@@ -1,5 +1,9 @@
-"""WIEN2k, the application of Prodan and Fahringer, "Dynamic Scheduling of Scientific Workflow
-Applications on the Grid" (SAC 2005).
+"""Workflows of single papers: WIEN2k, k-Wave, parameter sweeps, and three from bioinformatics.
+
+Durations of the bioinformatics workflows are whole seconds that match Table 1 of Bolze, Desprez and
+Isnard, "Evaluation of Online Multi-Workflow Heuristics based on List-Scheduling Algorithms": number
+of tasks, total work, and time with four machines (MAXDo 80 and 33 s, PipeAlign 125 and 96 s, GEE
+200 and 123 s). Their transfers take no time.
 """
 
 from __future__ import annotations
@@ -23,15 +27,16 @@ from zenturio.schedule.model.workflow import Indices, Workflow, WorkflowTask
 from zenturio.search.settings import setting
 
 FLOPS = 1e9
-"""Operations that a machine of speed 1 does in a second: speeds are in GHz."""
+"""Operations per second of a machine of speed 1: speeds are in GHz."""
 
 
 @dataclass(frozen=True)
 class Wien2k:
     """WIEN2k: electronic structure of a solid, k-points in parallel, repeated until it converges.
 
-    LAPW1 works 7 A N^2 + N^3 operations for each k-point, LAPW2 a tenth of that, and between
-    them go 200 N A bytes (sections 3 and 4.2). The other tasks are as the settings say.
+    R. Prodan, T. Fahringer: Dynamic Scheduling of Scientific Workflow Applications on the Grid (SAC
+    2005). LAPW1 takes 7 A N^2 + N^3 operations for each k-point, LAPW2 a tenth of that, and 200 N A
+    bytes go between them (sections 3 and 4.2). The settings describe the other tasks.
     """
 
     kpoints: int = setting(50, "k-points, each an LAPW1 and an LAPW2", low=1, high=1_000_000)
@@ -49,8 +54,8 @@ class Wien2k:
 
     def instance(self, seed: int) -> Instance:
         flops = predict.lapw1_operations(self.atoms, self.size)
-        chance = np.random.default_rng(seed)
-        lapw1 = flops / FLOPS * chance.uniform(1 - self.spread, 1 + self.spread, self.kpoints)
+        rng = np.random.default_rng(seed)
+        lapw1 = flops / FLOPS * rng.uniform(1 - self.spread, 1 + self.spread, self.kpoints)
         kpoints = range(1, self.kpoints + 1)
         mean = flops / FLOPS
         tasks = [
@@ -58,7 +63,7 @@ class Wien2k:
             *(self._job("lapw1", lapw1[k - 1], k) for k in kpoints),
             self._job("lapw2_fermi", self.rest * mean),
             *(self._job("lapw2", predict.LAPW2_SHARE * lapw1[k - 1], k) for k in kpoints),
-            *(self._job(each, self.rest * mean) for each in ("lcore", "mixer", "converged")),
+            *(self._job(program, self.rest * mean) for program in ("lcore", "mixer", "converged")),
         ]
         edges = [("lapw0", "lcore", 0.0), ("lcore", "mixer", 0.0), ("mixer", "converged", 0.0)]
         for k in kpoints:
@@ -71,10 +76,12 @@ class Wien2k:
         vector = predict.vector_bytes(self.atoms, self.size)
         if self.transfers:
             for k in kpoints:
-                a, b, moved = f"lapw1_{k}", f"lapw2_{k}", f"vector_{k}"
-                here, there = self._machine("lapw1", k), self._machine("lapw2", k)
-                tasks.append(WorkflowTask(moved, vector, "transfer", here, there, "case.vector"))
-                edges += [(a, moved, 0.0), (moved, b, 0.0)]
+                a, b, transfer = f"lapw1_{k}", f"lapw2_{k}", f"vector_{k}"
+                source, target = self._machine("lapw1", k), self._machine("lapw2", k)
+                tasks.append(
+                    WorkflowTask(transfer, vector, "transfer", source, target, "case.vector")
+                )
+                edges += [(a, transfer, 0.0), (transfer, b, 0.0)]
         else:
             edges += [(f"lapw1_{k}", f"lapw2_{k}", vector) for k in kpoints]
         if self.loop:
@@ -88,7 +95,7 @@ class Wien2k:
         )
 
     def _machine(self, program: str, number: int) -> str:
-        """The abstract machine of a task, if anything depends on it (Definition 1)."""
+        """Return the abstract machine of a task, if it needs one (Definition 1)."""
         if self.shared and number:
             return f"kpoint_{number}"
         return f"{program}_{number}".removesuffix("_0") if self.transfers else ""
@@ -97,25 +104,27 @@ class Wien2k:
 MAX_NODES = 36
 BEST_NODES = 35
 _EXPONENT = 0.9
-"""On 2^k nodes a task is 2^(0.9 k) times as fast as on one: less than the nodes, always."""
+"""On 2^k nodes a task is 2^(0.9 k) times as fast as on one node."""
 _UNEVEN_FACTOR = 1.05
-"""How much longer it takes where nodes are no power of two."""
+"""Slowdown on numbers of nodes that are not powers of two."""
 
 
 def simulation_curve(
     seconds: float, exponent: float = _EXPONENT, serial: float = 0.0
 ) -> ScalingCurve:
-    """The time of a simulation on 1 to 36 nodes that takes *seconds* on one.
+    """Return the time of a simulation on 1 to 36 nodes that takes *seconds* on one node.
 
-    Of the shape that figure 3 has: faster at powers of two than just beside them, but fastest on
-    35 nodes. Between powers of two it is straight in the logarithms, and a twentieth longer. The
-    *serial* part of it takes as long on any number of nodes.
+    The curve has the shape of figure 3: faster at powers of two than just beside them, but fastest
+    on 35 nodes. Between powers of two it is linear in the logarithms and 5% slower. The *serial*
+    share of the time does not depend on the nodes.
     """
     counts = np.arange(1, MAX_NODES + 1)
-    lower = 2.0 ** np.floor(np.log2(counts))
-    reach = np.where(counts == lower, 0.0, (counts - lower - 1) / np.maximum(lower - 1, 1))
-    factors = (lower * 2.0**reach) ** -exponent
-    factors[counts != lower] *= _UNEVEN_FACTOR
+    power_of_two = 2.0 ** np.floor(np.log2(counts))
+    progress = np.where(
+        counts == power_of_two, 0.0, (counts - power_of_two - 1) / np.maximum(power_of_two - 1, 1)
+    )
+    factors = (power_of_two * 2.0**progress) ** -exponent
+    factors[counts != power_of_two] *= _UNEVEN_FACTOR
     factors[BEST_NODES - 1] = 0.97 * 32.0**-exponent
     factors = np.where(counts == 1, 1.0, serial + (1 - serial) * factors)
     return ScalingCurve(tuple(counts.tolist()), tuple((seconds * factors).tolist()))
@@ -123,7 +132,10 @@ def simulation_curve(
 
 @dataclass(frozen=True)
 class KwaveSettings:
-    """What the tasks of all three workflows are like (section 3.1)."""
+    """What the tasks of all three k-Wave workflows have in common (section 3.1).
+
+    J. Jaros, M. Jaros: Performance-Cost Optimization of Moldable Scientific Workflows (JSSPP 2021).
+    """
 
     nodes: int = setting(64, "nodes of the cluster", low=1, high=100_000)
     seconds: float = setting(3600.0, "of a simulation on one node", low=1e-6, high=1e9)
@@ -133,34 +145,34 @@ class KwaveSettings:
     exponent: float = setting(_EXPONENT, "2^k nodes are 2^(exponent k) as fast", low=0.1, high=1)
     serial: float = setting(0.0, "part of a simulation that nodes do not share", low=0, high=1)
 
-    def simulation(self, name: str, chance: np.random.Generator) -> WorkflowTask:
-        """A simulation, "ST": up to 25% fewer time steps, up to 5% faster or slower processors."""
-        share = 1 - chance.uniform(0, self.steps)
+    def simulation(self, name: str, rng: np.random.Generator) -> WorkflowTask:
+        """Return a simulation ("ST"), with up to 25% fewer steps and 5% noise by default."""
+        share = 1 - rng.uniform(0, self.steps)
         curve = simulation_curve(
-            self.seconds * share * self._noise(chance), self.exponent, self.serial
+            self.seconds * share * self._noise(rng), self.exponent, self.serial
         )
         return WorkflowTask(name, curve.seconds[0], program="simulation", curve=curve)
 
-    def process(self, name: str, files: int, chance: np.random.Generator) -> WorkflowTask:
-        """A task that processes so many *files*, "PT": on one or two nodes."""
-        one = self.processing * files * self._noise(chance)
-        curve = ScalingCurve((1, 2), (one, one / 2**_EXPONENT))
-        return WorkflowTask(name, one, program="processing", curve=curve)
+    def process(self, name: str, files: int, rng: np.random.Generator) -> WorkflowTask:
+        """Return a task that processes *files* ("PT"), on one or two nodes."""
+        seconds = self.processing * files * self._noise(rng)
+        curve = ScalingCurve((1, 2), (seconds, seconds / 2**_EXPONENT))
+        return WorkflowTask(name, seconds, program="processing", curve=curve)
 
-    def _noise(self, chance: np.random.Generator) -> float:
-        return float(chance.uniform(1 - self.noise, 1 + self.noise))
+    def _noise(self, rng: np.random.Generator) -> float:
+        return float(rng.uniform(1 - self.noise, 1 + self.noise))
 
     def cluster(self) -> Platform:
-        found = identical(self.nodes, f"cluster-{self.nodes}")
-        return replace(found, machines=tuple(replace(m, cost=1.0) for m in found.machines))
+        platform = identical(self.nodes, f"cluster-{self.nodes}")
+        return replace(platform, machines=tuple(replace(m, cost=1.0) for m in platform.machines))
 
 
 @dataclass(frozen=True)
 class KwaveBarrier(KwaveSettings):
     """k-Wave with barriers: levels of simulations, each ended by one task that processes all.
 
-    7, 8, 15, 16, 31, 32, 63 and 64 tasks have the workflows of the paper: here two levels of 3, 7,
-    15 or 31 simulations are 8, 16, 32 or 64 tasks.
+    The paper's workflows have 7, 8, 15, 16, 31, 32, 63 and 64 tasks; here two levels of 3, 7, 15 or
+    31 simulations make 8, 16, 32 or 64 tasks.
     """
 
     simulations: int = setting(7, "simulations in each level", low=1, high=1_000_000)
@@ -170,23 +182,23 @@ class KwaveBarrier(KwaveSettings):
         return self.levels * (self.simulations + 1)
 
     def instance(self, seed: int) -> Instance:
-        chance = np.random.default_rng(seed)
+        rng = np.random.default_rng(seed)
         tasks: list[WorkflowTask] = []
         edges: list[tuple[str, str]] = []
         for level in range(1, self.levels + 1):
-            each = [f"sim{level}_{i}" for i in range(1, self.simulations + 1)]
-            tasks += [self.simulation(name, chance) for name in each]
-            edges += [(f"proc{level - 1}", name) for name in each if level > 1]
-            edges += [(name, f"proc{level}") for name in each]
-            tasks.append(self.process(f"proc{level}", self.simulations, chance))
+            names = [f"sim{level}_{i}" for i in range(1, self.simulations + 1)]
+            tasks += [self.simulation(name, rng) for name in names]
+            edges += [(f"proc{level - 1}", name) for name in names if level > 1]
+            edges += [(name, f"proc{level}") for name in names]
+            tasks.append(self.process(f"proc{level}", self.simulations, rng))
         return Instance(Workflow.of("kwave-barrier", tasks, edges), self.cluster())
 
 
 @dataclass(frozen=True)
 class KwaveTree(KwaveSettings):
-    """k-Wave with a reduction tree: what simulations find is merged two by two.
+    """k-Wave with a reduction tree: the results of simulations are merged two by two.
 
-    4, 8, 16 or 32 simulations are 7, 15, 31 or 63 tasks, as in the paper.
+    4, 8, 16 or 32 simulations make 7, 15, 31 or 63 tasks, as in the paper.
     """
 
     simulations: int = setting(8, "simulations", low=1, high=1_000_000)
@@ -195,17 +207,17 @@ class KwaveTree(KwaveSettings):
         return 2 * self.simulations - 1
 
     def instance(self, seed: int) -> Instance:
-        chance = np.random.default_rng(seed)
-        ahead = [f"sim{i}" for i in range(1, self.simulations + 1)]
-        tasks = [self.simulation(name, chance) for name in ahead]
+        rng = np.random.default_rng(seed)
+        unmerged = [f"sim{i}" for i in range(1, self.simulations + 1)]
+        tasks = [self.simulation(name, rng) for name in unmerged]
         edges: list[tuple[str, str]] = []
         level = 0
-        while len(ahead) > 1:
+        while len(unmerged) > 1:
             level += 1
-            merged = [f"proc{level}_{i}" for i in range(1, len(ahead) // 2 + 1)]
-            tasks += [self.process(name, 2, chance) for name in merged]
-            edges += [(ahead[i], merged[i // 2]) for i in range(len(merged) * 2)]
-            ahead = merged + ahead[len(merged) * 2 :]
+            merged = [f"proc{level}_{i}" for i in range(1, len(unmerged) // 2 + 1)]
+            tasks += [self.process(name, 2, rng) for name in merged]
+            edges += [(unmerged[i], merged[i // 2]) for i in range(len(merged) * 2)]
+            unmerged = merged + unmerged[len(merged) * 2 :]
         return Instance(Workflow.of("kwave-tree", tasks, edges), self.cluster())
 
 
@@ -219,22 +231,27 @@ class KwaveIndependent(KwaveSettings):
         return self.simulations
 
     def instance(self, seed: int) -> Instance:
-        chance = np.random.default_rng(seed)
-        each = range(1, self.simulations + 1)
-        tasks = [self.simulation(f"sim{i}", chance) for i in each]
+        rng = np.random.default_rng(seed)
+        numbers = range(1, self.simulations + 1)
+        tasks = [self.simulation(f"sim{i}", rng) for i in numbers]
         return Instance(Workflow.of("kwave-independent", tasks), self.cluster())
 
 
 MAX_SUBTASKS = 1_000_000
-"""Subtasks at most; and twice as many edges."""
+"""Limit of subtasks; the limit of edges is twice as large."""
 
 Pairs = tuple[Indices, Indices]
-"""Numbers in their layers, from 0, of subtasks and of those that wait for them."""
+"""Indices within their layers of subtasks, and of the subtasks that depend on them."""
 
 
 @dataclass(frozen=True)
 class SweepSettings:
-    """What the subtasks and resources of all these graphs are drawn from (section IV-A)."""
+    """What the subtasks and resources of the sweep graphs are drawn from (section IV-A).
+
+    T. Ma, R. Buyya: Critical-Path and Priority based Algorithms for Scheduling Workflows with
+    Parameter Sweep Tasks on Global Grids (SBAC-PAD 2005). A subtask's tag is that of its layer's
+    resources; its program is the layer.
+    """
 
     rss: float = setting(5.0, "RSS: the longest subtask by the shortest", low=1, high=1e6)
     rrt: float = setting(5.0, "RRT: the fastest resource by the slowest", low=1, high=1e6)
@@ -243,23 +260,23 @@ class SweepSettings:
     throughput: float = setting(10.0, "of a resource, before it is drawn", low=1e-9, high=1e9)
 
     def made(
-        self, name: str, counts: list[int], joins: list[Pairs], chance: np.random.Generator
+        self, name: str, counts: list[int], joins: list[Pairs], rng: np.random.Generator
     ) -> Instance:
-        """Layers of so many subtasks; *joins* are those between each and the next."""
+        """Return layers of *counts* subtasks; *joins* are the edges between adjacent layers."""
         tasks: list[WorkflowTask] = []
         machines: list[PlatformMachine] = []
         for i, count in enumerate(counts, 1):
             layer = f"T{i}"
-            lengths = chance.uniform(1, self.rss, count) * self.length
+            lengths = rng.uniform(1, self.rss, count) * self.length
             tasks += [
-                WorkflowTask(f"{layer}.{j}", each, program=layer, tag=layer)
-                for j, each in enumerate(lengths.tolist(), 1)
+                WorkflowTask(f"{layer}.{j}", value, program=layer, tag=layer)
+                for j, value in enumerate(lengths.tolist(), 1)
             ]
             resources = max(round(count / self.rsr), 1)
-            speeds = chance.uniform(1, self.rrt, resources) * self.throughput
+            speeds = rng.uniform(1, self.rrt, resources) * self.throughput
             machines += [
-                PlatformMachine(f"R{i}.{j}", each, tags=frozenset([layer]))
-                for j, each in enumerate(speeds.tolist(), 1)
+                PlatformMachine(f"R{i}.{j}", value, tags=frozenset([layer]))
+                for j, value in enumerate(speeds.tolist(), 1)
             ]
         edges = [
             (f"T{i}.{a + 1}", f"T{i + 1}.{b + 1}")
@@ -270,7 +287,7 @@ class SweepSettings:
 
 
 def _check_size(name: str, counts: list[int], edges: float) -> list[int]:
-    """*counts*, if so many subtasks and *edges* can be made."""
+    """Return *counts*; InputError if there are too many subtasks or *edges*."""
     if sum(counts) > MAX_SUBTASKS:
         raise InputError(f"{name}: {sum(counts):,} subtasks", hint=f"up to {MAX_SUBTASKS:,}")
     if edges > 2 * MAX_SUBTASKS:
@@ -290,40 +307,40 @@ class RandomSweep(SweepSettings):
         return self.total
 
     def instance(self, seed: int) -> Instance:
-        chance = np.random.default_rng(seed)
+        rng = np.random.default_rng(seed)
         if self.total < self.pst:
             raise InputError(f"total={self.total} subtasks are too few for pst={self.pst} layers")
-        weights = chance.uniform(0.5, 1.5, self.pst)
+        weights = rng.uniform(0.5, 1.5, self.pst)
         bounds = np.round(np.cumsum(weights) / weights.sum() * (self.total - self.pst)).astype(int)
         counts = (1 + np.diff(bounds, prepend=0)).tolist()
         _check_size("sweep", counts, self.adps * self.total)
-        return self.made("sweep", counts, self._joins(chance, counts), chance)
+        return self.made("sweep", counts, self._joins(rng, counts), rng)
 
-    def _joins(self, chance: np.random.Generator, counts: list[int]) -> list[Pairs]:
-        """Each subtask depends on one of the layer above, some on more: ADPS on average."""
+    def _joins(self, rng: np.random.Generator, counts: list[int]) -> list[Pairs]:
+        """Join each subtask to one of the layer above, and some to more: ADPS on average."""
         below = np.array(counts[1:], np.int64)
-        room = np.array(counts[:-1], np.int64) * below
-        wanted = round(self.adps * int(below.sum()))
-        if wanted > room.sum():
+        capacity = np.array(counts[:-1], np.int64) * below
+        edges = round(self.adps * int(below.sum()))
+        if edges > capacity.sum():
             raise InputError(
                 f"adps={self.adps:g}: a subtask has too few above it",
-                hint=f"up to {room.sum() / max(below.sum(), 1):.3g} with these layers",
+                hint=f"up to {capacity.sum() / max(below.sum(), 1):.3g} with these layers",
             )
-        extra = chance.multivariate_hypergeometric(room - below, wanted - int(below.sum()))
+        extra = rng.multivariate_hypergeometric(capacity - below, edges - int(below.sum()))
         return [
-            _random_joins(chance, above, count, int(more))
-            for above, count, more in zip(counts, counts[1:], extra, strict=False)
+            _random_joins(rng, above, count, int(extra_edges))
+            for above, count, extra_edges in zip(counts, counts[1:], extra, strict=False)
         ]
 
 
-def _random_joins(chance: np.random.Generator, above: int, below: int, more: int) -> Pairs:
-    """One of *above* for each of *below*, and *more* pairs of those that are left."""
-    one = chance.integers(0, above, below)
-    taken = np.arange(below, dtype=np.int64) * above + one
-    left = np.sort(chance.choice(below * (above - 1), more, replace=False)) if more else taken[:0]
-    # Pair p of those left: in row p // (above - 1), where the taken column is jumped over.
-    row, column = np.divmod(left, max(above - 1, 1))
-    pairs = np.sort(np.concatenate([taken, row * above + column + (column >= one[row])]))
+def _random_joins(rng: np.random.Generator, above: int, below: int, more: int) -> Pairs:
+    """Return one random predecessor in *above* for each of *below*, and *more* further edges."""
+    predecessor = rng.integers(0, above, below)
+    used = np.arange(below, dtype=np.int64) * above + predecessor
+    extra = np.sort(rng.choice(below * (above - 1), more, replace=False)) if more else used[:0]
+    # The p-th unused edge is in row p // (above - 1); the used column of that row is skipped.
+    row, column = np.divmod(extra, max(above - 1, 1))
+    pairs = np.sort(np.concatenate([used, row * above + column + (column >= predecessor[row])]))
     return (pairs % above).astype(np.int32), (pairs // above).astype(np.int32)
 
 
@@ -338,14 +355,14 @@ class Ptg(SweepSettings):
         return self.pst * self.width
 
     def instance(self, seed: int) -> Instance:
-        each = np.arange(self.width, dtype=np.int32)
+        subtasks = np.arange(self.width, dtype=np.int32)
         counts = _check_size("ptg", [self.width] * self.pst, 0)
-        joins = [(each, each)] * (self.pst - 1)
+        joins = [(subtasks, subtasks)] * (self.pst - 1)
         return self.made("ptg", counts, joins, np.random.default_rng(seed))
 
 
 _TREES = "trees side by side: lambda - 1 of them have lambda ** pst - 1 subtasks, as printed"
-"""One tree has the layers that section IV-C gives, and so many subtasks only if lambda is 2."""
+"""One tree has the layers of section IV-C, but its number of subtasks only if lambda is 2."""
 
 
 @dataclass(frozen=True)
@@ -383,14 +400,14 @@ class Itg(SweepSettings):
 
 
 def _powers(first: int, base: int, count: int) -> list[int]:
-    found = [first]
-    while len(found) < count and sum(found) <= MAX_SUBTASKS:
-        found.append(found[-1] * base)
-    return found
+    powers = [first]
+    while len(powers) < count and sum(powers) <= MAX_SUBTASKS:
+        powers.append(powers[-1] * base)
+    return powers
 
 
 def _out_tree(count: int, branches: int) -> Pairs:
-    """Each of *count* is followed by *branches* of its own."""
+    """Return the edges from each of *count* subtasks to *branches* successors of its own."""
     below = np.arange(count * branches, dtype=np.int32)
     return (below // branches).astype(np.int32), below
 
@@ -428,19 +445,19 @@ class Ditg(Dotg):
 
 
 def _dense_counts(first: int, branches: int, step: int, count: int) -> list[int]:
-    """N(T_i) = step (N(T_i-1) - 1) + branches."""
-    found = [first]
-    while len(found) < count and sum(found) <= MAX_SUBTASKS:
-        found.append(step * (found[-1] - 1) + branches)
-    return found
+    """Return the layer sizes N(T_i) = step (N(T_i-1) - 1) + branches."""
+    counts = [first]
+    while len(counts) < count and sum(counts) <= MAX_SUBTASKS:
+        counts.append(step * (counts[-1] - 1) + branches)
+    return counts
 
 
 def _dense_joins(count: int, branches: int, step: int) -> Pairs:
-    """Number k of *count* is followed by *branches* from number k * step on."""
+    """Return the edges from each subtask k to *branches* successors, from number k * step on."""
     above = np.repeat(np.arange(count, dtype=np.int32), branches)
     below = above * step + np.tile(np.arange(branches, dtype=np.int32), count)
-    by = np.lexsort((above, below))
-    return above[by], below[by]
+    order = np.lexsort((above, below))
+    return above[order], below[order]
 
 
 @dataclass(frozen=True)
@@ -475,7 +492,7 @@ class Ctg(SweepSettings):
 
 
 TaskRow = tuple[str, float, tuple[str, ...]]
-"""A task, its seconds, and what it waits for."""
+"""A task, its seconds, and its predecessors."""
 
 
 @dataclass(frozen=True)
@@ -488,7 +505,9 @@ class _BioinformaticsWorkflow:
             WorkflowTask(task, float(seconds * factor), program=task.rstrip("0123456789"))
             for (task, seconds, _), factor in zip(rows, factors, strict=True)
         ]
-        edges = [(before, task) for task, _, waits in rows for before in waits]
+        edges = [
+            (predecessor, task) for task, _, predecessors in rows for predecessor in predecessors
+        ]
         return Instance(Workflow.of(name, tasks, edges), identical(4))
 
 
@@ -502,7 +521,7 @@ class MaxDo(_BioinformaticsWorkflow):
     def instance(self, seed: int) -> Instance:
         docks = [f"dock{i}" for i in range(1, 5)]
         rows: list[TaskRow] = [("prepare", 5, ())]
-        rows += [(each, 15 if each == "dock4" else 16, ("prepare",)) for each in docks]
+        rows += [(dock, 15 if dock == "dock4" else 16, ("prepare",)) for dock in docks]
         return self.made("maxdo", [*rows, ("collect", 12, tuple(docks))], seed)
 
 
@@ -538,7 +557,7 @@ class Gee(_BioinformaticsWorkflow):
     def instance(self, seed: int) -> Instance:
         maps = tuple(f"map{i}" for i in range(1, 8))
         families = tuple(f"family{i}" for i in range(1, 9))
-        rows: list[TaskRow] = [(each, 7, ()) for each in maps]
+        rows: list[TaskRow] = [(name, 7, ()) for name in maps]
         rows.append(("integrate", 40, maps))
-        rows += [(each, 7, ("integrate",)) for each in families]
+        rows += [(name, 7, ("integrate",)) for name in families]
         return self.made("gee", [*rows, ("select", 55, families)], seed)

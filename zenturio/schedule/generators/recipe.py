@@ -1,4 +1,4 @@
-"""A workflow as large as one likes, made of a small one: as the recipes of WfCommons do."""
+"""Workflows scaled up from a small one, as the recipes of WfCommons do."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ MAX_RECIPE_TASKS = 10_000_000
 class TraceRecipe:
     """A trace, or any workflow in a file, scaled to any number of tasks.
 
-    Tasks of one program that stand alike in the graph are of one kind. Kinds of one task stay
-    single; the others are copied together, each copy joined as the original is. The work of a
-    task is drawn from what the tasks of its program took. Needs of cores and memory stay behind.
+    Tasks are of one kind if they have the same program and the same position in the graph. A kind
+    with one task keeps one; the others are copied together, and each copy is joined like the
+    original. The work of a task is drawn from the times of its program. Cores and memory are
+    dropped.
     """
 
     trace: str = setting("", "the file of the workflow that is scaled")
@@ -36,12 +37,15 @@ class TraceRecipe:
     def instance(self, seed: int) -> Instance:
         if not self.trace:
             raise InputError("recipe needs a workflow to scale", hint="write trace=FILE")
-        found = read_instance(self.trace)
-        return Instance(scale(found.workflow, self.tasks, seed, self.noise), found.platform)
+        source = read_instance(self.trace)
+        return Instance(scale(source.workflow, self.tasks, seed, self.noise), source.platform)
 
 
 def scale(flow: Workflow, tasks: int, seed: int = 0, noise: float = 0.05) -> Workflow:
-    """*flow* with *tasks* tasks, of the same shape; needs of cores and memory stay behind."""
+    """Return *flow* scaled to *tasks* tasks of the same shape, without cores and memory.
+
+    Raise InputError if there are fewer tasks than kinds of tasks, or too many.
+    """
     flow = merge_transfers(flow)
     kinds = _task_kinds(flow)
     if not kinds.count <= tasks <= MAX_RECIPE_TASKS:
@@ -49,18 +53,18 @@ def scale(flow: Workflow, tasks: int, seed: int = 0, noise: float = 0.05) -> Wor
             f"{flow.name} cannot be scaled to {tasks:,} tasks",
             hint=f"it has {kinds.count} kinds of tasks: from {kinds.count} to {MAX_RECIPE_TASKS:,}",
         )
-    chance = np.random.default_rng(seed)
-    kept = _copies(chance, kinds, len(flow), tasks)
-    original, copy = np.nonzero(kept.T)[::-1]
-    number = np.full(kept.shape, -1, np.int64)
+    rng = np.random.default_rng(seed)
+    copies = _copies(rng, kinds, len(flow), tasks)
+    original, copy = np.nonzero(copies.T)[::-1]
+    number = np.full(copies.shape, -1, np.int64)
     number[original, copy] = np.arange(tasks)
-    sources, targets, edge = _copied_edges(flow, kinds, kept, number)
+    sources, targets, edge = _copied_edges(flow, kinds, copies, number)
     program = flow.program if flow.program is not None else np.zeros(len(flow), np.int32)
-    data = flow.data[edge] * chance.uniform(1 - noise, 1 + noise, len(edge))
+    data = flow.data[edge] * rng.uniform(1 - noise, 1 + noise, len(edge))
     return Workflow(
         f"{flow.name}-{tasks}",
         tuple(_copy_names(flow, original, copy)),
-        _drawn_work(chance, flow, program, original) * chance.uniform(1 - noise, 1 + noise, tasks),
+        _drawn_work(rng, flow, program, original) * rng.uniform(1 - noise, 1 + noise, tasks),
         sources.astype(np.int32),
         targets.astype(np.int32),
         np.round(data),
@@ -76,70 +80,70 @@ class _Kinds:
     """The kind of each task."""
     count: int
     first: Indices
-    """A task of each kind, for all of it."""
+    """A task of each kind, which represents it."""
     many: NDArray[np.bool_]
-    """Whether a kind is copied."""
+    """Whether the kind is copied."""
 
 
 def _task_kinds(flow: Workflow) -> _Kinds:
-    """Tasks are of a kind if their programs are, and the kinds of all above and below them.
+    """Return the kinds of tasks: same program, and same kinds of ancestors and descendants.
 
-    Where no two are alike, all count as many: then the workflow is copied as a whole.
+    If no two tasks match, the workflow is copied as a whole.
     """
     above, below = _signatures(flow, up=True), _signatures(flow, up=False)
     number: dict[tuple[int, int], int] = {}
     of = [number.setdefault(pair, len(number)) for pair in zip(above, below, strict=True)]
-    found = np.array(of, np.int32)
-    first = np.unique(found, return_index=True)[1].astype(np.int32)
-    many = np.bincount(found, minlength=len(number)) > 1
+    kinds = np.array(of, np.int32)
+    first = np.unique(kinds, return_index=True)[1].astype(np.int32)
+    many = np.bincount(kinds, minlength=len(number)) > 1
     if not many.any():
         many[:] = True
-    return _Kinds(found, len(number), first, many)
+    return _Kinds(kinds, len(number), first, many)
 
 
 def _signatures(flow: Workflow, *, up: bool) -> list[int]:
-    """A number for each task: the same, where programs and the set of neighbours' numbers are."""
+    """Return a number for each task, equal where program and neighbours' numbers are equal."""
     links = flow.before if up else flow.after
     number: dict[tuple[int, frozenset[int]], int] = {}
-    found = [0] * len(flow)
+    signatures = [0] * len(flow)
     programs = [0] * len(flow) if flow.program is None else flow.program.tolist()
     for task in flow.order.tolist() if up else flow.order[::-1].tolist():
-        around = frozenset(found[other] for other in links.of(task).tolist())
-        found[task] = number.setdefault((programs[task], around), len(number))
-    return found
+        neighbours = frozenset(signatures[neighbour] for neighbour in links.of(task).tolist())
+        signatures[task] = number.setdefault((programs[task], neighbours), len(number))
+    return signatures
 
 
-def _copies(
-    chance: np.random.Generator, kinds: _Kinds, count: int, tasks: int
-) -> NDArray[np.bool_]:
-    """Which tasks are in which copy: in the first one of each kind; the last is not whole."""
-    several = np.flatnonzero(kinds.many[kinds.of])
-    free = np.setdiff1d(several, kinds.first)
-    left = tasks - kinds.count
-    whole, rest = (0, left) if left <= len(free) else divmod(left - len(free), len(several))
-    kept = np.zeros((count, 2 + whole), bool)
-    kept[kinds.first, 0] = True
-    if left <= len(free):
-        kept[chance.choice(free, rest, replace=False), 0] = True
-        return kept
-    kept[free, 0] = True
-    kept[several, 1 : 1 + whole] = True
-    kept[chance.choice(several, rest, replace=False), 1 + whole] = True
-    return kept
+def _copies(rng: np.random.Generator, kinds: _Kinds, count: int, tasks: int) -> NDArray[np.bool_]:
+    """Return which tasks each copy has: the first all kinds, the last perhaps only some tasks."""
+    copied = np.flatnonzero(kinds.many[kinds.of])
+    optional = np.setdiff1d(copied, kinds.first)
+    missing = tasks - kinds.count
+    full_copies, remaining = (
+        (0, missing) if missing <= len(optional) else divmod(missing - len(optional), len(copied))
+    )
+    mask = np.zeros((count, 2 + full_copies), bool)
+    mask[kinds.first, 0] = True
+    if missing <= len(optional):
+        mask[rng.choice(optional, remaining, replace=False), 0] = True
+        return mask
+    mask[optional, 0] = True
+    mask[copied, 1 : 1 + full_copies] = True
+    mask[rng.choice(copied, remaining, replace=False), 1 + full_copies] = True
+    return mask
 
 
 def _copied_edges(
     flow: Workflow,
     kinds: _Kinds,
-    kept: NDArray[np.bool_],
-    number: NDArray[np.int64],
+    copies: NDArray[np.bool_],
+    task_numbers: NDArray[np.int64],
 ) -> tuple[Indices, Indices, Indices]:
-    """Every edge in each copy; where an end is not in it, the one of its kind in the first."""
-    near = np.where(kept, number, -1)
-    stand_in = np.where(kept[:, 0], number[:, 0], number[kinds.first[kinds.of], 0])
-    near = np.where(near < 0, stand_in[:, None], near)
-    sources, targets = near[flow.sources], near[flow.targets]
-    present = kept[flow.sources] | kept[flow.targets]
+    """Copy each edge; an end that is missing in a copy is replaced by one of the first copy."""
+    numbers = np.where(copies, task_numbers, -1)
+    stand_in = np.where(copies[:, 0], task_numbers[:, 0], task_numbers[kinds.first[kinds.of], 0])
+    numbers = np.where(numbers < 0, stand_in[:, None], numbers)
+    sources, targets = numbers[flow.sources], numbers[flow.targets]
+    present = copies[flow.sources] | copies[flow.targets]
     edge = np.broadcast_to(np.arange(len(flow.data))[:, None], present.shape)[present]
     pairs = sources[present] * np.int64(MAX_RECIPE_TASKS + 1) + targets[present]
     pairs, first = np.unique(pairs, return_index=True)
@@ -151,17 +155,17 @@ def _copied_edges(
 
 
 def _drawn_work(
-    chance: np.random.Generator, flow: Workflow, program: Indices, original: NDArray[Any]
+    rng: np.random.Generator, flow: Workflow, program: Indices, original: NDArray[Any]
 ) -> Floats:
-    """For each task one of the times that tasks of its program took, or one between two."""
-    found = np.empty(len(original))
-    of = program[original]
-    for each in np.unique(program).tolist():
-        times = np.sort(flow.work[program == each])
-        mine = of == each
-        at = chance.uniform(0, 1, int(mine.sum()))
-        found[mine] = np.quantile(times, at) if len(times) > 1 else times[0]
-    return found
+    """Draw the work of each task from the quantiles of its program's times."""
+    work = np.empty(len(original))
+    programs = program[original]
+    for number in np.unique(program).tolist():
+        times = np.sort(flow.work[program == number])
+        members = programs == number
+        quantiles = rng.uniform(0, 1, int(members.sum()))
+        work[members] = np.quantile(times, quantiles) if len(times) > 1 else times[0]
+    return work
 
 
 def _copy_names(flow: Workflow, original: NDArray[Any], copy: NDArray[Any]) -> list[str]:

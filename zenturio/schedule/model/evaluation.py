@@ -1,4 +1,4 @@
-"""Plan to times: who runs what, in which order, to when each task starts and ends."""
+"""Evaluation of plans: from processors and an order of tasks to start and end times."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Unsigned = NDArray[np.uint32]
 
 
 def problem_arrays(problem: Problem) -> ProblemArrays:
-    """*problem* as the bare arrays that compiled functions take; make it once, use it often."""
+    """Return *problem* as the bare arrays that compiled kernels take; create once, use often."""
     from zenturio.schedule.kernels.plan_times import ProblemArrays  # noqa: PLC0415 - loads Numba
 
     before, slow = problem.before, problem.slowness
@@ -39,41 +39,42 @@ def problem_arrays(problem: Problem) -> ProblemArrays:
     )
 
 
-def makespans(given: ProblemArrays, processors: ArrayLike, orders: ArrayLike) -> Floats:
-    """The makespan of each row of *processors*, with its row of *orders*, or with the only one.
+def makespans(arrays: ProblemArrays, processors: ArrayLike, orders: ArrayLike) -> Floats:
+    """Return the makespan of each row of *processors*.
 
-    An order lists all tasks, each after those that it waits for (`orders_by`); a processor runs
-    its tasks in this order. Infinite, where a task cannot run on its processor, or stands before
-    one that it waits for.
+    *orders* has one order for each row, or a single one for all. An order lists all tasks
+    topologically (`topological_orders`); a processor runs its tasks in that order. The makespan is
+    infinite if a task cannot run on its processor, or precedes one of its predecessors.
     """
     from zenturio.schedule.kernels.plan_times import all_makespans  # noqa: PLC0415
 
-    rows = processor_rows(given, processors)
-    sequences = order_rows(given, orders, len(rows))
-    found = np.empty(len(rows))
-    all_makespans(given, rows, sequences, found)
-    return found
+    rows = processor_rows(arrays, processors)
+    sequences = order_rows(arrays, orders, len(rows))
+    result = np.empty(len(rows))
+    all_makespans(arrays, rows, sequences, result)
+    return result
 
 
 def topological_orders(problem: Problem, ranks: ArrayLike) -> Indices:
-    """All tasks, each after those that it waits for; of the ready ones, the lowest rank first.
+    """Return topological orders of the tasks in which the ready task of lowest rank comes first.
 
-    *ranks* has a number for each task, or a row of them for each order that is wanted.
+    *ranks* has one number for each task, or one row for each order. Raise InputError if a rank is
+    missing or NaN.
     """
     from zenturio.schedule.kernels.plan_times import topological_sorts  # noqa: PLC0415
 
-    given = np.ascontiguousarray(ranks, np.float64)
-    rows = np.atleast_2d(given)
+    rank_array = np.ascontiguousarray(ranks, np.float64)
+    rows = np.atleast_2d(rank_array)
     if rows.ndim != 2 or rows.shape[1] != problem.tasks or np.isnan(rows).any():
         raise InputError(f"a rank for each of {problem.tasks} tasks, and no NaN")
     _ = problem.order  # refuses a loop
-    found = np.empty(rows.shape, np.uint32)
+    orders = np.empty(rows.shape, np.uint32)
     after = problem.after
     waits = np.diff(problem.before.start).astype(np.uint32)
     topological_sorts(
-        after.start.astype(np.uint64), after.task.astype(np.uint32), waits, rows, found
+        after.start.astype(np.uint64), after.task.astype(np.uint32), waits, rows, orders
     )
-    return found.view(np.int32)[0 if given.ndim < 2 else slice(None)]
+    return orders.view(np.int32)[0 if rank_array.ndim < 2 else slice(None)]
 
 
 def evaluate(
@@ -83,42 +84,50 @@ def evaluate(
     algorithm: str = "",
     notes: dict[str, Any] | None = None,
 ) -> Plan:
-    """The plan in which each processor runs its tasks in *order*, each as soon as it can."""
+    """Return the plan in which each processor runs its tasks in *order*, as early as possible.
+
+    Raise InputError if *order* is not a topological order of all tasks.
+    """
     from zenturio.schedule.kernels.plan_times import plan_times  # noqa: PLC0415
 
     tasks = problem.tasks
-    (where,) = _index_rows(processor, tasks, problem.processors, "processors")
+    (placement,) = _index_rows(processor, tasks, problem.processors, "processors")
     (sequence,) = _index_rows(order, tasks, tasks, "orders")
-    at = np.full(tasks, -1)
-    at[sequence] = np.arange(tasks)
+    position = np.full(tasks, -1)
+    position[sequence] = np.arange(tasks)
     flow = problem.workflow
-    early = np.flatnonzero(at[flow.sources] >= at[flow.targets])
-    if (at < 0).any() or len(early):
-        wrong = f"{flow.names[flow.targets[early[0]]]} is too early" if len(early) else "some lack"
-        raise InputError(f"an order has all tasks, each after what it waits for: {wrong}")
+    early = np.flatnonzero(position[flow.sources] >= position[flow.targets])
+    if (position < 0).any() or len(early):
+        reason = f"{flow.names[flow.targets[early[0]]]} is too early" if len(early) else "some lack"
+        raise InputError(f"an order has all tasks, each after what it waits for: {reason}")
     start, end = np.empty(tasks), np.empty(tasks)
-    plan_times(problem_arrays(problem), where, sequence, np.empty(problem.processors), start, end)
-    return Plan(problem, algorithm, where.astype(np.int32), start, end, notes or {})
+    plan_times(
+        problem_arrays(problem), placement, sequence, np.empty(problem.processors), start, end
+    )
+    return Plan(problem, algorithm, placement.astype(np.int32), start, end, notes or {})
 
 
-def processor_rows(given: ProblemArrays, processors: ArrayLike) -> Unsigned:
-    """*processors* as rows that a compiled function may read: one of its own for each task."""
-    return _index_rows(processors, len(given.work), len(given.node), "processors")
+def processor_rows(arrays: ProblemArrays, processors: ArrayLike) -> Unsigned:
+    """Return *processors* as validated rows for kernels: one processor for each task."""
+    return _index_rows(processors, len(arrays.work), len(arrays.node), "processors")
 
 
-def order_rows(given: ProblemArrays, orders: ArrayLike, plans: int) -> Unsigned:
-    """*orders* as rows that a compiled function may read: one for each of *plans*, or for all."""
-    rows = _index_rows(orders, len(given.work), len(given.work), "orders")
+def order_rows(arrays: ProblemArrays, orders: ArrayLike, plans: int) -> Unsigned:
+    """Return *orders* as validated rows for kernels: one for each of *plans*, or one for all."""
+    rows = _index_rows(orders, len(arrays.work), len(arrays.work), "orders")
     if len(rows) not in {1, plans}:
         raise InputError(f"{len(rows)} orders for {plans} plans: one for all, or each")
     return rows
 
 
-def _index_rows(given: ArrayLike, width: int, below: int, what: str) -> Unsigned:
-    """*given* as rows of unsigned numbers; a compiled function must not read beyond its arrays."""
-    rows = np.atleast_2d(np.asarray(given))
+def _index_rows(values: ArrayLike, width: int, below: int, name: str) -> Unsigned:
+    """Return *values* as rows of unsigned integers below *below*, each *width* long.
+
+    Kernels do not check bounds, so an index out of range would read foreign memory.
+    """
+    rows = np.atleast_2d(np.asarray(values))
     if rows.ndim != 2 or rows.shape[1] != width or rows.dtype.kind not in "iu":
-        raise InputError(f"{what}: {width} whole numbers in a row, and not {rows.shape}")
+        raise InputError(f"{name}: {width} whole numbers in a row, and not {rows.shape}")
     if rows.size and not (rows.min() >= 0 and rows.max() < below):
-        raise InputError(f"{what}: whole numbers from 0 to {below - 1}")
+        raise InputError(f"{name}: whole numbers from 0 to {below - 1}")
     return np.ascontiguousarray(rows, np.uint32)

@@ -1,4 +1,4 @@
-"""The loops of a workflow: which tasks they repeat, and which edges close them."""
+"""Loops of a workflow: the tasks that they repeat, and the edges that close them."""
 
 from __future__ import annotations
 
@@ -14,27 +14,28 @@ from zenturio.schedule.model.workflow import Workflow
 
 ITERATIONS_SYNTAX = "a number of iterations, as 3, or the probability that one is the last, as 0.25"
 _SEED_SALT = 2005
-"""Keeps the chance of loops apart from that of machines."""
+"""Separates the random numbers of loops from those of machines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Tasks that are run again and again, *first* at their head."""
+    """Tasks that are repeated; *first* is the loop's head."""
 
     tasks: tuple[int, ...]
     first: int
     closing: tuple[int, ...]
-    """The edges that lead back to the first task; no iteration waits for them."""
+    """Edges back to the first task; an iteration does not wait for them."""
     exits: tuple[int, ...]
-    """Tasks outside that wait for some inside: until the last iteration has ended."""
+    """Tasks outside the loop that wait for tasks inside: they start after the last iteration."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoopIterations:
-    """How often loops are run: what nobody knows before, as loops run until they converge.
+    """How often loops run, which is unknown beforehand because loops run until they converge.
 
-    Either *count* iterations, or after each a last one with a probability of *converging*, drawn
-    for each loop and iteration, whatever else happens: so all that plays with one seed is alike.
+    Either *count* iterations, or each iteration is the last one with probability *converging*. The
+    random numbers depend on the seed, the loop and the iteration only, so that all algorithms
+    simulated with one seed see the same iterations.
     """
 
     count: int = 0
@@ -47,7 +48,10 @@ class LoopIterations:
 
     @classmethod
     def read(cls, text: str, seed: int = 0) -> LoopIterations:
-        """What ``3`` or ``0.25`` says; nothing: what they do if nobody says."""
+        """Parse ``3`` (iterations) or ``0.25`` (a probability); empty means the default.
+
+        Raise InputError for anything else.
+        """
         if not text:
             return cls(seed=seed)
         try:
@@ -61,86 +65,89 @@ class LoopIterations:
         return cls(converging=number, seed=seed)
 
     def more(self, loop: int, iteration: int, total: int) -> bool:
-        """Whether another follows this *iteration* of a loop, the *total*-th that it has run."""
+        """Return whether another iteration follows number *iteration* of a loop.
+
+        *total* counts all iterations of the loop so far, also those of earlier rounds of an outer
+        loop.
+        """
         if self.count:
             return iteration < self.count
-        chance = np.random.default_rng([self.seed, loop, total, _SEED_SALT])
-        return bool(chance.random() >= self.converging)
+        rng = np.random.default_rng([self.seed, loop, total, _SEED_SALT])
+        return bool(rng.random() >= self.converging)
 
 
 def find_loops(flow: Workflow) -> tuple[Loop, ...]:
-    """The loops of *flow*, those inside before those around them.
+    """Return the loops of *flow*, inner loops before the loops around them.
 
-    A loop begins where it is entered: with its first task that waits for one outside, or else
-    with its first task. An edge from within back to there closes it. What is still a loop without
-    these edges is one inside.
+    A loop's head is its first task that depends on a task outside, or else its first task. Edges
+    from inside to the head close the loop; what is still cyclic without them is an inner loop.
     """
-    cut: set[int] = set()
-    found: list[Loop] = []
-    open_: list[Sequence[int]] = [range(len(flow))] if flow.looped else []
-    while open_:
-        for tasks in _cyclic_components(flow, open_.pop(), cut):
-            loop = _loop_of(flow, tasks, cut)
-            found.append(loop)
-            cut.update(loop.closing)
-            open_.append(tasks)
-    return tuple(sorted(found, key=lambda loop: (len(loop.tasks), loop.first)))
+    closing_edges: set[int] = set()
+    found_loops: list[Loop] = []
+    candidates: list[Sequence[int]] = [range(len(flow))] if flow.looped else []
+    while candidates:
+        for tasks in _cyclic_components(flow, candidates.pop(), closing_edges):
+            loop = _loop_of(flow, tasks, closing_edges)
+            found_loops.append(loop)
+            closing_edges.update(loop.closing)
+            candidates.append(tasks)
+    return tuple(sorted(found_loops, key=lambda loop: (len(loop.tasks), loop.first)))
 
 
-def forward_edges(flow: Workflow, among: Iterable[Loop]) -> NDArray[np.bool_]:
-    """For each edge whether it is waited for: not, if it closes one of the loops."""
-    kept = np.ones(len(flow.data), bool)
-    for loop in among:
-        kept[list(loop.closing)] = False
-    return kept
+def forward_edges(flow: Workflow, loops: Iterable[Loop]) -> NDArray[np.bool_]:
+    """Return a mask of the edges of *flow* that do not close one of the loops *among*."""
+    mask = np.ones(len(flow.data), bool)
+    for loop in loops:
+        mask[list(loop.closing)] = False
+    return mask
 
 
-def single_iteration(flow: Workflow, among: Iterable[Loop]) -> Workflow:
-    """One iteration of *flow*: without the edges that close its loops."""
-    kept = forward_edges(flow, among)
-    if kept.all():
+def single_iteration(flow: Workflow, loops: Iterable[Loop]) -> Workflow:
+    """Return one iteration of *flow*: without the edges that close its loops."""
+    mask = forward_edges(flow, loops)
+    if mask.all():
         return flow
-    sources, targets, data = flow.sources[kept], flow.targets[kept], flow.data[kept]
+    sources, targets, data = flow.sources[mask], flow.targets[mask], flow.data[mask]
     return replace(flow, sources=sources, targets=targets, data=data)
 
 
-def single_iteration_problem(problem: Problem, among: Iterable[Loop]) -> Problem:
-    """*problem* with one iteration of its workflow."""
-    return replace(problem, workflow=single_iteration(problem.workflow, among))
+def single_iteration_problem(problem: Problem, loops: Iterable[Loop]) -> Problem:
+    """Return *problem* with one iteration of its workflow."""
+    return replace(problem, workflow=single_iteration(problem.workflow, loops))
 
 
 def _cyclic_components(
-    flow: Workflow, among: Sequence[int], cut: set[int]
+    flow: Workflow, tasks: Sequence[int], cut: set[int]
 ) -> list[tuple[int, ...]]:
-    """The tasks of *among* that wait for each other and themselves, by edges that are not *cut*."""
+    """Return the strongly connected components among *tasks*, ignoring the edges in *cut*."""
     import networkx as nx  # noqa: PLC0415 - heavy, and few workflows have loops
 
-    inside = set(among)
+    inside = set(tasks)
     graph = nx.DiGraph()
     graph.add_edges_from(
-        (task, other)
-        for task in among
-        for other, edge in successors(flow, task)
-        if other in inside and edge not in cut
+        (task, successor)
+        for task in tasks
+        for successor, edge in successors(flow, task)
+        if successor in inside and edge not in cut
     )
-    found = (tuple(sorted(each)) for each in nx.strongly_connected_components(graph))
-    return sorted(each for each in found if len(each) > 1)
+    components = (tuple(sorted(component)) for component in nx.strongly_connected_components(graph))
+    return sorted(component for component in components if len(component) > 1)
 
 
 def _loop_of(flow: Workflow, tasks: tuple[int, ...], cut: set[int]) -> Loop:
-    ways = [
-        (task, *each) for task in tasks for each in successors(flow, task) if each[1] not in cut
+    edges = [
+        (task, *edge) for task in tasks for edge in successors(flow, task) if edge[1] not in cut
     ]
     inside = set(tasks)
     entered = (task for task in tasks if not inside.issuperset(flow.before.of(task).tolist()))
     first = next(entered, tasks[0])
-    closing = tuple(edge for _, other, edge in ways if other == first)
-    return Loop(tasks, first, closing, tuple(sorted({b for _, b, _ in ways} - inside)))
+    closing = tuple(edge for _, other, edge in edges if other == first)
+    return Loop(tasks, first, closing, tuple(sorted({b for _, b, _ in edges} - inside)))
 
 
 def successors(flow: Workflow, task: int) -> Iterator[tuple[int, int]]:
-    """What waits for *task*, and by which edge."""
-    first, last = flow.after.start[task], flow.after.start[task + 1]
+    """Return the successors of *task*, each with the number of the edge to it."""
+    begin, end = flow.after.start[task], flow.after.start[task + 1]
     return zip(
-        flow.after.task[first:last].tolist(), flow.after.edge[first:last].tolist(), strict=True
+        flow.after.task[begin:end].tolist(), flow.after.edge[begin:end].tolist(), strict=True
     )

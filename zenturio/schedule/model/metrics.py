@@ -1,9 +1,10 @@
-"""How good a plan is: the metrics of the papers, of one plan or of thousands at once.
+"""Metrics of plans, plans of moldable tasks, and lower bounds of the makespan.
 
-Those of section 4.3 of "Dynamic Scheduling of Scientific Workflow Applications on the Grid" look
-at the critical path: from the task that ends last back to the one whose data came last, and so on.
-A machine there is a processor here: each core counts. Where no processor that is used can run all
-tasks, there is no sequential time, and what needs it is NaN.
+The metrics are those of section 4.3 of "Dynamic Scheduling of Scientific Workflow Applications on
+the Grid". They follow the critical path: from the task that ends last back to the predecessor whose
+data arrived last, and so on. A machine of the paper is a processor here, so each core counts. If no
+processor in use can run all tasks, there is no sequential time, and the metrics that need it are
+NaN.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from zenturio.search.objective import Direction
 
 @dataclass(frozen=True, slots=True)
 class PlanMetric:
+    """Name, direction, unit and one-line description of a metric."""
+
     name: str
     direction: Direction
     unit: str
@@ -48,7 +51,7 @@ METRICS = {
             "loss_of_parallelism", "minimize", "s", "overhead that neither waits nor transfers"
         ),
         PlanMetric("throughput", "maximize", "1/s", "efficiency by makespan: for many workflows"),
-        PlanMetric("cost", "minimize", "", "seconds of cores, each at the price of its machine"),
+        PlanMetric("cost", "minimize", "", "seconds of each core, times the price of its machine"),
         PlanMetric("idle", "minimize", "", "the share of their time in which used processors idle"),
         PlanMetric("slr", "minimize", "", "makespan by the longest path, each task at its fastest"),
         PlanMetric("processors", "minimize", "", "how many processors are used"),
@@ -59,7 +62,7 @@ METRICS = {
 
 
 def metric(name: str) -> PlanMetric:
-    """The metric *name*; NotFoundError, if there is none."""
+    """Return the metric *name*; NotFoundError if there is none."""
     if name not in METRICS:
         raise NotFoundError(f"no metric is named {name!r}", hint=did_you_mean(name, METRICS))
     return METRICS[name]
@@ -67,7 +70,7 @@ def metric(name: str) -> PlanMetric:
 
 @singledispatch
 def metrics(plan: Any) -> dict[str, float]:
-    """All metrics of *plan*, by their names."""
+    """Return all metrics of *plan* by name."""
     raise TypeError(f"{plan!r} is no plan")
 
 
@@ -77,41 +80,47 @@ def _(plan: Plan) -> dict[str, float]:
 
 
 class MetricCalculator:
-    """The metrics of plans of one problem."""
+    """Metrics of many plans of one problem."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.numbers = problem_arrays(problem)
 
     def of(self, plan: Plan) -> dict[str, float]:
-        """All metrics of *plan*, whose times are taken as they are."""
+        """Return all metrics of *plan*, taking its times as they are."""
         from zenturio.schedule.kernels.plan_times import FIGURES, plan_figures  # noqa: PLC0415
 
         row = np.empty((1, len(FIGURES)))
         used = np.empty(self.problem.processors, np.bool_)
-        where = plan.processor.astype(np.uint32)
-        plan_figures(self.numbers, self._prices, where, plan.start, plan.end, used, row[0])
+        processors = plan.processor.astype(np.uint32)
+        plan_figures(self.numbers, self._prices, processors, plan.start, plan.end, used, row[0])
         return {name: float(values[0]) for name, values in self._metrics(row).items()}
 
     def all(self, processors: ArrayLike, orders: ArrayLike) -> dict[str, Floats]:
-        """Each metric of each row of *processors*, played in its row of *orders*, or the only."""
+        """Return each metric of each row of *processors*, as an array.
+
+        *orders* has one order for each row, or a single one for all.
+        """
         from zenturio.schedule.kernels.plan_times import FIGURES, all_plan_figures  # noqa: PLC0415
 
-        where = processor_rows(self.numbers, processors)
-        rows = np.empty((len(where), len(FIGURES)))
-        sequences = order_rows(self.numbers, orders, len(where))
-        all_plan_figures(self.numbers, self._prices, where, sequences, rows)
+        placements = processor_rows(self.numbers, processors)
+        rows = np.empty((len(placements), len(FIGURES)))
+        sequences = order_rows(self.numbers, orders, len(placements))
+        all_plan_figures(self.numbers, self._prices, placements, sequences, rows)
         return self._metrics(rows)
 
     def losses(self, name: str, processors: ArrayLike, orders: ArrayLike) -> Floats:
-        """The metric *name* of each plan, the lower the better; infinite where there is none."""
+        """Return the metric *name* of each plan as a loss: lower is better.
+
+        Infinite where the metric is undefined.
+        """
         sign = 1.0 if metric(name).direction == "minimize" else -1.0
-        found: Floats = sign * self.all(processors, orders)[name]
-        return np.where(np.isfinite(found), found, np.inf)
+        losses: Floats = sign * self.all(processors, orders)[name]
+        return np.where(np.isfinite(losses), losses, np.inf)
 
     @cached_property
     def longest(self) -> float:
-        """The longest path through the workflow, each task on the processor where it is fastest."""
+        """Seconds of the longest path, each task on its fastest processor."""
         from zenturio.schedule.kernels.plan_times import longest_path  # noqa: PLC0415
 
         problem = self.problem
@@ -132,14 +141,14 @@ class MetricCalculator:
         return CostArrays(self._alone(), cores, price)
 
     def _alone(self) -> Floats:
-        """Seconds of all tasks on each processor; infinite where one of them cannot run."""
+        """Return the seconds of all tasks on each processor; infinite where one cannot run."""
         problem = self.problem
         kinds = np.unique(problem.row)
         work = np.bincount(problem.row, problem.work, len(problem.pace))[kinds]
         pace = problem.pace[kinds]
-        found: Floats = np.where(np.isfinite(pace), pace, 0.0).T @ work
-        found[~np.isfinite(pace).all(axis=0)] = np.inf
-        return found
+        seconds: Floats = np.where(np.isfinite(pace), pace, 0.0).T @ work
+        seconds[~np.isfinite(pace).all(axis=0)] = np.inf
+        return seconds
 
     def _metrics(self, rows: Floats) -> dict[str, Floats]:
         from zenturio.schedule.kernels.plan_times import FIGURES  # noqa: PLC0415
@@ -150,7 +159,7 @@ class MetricCalculator:
         with np.errstate(divide="ignore", invalid="ignore"):
             speedup = sequential / time
             share = sequential / used
-            found = {
+            values = {
                 **raw,
                 "sequential": sequential,
                 "speedup": speedup,
@@ -161,14 +170,14 @@ class MetricCalculator:
                 "idle": 1 - raw["busy"] / (used * time),
                 "slr": time / self.longest,
             }
-        return {name: found[name] for name in METRICS}
+        return {name: values[name] for name in METRICS}
 
 
 @dataclass(frozen=True, eq=False)
 class MoldablePlan:
-    """A start, an end and some nodes for each task of *problem*.
+    """A start, an end and a set of nodes for each task of *problem*.
 
-    Those of task t are ``node[first[t]:first[t + 1]]``.
+    The nodes of task t are ``node[first[t]:first[t + 1]]``.
     """
 
     problem: MoldableProblem
@@ -178,14 +187,14 @@ class MoldablePlan:
     first: Indices
     node: Indices
     notes: dict[str, Any] = field(default_factory=dict)
-    """What the algorithm tells of itself: generations, a front, a reason to stop."""
+    """Facts from the algorithm: generations, a Pareto front, why it stopped."""
 
     def __repr__(self) -> str:
         return f"<MoldablePlan by {self.algorithm}: {len(self.end)} tasks in {self.makespan:g} s>"
 
     @cached_property
     def counts(self) -> Indices:
-        """How many nodes each task has."""
+        """The number of nodes of each task."""
         return np.diff(self.first).astype(np.int32)
 
     @cached_property
@@ -194,25 +203,25 @@ class MoldablePlan:
 
     @cached_property
     def cost(self) -> float:
-        """Node seconds that tasks take: what a shared cluster charges (Equation 7)."""
+        """Node seconds used by tasks: what a shared cluster charges (Equation 7)."""
         return float(((self.end - self.start) * self.counts).sum())
 
     @property
     def paid(self) -> float:
-        """Node seconds of the whole cluster until the end: what a dedicated one charges."""
+        """Node seconds of the whole cluster until the end: what a dedicated cluster charges."""
         return self.problem.nodes * self.makespan
 
     @property
     def idle(self) -> float:
-        """The share of these in which no task runs: the paper's unused resources."""
+        """The share of the paid node seconds in which no task runs."""
         return 1 - self.cost / self.paid if self.paid else 0.0
 
     def nodes(self, task: int) -> Indices:
-        """The numbers of the nodes that run *task*."""
+        """Return the numbers of the nodes that run *task*."""
         return self.node[self.first[task] : self.first[task + 1]]
 
     def machine(self, task: int) -> str:
-        """Where *task* runs, as a person reads it: machines, and from which to which."""
+        """Return where *task* runs, for display: machines and ranges of machines."""
         names = [machine.name for machine in self.problem.platform.machines]
         runs = np.split(self.nodes(task), np.flatnonzero(np.diff(self.nodes(task)) != 1) + 1)
         ends = [(names[run[0]], names[run[-1]]) for run in runs if len(run)]
@@ -278,97 +287,104 @@ def _early_moldable_starts(plan: MoldablePlan, slack: float) -> Iterator[str]:
 
 
 def _shared_nodes(plan: MoldablePlan, slack: float) -> Iterator[str]:
-    """Tasks of one node at one time; a task of no length is in nobody's way."""
+    """Yield tasks that overlap on a node; a task of zero length overlaps with none."""
     task = np.repeat(np.arange(len(plan.end)), plan.counts)
     lasting = np.flatnonzero((plan.end - plan.start)[task] > slack)
     order = lasting[np.lexsort((plan.start[task[lasting]], plan.node[lasting]))]
-    one, other = order[:-1], order[1:]
-    same = plan.node[one] == plan.node[other]
+    earlier, later = order[:-1], order[1:]
+    same_node = plan.node[earlier] == plan.node[later]
     names = plan.problem.workflow.names
-    for i in np.flatnonzero(same & (plan.start[task[other]] < plan.end[task[one]] - slack)):
-        node = plan.problem.platform.machines[plan.node[one[i]]].name
-        yield f"{names[task[one[i]]]} and {names[task[other[i]]]} overlap on {node}"
+    for i in np.flatnonzero(
+        same_node & (plan.start[task[later]] < plan.end[task[earlier]] - slack)
+    ):
+        node = plan.problem.platform.machines[plan.node[earlier[i]]].name
+        yield f"{names[task[earlier[i]]]} and {names[task[later[i]]]} overlap on {node}"
 
 
 _MAX_INTERVALS = 4_000_000
-"""Tasks times beginnings of intervals, at the most."""
+"""Limit of tasks times interval starts; beyond it only some starts are tried."""
 _MAX_THRESHOLDS = 64
-"""Sets of tasks that are tried of each level, by how much comes behind them."""
+"""Number of subsets tried for each level, chosen by the length of the paths behind them."""
 _MAX_EXACT = 2.0**40
-"""Numbers up to this are added without rounding, if they are whole."""
+"""Whole numbers up to this value are added without rounding errors."""
 
 
 @dataclass(frozen=True, slots=True)
 class LowerBounds:
-    """Lower bounds of the makespan, each by its reason."""
+    """Lower bounds of the makespan, by how they are derived."""
 
     critical: float
-    """The longest way, each task where it is fastest, and no transfer.
+    """The longest path without transfers, each task at its fastest.
 
-    What waits for a task, or a task for, is done together where that takes longer."""
+    Predecessors or successors of a task that must share processors count together if that takes
+    longer."""
     load: float
-    """All work, spread evenly."""
+    """The total work, spread evenly."""
     crowded: float
-    """Work that must lie in some interval (Fernandez and Bussell, 1973)."""
+    """Work that must be done within some interval (Fernandez and Bussell, 1973)."""
     level: float
-    """Tasks that are not to be cut: if two share a processor, that takes twice as long."""
+    """Tasks of a level cannot be split: two on one processor take twice as long."""
 
     @property
     def best(self) -> float:
+        """The largest of the bounds."""
         return max(self.critical, self.load, self.crowded, self.level)
 
 
 def lower_bounds(problem: Problem) -> LowerBounds:
-    """What is known about the shortest plan of *problem*."""
+    """Return lower bounds of the makespan of every plan of *problem*."""
     if not problem.tasks:
         return LowerBounds(0.0, 0.0, 0.0, 0.0)
-    least: Floats = problem.work * problem.pace.min(axis=1)[problem.row]
+    fastest: Floats = problem.work * problem.pace.min(axis=1)[problem.row]
     unit = _equal_task_times(problem)
-    head, tail = _heads_and_tails(problem, least, unit)
-    critical = float((head + least + tail).max())
-    whole = _has_whole_times(problem)
-    found = (
+    head, tail = _heads_and_tails(problem, fastest, unit)
+    critical = float((head + fastest + tail).max())
+    has_whole_times = _has_whole_times(problem)
+    bounds = (
         critical,
-        _load_bound(problem, least),
-        _interval_bound(problem, least, head, tail, critical),
-        _level_bound(problem, least, unit, head, tail),
+        _load_bound(problem, fastest),
+        _interval_bound(problem, fastest, head, tail, critical),
+        _level_bound(problem, fastest, unit, head, tail),
     )
-    return LowerBounds(*(float(math.ceil(each - 1e-9)) if whole else each for each in found))
+    # Times may carry rounding errors: subtract a little before rounding up to a whole makespan.
+    return LowerBounds(
+        *(float(math.ceil(bound - 1e-9)) if has_whole_times else bound for bound in bounds)
+    )
 
 
 def lower_bound(problem: Problem) -> float:
-    """The best of the lower bounds."""
+    """Return the largest lower bound of the makespan, in seconds."""
     return lower_bounds(problem).best
 
 
 def gap(makespan: float, bound: float) -> float:
-    """By which share of *bound* a plan is longer, at the most."""
+    """Return by which share of *bound* a plan may at most be longer than the optimum."""
     return max(0.0, makespan / bound - 1) if bound else 0.0
 
 
-def _heads_and_tails(problem: Problem, least: Floats, unit: Floats) -> tuple[Floats, Floats]:
-    """How long it takes to each task, and from its end on, at the least."""
+def _heads_and_tails(problem: Problem, fastest: Floats, unit: Floats) -> tuple[Floats, Floats]:
+    """Return the least time from the start to each task, and from its end to the end of all."""
     from zenturio.schedule.kernels.bounding import earliest_starts  # noqa: PLC0415 - loads Numba
 
     count = len(_fastest(problem))
     order = problem.order.astype(np.uint32)
     head, tail = (
         earliest_starts(
-            order[::step],
+            order[::direction],
             links.start.astype(np.uint64),
             links.task.astype(np.uint32),
             problem.work,
-            least,
+            fastest,
             unit,
             count,
         )
-        for step, links in ((1, problem.before), (-1, problem.after))
+        for direction, links in ((1, problem.before), (-1, problem.after))
     )
     return head, tail
 
 
 def _has_whole_times(problem: Problem) -> bool:
-    """Whether all plans are of whole numbers: then so are the shortest."""
+    """Return whether all times are whole numbers; then every makespan is whole, too."""
     moves = problem.latency.any() or (problem.slowness.any() and problem.workflow.data.any())
     if moves or problem.work.sum() * _finite_paces(problem).max() > _MAX_EXACT:
         return False
@@ -382,54 +398,60 @@ def _finite_paces(problem: Problem) -> Floats:
 
 
 def _fastest(problem: Problem) -> Floats:
-    """For each processor, the least that any task takes there for a unit of its work."""
-    found: Floats = problem.pace[np.unique(problem.row)].min(axis=0)
-    return found[np.isfinite(found)]
+    """Return for each processor the least pace of any task there."""
+    paces: Floats = problem.pace[np.unique(problem.row)].min(axis=0)
+    return paces[np.isfinite(paces)]
 
 
-def _load_bound(problem: Problem, least: Floats) -> float:
+def _load_bound(problem: Problem, fastest: Floats) -> float:
     pace = _fastest(problem)
-    even = float(least.sum()) / len(pace)
+    even = float(fastest.sum()) / len(pace)
     speed = float((1 / pace).sum()) if pace.all() else math.inf
     return max(even, float(problem.work.sum()) / speed)
 
 
 def _interval_bound(
-    problem: Problem, least: Floats, head: Floats, tail: Floats, critical: float
+    problem: Problem, fastest: Floats, head: Floats, tail: Floats, critical: float
 ) -> float:
     from zenturio.schedule.kernels.bounding import interval_excess  # noqa: PLC0415 - loads Numba
 
-    lasting = least > 0
-    first, length = head[lasting], least[lasting]
-    last = (critical - tail - least)[lasting]
+    nonzero = fastest > 0
+    first, length = head[nonzero], fastest[nonzero]
+    last = (critical - tail - fastest)[nonzero]
     begins = np.unique(np.concatenate([first, last]))
     step = max(1, -(-len(begins) * len(first) // _MAX_INTERVALS))
-    more = float(interval_excess(first, last, length, begins[::step], len(_fastest(problem))))
-    return critical + more
+    excess = float(interval_excess(first, last, length, begins[::step], len(_fastest(problem))))
+    return critical + excess
 
 
 def _equal_task_times(problem: Problem) -> Floats:
-    """The shortest times for 1, 2, ... equal tasks: as many as a level or a task's neighbours."""
+    """Return the shortest times for 1, 2, ... equal tasks, up to the largest level or fan-out."""
     from zenturio.schedule.kernels.bounding import equal_task_times  # noqa: PLC0415 - loads Numba
 
     links = problem.before.start, problem.after.start
-    most = max(np.bincount(problem.workflow.level).max(), *(np.diff(each).max() for each in links))
-    found: Floats = equal_task_times(_fastest(problem), most)
-    return found
+    max_tasks = max(
+        np.bincount(problem.workflow.level).max(), *(np.diff(starts).max() for starts in links)
+    )
+    times: Floats = equal_task_times(_fastest(problem), max_tasks)
+    return times
 
 
 def _level_bound(
-    problem: Problem, least: Floats, unit: Floats, head: Floats, tail: Floats
+    problem: Problem, fastest: Floats, unit: Floats, head: Floats, tail: Floats
 ) -> float:
-    """Of each level, tasks that are done together: the first before them, the last behind them."""
+    """Return the best bound from tasks of one level that are done together.
+
+    For some tasks of a level: the earliest start of any, plus their joint time, plus the shortest
+    path behind any.
+    """
     from zenturio.schedule.kernels.bounding import joint_time  # noqa: PLC0415 - loads Numba
 
     level, count = problem.workflow.level, len(_fastest(problem))
-    by = np.lexsort((-tail, level))
+    order = np.lexsort((-tail, level))
     best = 0.0
-    for row in np.split(by, np.flatnonzero(np.diff(level[by])) + 1):
+    for row in np.split(order, np.flatnonzero(np.diff(level[order])) + 1):
         for stop in np.unique(np.linspace(1, len(row), _MAX_THRESHOLDS).astype(int)):
-            some = row[:stop]
-            behind = float(joint_time(some, problem.work, least, unit, count))
-            best = max(best, float(head[some].min()) + behind + float(tail[row[stop - 1]]))
+            subset = row[:stop]
+            joint = float(joint_time(subset, problem.work, fastest, unit, count))
+            best = max(best, float(head[subset].min()) + joint + float(tail[row[stop - 1]]))
     return best

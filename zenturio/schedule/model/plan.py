@@ -1,4 +1,4 @@
-"""Who runs what, and when; and whether that can be."""
+"""Plans: a processor, a start and an end for each task, and checks that they are possible."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.workflow import Floats, Indices
 
 SLACK = 1e-9
-"""By how much of the makespan two ways of adding the same numbers may differ."""
+"""Relative tolerance of a comparison of times that were summed in different orders."""
 
 P = TypeVar("P")
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A processor, a start and an end for each task of *problem*."""
+    """A processor, a start and an end (seconds) for each task of *problem*."""
 
     problem: Problem
     algorithm: str
@@ -30,7 +30,7 @@ class Plan:
     start: Floats
     end: Floats
     notes: dict[str, Any] = field(default_factory=dict)
-    """What the algorithm tells of itself: generations, a bound, a reason to stop."""
+    """Facts from the algorithm: generations, a lower bound, why it stopped."""
 
     @cached_property
     def makespan(self) -> float:
@@ -40,18 +40,18 @@ class Plan:
         return f"<Plan by {self.algorithm}: {len(self.end)} tasks in {self.makespan:g} s>"
 
     def machine(self, task: int) -> str:
-        """Where *task* runs, as a person reads it: a machine, and which core if it has several."""
+        """Return where *task* runs, for display: a machine, and the core if it has several."""
         processor = int(self.processor[task])
         node = int(self.problem.node[processor])
         name = self.problem.platform.machines[node].name
         first = int(np.searchsorted(self.problem.node, node))
-        several = np.count_nonzero(self.problem.node == node) > 1
-        return f"{name}/{processor - first}" if several else name
+        has_cores = np.count_nonzero(self.problem.node == node) > 1
+        return f"{name}/{processor - first}" if has_cores else name
 
 
 @singledispatch
 def faults(plan: Any) -> Iterator[str]:
-    """Each way in which *plan* cannot be carried out, in words."""
+    """Yield a message for each way in which *plan* cannot be carried out."""
     raise TypeError(f"{plan!r} is no plan")
 
 
@@ -62,10 +62,10 @@ def _(plan: Plan) -> Iterator[str]:
         yield f"{len(plan.end)} of {problem.tasks} tasks are planned"
         return
     names = problem.workflow.names
-    nowhere = _indices((plan.processor < 0) | (plan.processor >= problem.processors))
-    for task in nowhere:
+    misplaced = _indices((plan.processor < 0) | (plan.processor >= problem.processors))
+    for task in misplaced:
         yield f"{names[task]} runs on processor {plan.processor[task]} of {problem.processors}"
-    if nowhere:
+    if misplaced:
         return
     slack = SLACK * plan.makespan if np.isfinite(plan.makespan) else 0.0
     for task in _indices(~(np.isfinite(plan.start) & np.isfinite(plan.end))):
@@ -84,7 +84,7 @@ def _(plan: Plan) -> Iterator[str]:
 
 
 def check(plan: P) -> P:
-    """*plan*, if it can be carried out; else refused with its first fault."""
+    """Return *plan* if it can be carried out; otherwise raise InputError with the first fault."""
     for fault in faults(plan):
         raise InputError(f"not a plan: {fault}")
     return plan
@@ -94,10 +94,13 @@ def _early_starts(plan: Plan, slack: float) -> Iterator[str]:
     problem = plan.problem
     flow = problem.workflow
     a, b = plan.processor[flow.sources], plan.processor[flow.targets]
-    here, there = problem.site[a], problem.site[b]
-    moved = problem.latency[here, there] + flow.data * problem.slowness[here, there]
-    moved[problem.node[a] == problem.node[b]] = 0.0
-    ready = plan.end[flow.sources] + moved
+    source_site, target_site = problem.site[a], problem.site[b]
+    delay = (
+        problem.latency[source_site, target_site]
+        + flow.data * problem.slowness[source_site, target_site]
+    )
+    delay[problem.node[a] == problem.node[b]] = 0.0
+    ready = plan.end[flow.sources] + delay
     for edge in _indices(plan.start[flow.targets] < ready - slack):
         source, target = flow.sources[edge], flow.targets[edge]
         yield (
@@ -107,16 +110,17 @@ def _early_starts(plan: Plan, slack: float) -> Iterator[str]:
 
 
 def _overlaps(plan: Plan, slack: float) -> Iterator[str]:
-    """Tasks of one processor at one time; a task of no length is in nobody's way."""
+    """Yield tasks that overlap on a processor; a task of zero length overlaps with none."""
     lasting = np.flatnonzero(plan.end - plan.start > slack)
     order = lasting[np.lexsort((plan.start[lasting], plan.processor[lasting]))]
-    one, other = order[:-1], order[1:]
-    same = plan.processor[one] == plan.processor[other]
+    earlier, later = order[:-1], order[1:]
+    same_processor = plan.processor[earlier] == plan.processor[later]
     names = plan.problem.workflow.names
-    for i in _indices(same & (plan.start[other] < plan.end[one] - slack)):
-        yield f"{names[one[i]]} and {names[other[i]]} overlap on {plan.machine(int(one[i]))}"
+    for i in _indices(same_processor & (plan.start[later] < plan.end[earlier] - slack)):
+        one, other = names[earlier[i]], names[later[i]]
+        yield f"{one} and {other} overlap on {plan.machine(int(earlier[i]))}"
 
 
-def _indices(wrong: NDArray[np.bool_]) -> list[int]:
-    found: list[int] = np.flatnonzero(wrong).tolist()
-    return found
+def _indices(mask: NDArray[np.bool_]) -> list[int]:
+    indices: list[int] = np.flatnonzero(mask).tolist()
+    return indices

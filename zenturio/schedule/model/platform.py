@@ -1,4 +1,4 @@
-"""How long a moldable task takes on so many nodes."""
+"""Platforms: machines, their loads, and the links between their sites."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from zenturio.errors import InputError, NotFoundError, did_you_mean
 
 @dataclass(frozen=True)
 class ScalingCurve:
-    """Seconds measured on some numbers of nodes; between them, interpolated.
+    """Seconds of a moldable task, measured on some numbers of nodes.
 
-    Straight in the logarithms, for scaling is a matter of ratios. What was not measured beyond
-    the last number is not possible, nor below the first.
+    Between measurements the curve is interpolated linearly in the logarithms, because scaling is a
+    matter of ratios. Numbers of nodes below the first or above the last measurement are not
+    allowed.
     """
 
     nodes: tuple[int, ...]
@@ -30,25 +31,26 @@ class ScalingCurve:
             raise InputError(
                 "a scaling curve has a number of seconds for each number of nodes, rising from 1 on"
             )
-        if self.nodes[0] < 1 or not all(0 < each < float("inf") for each in self.seconds):
+        if self.nodes[0] < 1 or not all(0 < seconds < float("inf") for seconds in self.seconds):
             raise InputError("a scaling curve has at least one node, and times above 0")
 
-    def table(self, most: int) -> NDArray[np.float64]:
-        """Seconds on 0 to *most* nodes; infinite where it cannot run."""
-        found = np.full(most + 1, np.inf)
-        first, last = self.nodes[0], min(self.nodes[-1], most)
+    def table(self, max_nodes: int) -> NDArray[np.float64]:
+        """Return the seconds on 0 to *max_nodes* nodes; infinite where the task cannot run."""
+        table = np.full(max_nodes + 1, np.inf)
+        first, last = self.nodes[0], min(self.nodes[-1], max_nodes)
         counts = np.arange(first, last + 1)
         logs = np.interp(np.log(counts), np.log(self.nodes), np.log(self.seconds))
-        found[first : last + 1] = np.exp(logs)
+        table[first : last + 1] = np.exp(logs)
+        # Measured values are copied: exp(log(x)) may differ from x in the last digit.
         for count, seconds in zip(self.nodes, self.seconds, strict=True):
-            if count <= most:
-                found[count] = seconds
-        return found
+            if count <= max_nodes:
+                table[count] = seconds
+        return table
 
 
 @dataclass(frozen=True, slots=True)
 class LoadStep:
-    """From *time* on, a machine gives its tasks *share* of its speed; 0: it has failed."""
+    """From *time* on, a machine gives tasks *share* of its speed; 0 means it failed."""
 
     time: float
     share: float
@@ -63,14 +65,14 @@ class PlatformMachine:
     site: str = ""
     tags: frozenset[str] = frozenset()
     cost: float = 0.0
-    """Of one core for one second."""
+    """Price of one core for one second."""
     load: tuple[LoadStep, ...] = ()
-    """What befalls it while a workflow runs; algorithms that plan beforehand do not see it."""
+    """Load changes during a run. Static algorithms ignore them; the simulator plays them."""
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkLink:
-    """Between the machines of two sites, or of one; both ways."""
+    """A link between the machines of two sites, or inside one site; it works in both directions."""
 
     one: str
     other: str
@@ -84,18 +86,18 @@ class Platform:
     machines: tuple[PlatformMachine, ...]
     links: tuple[NetworkLink, ...] = ()
     default: NetworkLink = field(default_factory=lambda: NetworkLink("", ""))
-    """Between machines of which no link tells."""
+    """The link between sites that no other link joins."""
 
     def __post_init__(self) -> None:
         if not self.machines:
             raise InputError(f"platform {self.name!r} has no machine")
-        name, count = Counter(each.name for each in self.machines).most_common(1)[0]
+        name, count = Counter(machine.name for machine in self.machines).most_common(1)[0]
         if count > 1:
             raise InputError(f"platform {self.name!r}: {count} machines are named {name!r}")
-        for each in self.machines:
-            if not 0 < each.speed < float("inf") or each.cores < 1 or not each.memory > 0:
+        for machine in self.machines:
+            if not 0 < machine.speed < float("inf") or machine.cores < 1 or not machine.memory > 0:
                 raise InputError(
-                    f"machine {each.name!r}: speed and memory above 0, and at least a core"
+                    f"machine {machine.name!r}: speed and memory above 0, and at least a core"
                 )
         for link in (*self.links, self.default):
             if not link.bandwidth > 0 or not 0 <= link.latency < float("inf"):
@@ -115,39 +117,39 @@ class Platform:
 
     @cached_property
     def latency(self) -> NDArray[np.float64]:
-        """Seconds between sites, by their numbers."""
+        """Seconds of latency between sites, by site number."""
         return self._between("latency")
 
     @cached_property
     def bandwidth(self) -> NDArray[np.float64]:
-        """Bytes a second between sites, by their numbers."""
+        """Bytes per second between sites, by site number."""
         return self._between("bandwidth")
 
     def number(self, name: str) -> int:
-        """The number of the machine named *name*."""
+        """Return the index of the machine *name*; NotFoundError if there is none."""
         names = [machine.name for machine in self.machines]
         if name not in names:
             hint = did_you_mean(name, names)
             raise NotFoundError(f"{self.name} has no machine {name!r}", hint=hint)
         return names.index(name)
 
-    def _between(self, what: str) -> NDArray[np.float64]:
-        number = {site: i for i, site in enumerate(self.sites)}
-        found = np.full((len(number), len(number)), getattr(self.default, what))
+    def _between(self, attribute: str) -> NDArray[np.float64]:
+        site_numbers = {site: i for i, site in enumerate(self.sites)}
+        matrix = np.full((len(site_numbers), len(site_numbers)), getattr(self.default, attribute))
         for link in self.links:
             for site in (link.one, link.other):
-                if site not in number:
+                if site not in site_numbers:
                     raise InputError(
                         f"link {link.one!r} - {link.other!r}: no machine is at site {site!r}",
-                        hint=did_you_mean(site, number),
+                        hint=did_you_mean(site, site_numbers),
                     )
-            a, b = number[link.one], number[link.other]
-            found[a, b] = found[b, a] = getattr(link, what)
-        return found
+            a, b = site_numbers[link.one], site_numbers[link.other]
+            matrix[a, b] = matrix[b, a] = getattr(link, attribute)
+        return matrix
 
 
 def identical(count: int, name: str = "") -> Platform:
-    """*count* machines of speed 1, joined by links that take no time."""
+    """Return a platform of *count* machines of speed 1, joined by links that take no time."""
     if count < 1:
         raise InputError(f"identical:{count}: at least one machine")
     width = len(str(count))
@@ -166,26 +168,24 @@ _SITES = ("innsbruck", "linz", "salzburg")
 
 
 def grid_2005(seed: int = 2005) -> Platform:
-    """314 machines at four sites, speeds in GHz: the Grid on which WIEN2k was scheduled in 2005.
+    """Return the 314 machines, at four sites, on which WIEN2k was scheduled in 2005.
 
-    As section 6 of "Dynamic Scheduling of Scientific Workflow Applications on the Grid" has it:
-    16 have 3 GHz; 64 of 700 MHz are a cluster with Myrinet; the others are "mostly average and
-    low quality", here of 0.3 to 2 GHz by *seed*. Inside a site there are 100 Mbit/s, between
-    sites 20 Mbit/s.
+    Speeds are in GHz, as described in section 6 of "Dynamic Scheduling of Scientific Workflow
+    Applications on the Grid": 16 machines of 3 GHz, a cluster of 64 nodes of 700 MHz with Myrinet;
+    the others are "mostly average and low quality", drawn here from 0.3 to 2 GHz by *seed*. Links
+    have 100 Mbit/s inside a site and 20 Mbit/s between sites.
     """
-    chance = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     fast = [PlatformMachine(f"fast{i:02}", 3.0, site=_SITES[0]) for i in range(1, 17)]
     cluster = [PlatformMachine(f"node{i:02}", 0.7, site=_MYRINET.one) for i in range(1, 65)]
-    speeds = np.round(chance.uniform(0.3, 2.0, 314 - 80), 2).tolist()
-    others = [
+    speeds = np.round(rng.uniform(0.3, 2.0, 314 - 80), 2).tolist()
+    slow = [
         PlatformMachine(f"{_SITES[i % 3]}{i // 3 + 1:02}", speed, site=_SITES[i % 3])
         for i, speed in enumerate(speeds)
     ]
     inside = [NetworkLink(site, site, 12.5e6, 0.0002) for site in _SITES]
     links = (_MYRINET, *inside)
-    return Platform(
-        "grid-2005", (*fast, *cluster, *others), links, NetworkLink("", "", 2.5e6, 0.02)
-    )
+    return Platform("grid-2005", (*fast, *cluster, *slow), links, NetworkLink("", "", 2.5e6, 0.02))
 
 
 TESTBEDS: dict[str, Callable[[], Platform]] = {"grid-2005": grid_2005}

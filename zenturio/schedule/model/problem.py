@@ -1,4 +1,4 @@
-"""A workflow and a platform as the numbers that algorithms and kernels work on."""
+"""Scheduling problems: a workflow and a platform as the arrays that algorithms and kernels use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from zenturio.schedule.model.workflow import (
 )
 
 MAX_SECONDS = 1e300
-"""Seconds beyond which sums of times would no longer be numbers."""
+"""Upper limit of a sum of times, in seconds, so that no sum overflows to infinity."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,12 @@ class Instance:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Task t takes ``work[t] * pace[row[t], p]`` seconds on processor p: infinite, where it cannot.
+    """A workflow on a platform, as arrays.
 
-    A processor runs one task at a time. A machine is as many as it has cores; but where a task
-    needs several cores, every machine is one. Data from a to b take
-    ``latency[site[a], site[b]] + bytes * slowness[site[a], site[b]]`` seconds; none, if
+    Task t takes ``work[t] * pace[row[t], p]`` seconds on processor p; infinite if it cannot run
+    there. A processor runs one task at a time. Each core of a machine is a processor, but if any
+    task needs several cores, each machine is a single processor. Transferring data from a to b
+    takes ``latency[site[a], site[b]] + bytes * slowness[site[a], site[b]]`` seconds, or none if
     ``node[a] == node[b]``.
     """
 
@@ -48,20 +49,27 @@ class Problem:
     row: Indices
     pace: Floats
     group: Indices
-    """Tasks of one group run on one processor: those that share an abstract machine.
+    """The first task of each task's group.
 
-    None of them can run where another of them cannot."""
+    A group runs on one processor: its tasks share an abstract machine.
+
+    A task is barred from each processor on which another task of its group cannot run."""
     node: Indices
-    """The machine that each processor is of."""
+    """The machine of each processor."""
     site: Indices
     latency: Floats
     slowness: Floats
 
     @classmethod
     def of(cls, workflow: Workflow, platform: Platform) -> Problem:
+        """Return the problem of running *workflow* on *platform*.
+
+        Raise InputError if a task fits no machine, has the wrong number of times, or sums would
+        overflow.
+        """
         flow = merge_transfers(workflow)
-        whole = any(task.cores > 1 for task in flow.more.values())
-        cores = [1 if whole else machine.cores for machine in platform.machines]
+        whole_machines = any(task.cores > 1 for task in flow.more.values())
+        cores = [1 if whole_machines else machine.cores for machine in platform.machines]
         node = np.repeat(np.arange(len(platform), dtype=np.int32), cores)
         kinds: dict[tuple[object, ...], int] = {(): 0}
         row = np.zeros(len(flow), np.int32)
@@ -79,12 +87,12 @@ class Problem:
         site = np.array([sites[machine.site] for machine in platform.machines], np.int32)
         group = _groups(flow)
         row, pace = _restricted_to_groups(flow, group, row, np.array(paces))
-        found = cls(
+        problem = cls(
             flow, platform, work, row, pace[:, node], group, node, site[node],
             platform.latency, 1 / platform.bandwidth,
         )  # fmt: skip
-        _check_sums(found)
-        return found
+        _check_sums(problem)
+        return problem
 
     def __repr__(self) -> str:
         return f"<Problem: {self.workflow} on {self.platform}>"
@@ -111,21 +119,25 @@ class Problem:
 
     @cached_property
     def grouped(self) -> bool:
-        """Whether any task must run where another does."""
+        """Whether any two tasks must run on the same processor."""
         return len(np.unique(self.group)) < self.tasks
 
     def time(self, task: int, processor: int) -> float:
+        """Return the seconds of *task* on *processor*."""
         return float(self.work[task] * self.pace[self.row[task], processor])
 
     def transfer(self, data: float, a: int, b: int) -> float:
+        """Return the seconds that *data* bytes take from processor *a* to processor *b*."""
         if self.node[a] == self.node[b]:
             return 0.0
-        here, there = self.site[a], self.site[b]
-        return float(self.latency[here, there] + data * self.slowness[here, there])
+        source_site, target_site = self.site[a], self.site[b]
+        return float(
+            self.latency[source_site, target_site] + data * self.slowness[source_site, target_site]
+        )
 
 
 def _check_sums(problem: Problem) -> None:
-    """Refuse times that no number can hold when they are added up."""
+    """Raise InputError if the sum of all times may exceed MAX_SECONDS."""
     slowest = np.where(np.isfinite(problem.pace), problem.pace, 0.0).max(axis=1)
     with np.errstate(over="ignore"):
         work = problem.work @ slowest[problem.row]
@@ -140,7 +152,7 @@ def _check_sums(problem: Problem) -> None:
 
 
 def _pace(task: WorkflowTask, platform: Platform) -> Floats:
-    """Seconds for a unit of *task*'s work on each machine."""
+    """Return the seconds per unit of work of *task* on each machine; infinite if it cannot run."""
     if task.times and len(task.times) != len(platform):
         raise InputError(
             f"task {task.name!r} has times for {len(task.times)} machines; "
@@ -153,12 +165,12 @@ def _pace(task: WorkflowTask, platform: Platform) -> Floats:
         for machine in platform.machines
     ]
     times = task.times or [1 / machine.speed for machine in platform.machines]
-    found = np.where(fits, times, np.inf)
-    if not np.isfinite(found).any():
+    pace = np.where(fits, times, np.inf)
+    if not np.isfinite(pace).any():
         raise InputError(
             f"no machine of {platform.name} can run task {task.name!r}", hint=_needs(task)
         )
-    return found
+    return pace
 
 
 def _needs(task: WorkflowTask) -> str:
@@ -180,7 +192,7 @@ def _groups(flow: Workflow) -> Indices:
 def _restricted_to_groups(
     flow: Workflow, group: Indices, row: Indices, pace: Floats
 ) -> tuple[Indices, Floats]:
-    """*row* and *pace*, infinite for all tasks of a group where one of them cannot run."""
+    """Return *row* and *pace*, with infinite pace where another task of the group cannot run."""
     members: dict[int, list[int]] = {}
     for i, task in flow.more.items():
         if task.machine:
@@ -204,10 +216,11 @@ def _restricted_to_groups(
 
 @dataclass(frozen=True, eq=False)
 class MoldableProblem:
-    """Task t takes ``seconds[row[t], n]`` on n nodes of a cluster: infinite, where it cannot.
+    """A workflow of moldable tasks on a cluster of identical nodes.
 
-    Any n nodes will do, for all are alike. Data along an edge take its ``delay``, whoever runs
-    where: a task on many nodes gets them from all over the cluster.
+    Task t takes ``seconds[row[t], n]`` on n nodes; infinite if it cannot run on n. Any n nodes will
+    do. Data along an edge take its ``delay`` wherever the tasks run, because a task on many nodes
+    receives data from all over the cluster.
     """
 
     workflow: Workflow
@@ -218,9 +231,10 @@ class MoldableProblem:
 
     @classmethod
     def of(cls, workflow: Workflow, platform: Platform) -> MoldableProblem:
-        """*workflow* on *platform*, whose machines are the nodes; refused unless all are alike.
+        """Return the problem of *workflow* on *platform*, whose machines must be identical.
 
-        A task without a curve is rigid: it takes its time on as many nodes as have its cores.
+        Raise InputError if they are not, or if no cluster like this can run a task. A task without
+        a scaling curve is rigid: it takes its time on as many nodes as its cores need.
         """
         flow, node = merge_transfers(workflow), _node_type(platform)
         kinds: dict[tuple[object, ...], int] = {}
@@ -250,43 +264,43 @@ class MoldableProblem:
 
     @property
     def order(self) -> Indices:
-        """The tasks breadth first: level by level from the top, those of a level as given."""
+        """The tasks in breadth-first order: level by level, those of a level in input order."""
         return self.workflow.order
 
     def time(self, task: int, count: int) -> float:
-        """Seconds of *task* on *count* nodes."""
+        """Return the seconds of *task* on *count* nodes; infinite if it cannot run on them."""
         if not 0 <= count < self.seconds.shape[1]:
             return float("inf")
         return float(self.seconds[self.row[task], count])
 
     def times(self, counts: NDArray[np.integer[Any]]) -> Floats:
-        """Seconds of each task on its number of nodes, in as many rows as *counts* has."""
-        found: Floats = self.seconds[self.row, counts]
-        return found
+        """Return the seconds of each task on its number of nodes, for each row of *counts*."""
+        seconds: Floats = self.seconds[self.row, counts]
+        return seconds
 
     @cached_property
     def possible(self) -> tuple[Indices, ...]:
-        """For each row of ``seconds`` the numbers of nodes on which such tasks can run."""
+        """For each row of ``seconds``, the numbers of nodes on which its tasks can run."""
         return tuple(np.flatnonzero(np.isfinite(row)).astype(np.int32) for row in self.seconds)
 
     @cached_property
     def lean(self) -> tuple[Indices, ...]:
-        """Those of them on which the task is faster than on any fewer nodes."""
-        found = []
+        """The numbers of nodes on which the task is faster than on any smaller number."""
+        lean = []
         for row, counts in zip(self.seconds, self.possible, strict=True):
             best = np.minimum.accumulate(row[counts])
-            found.append(counts[np.append(True, best[1:] < best[:-1])])
-        return tuple(found)
+            lean.append(counts[np.append(True, best[1:] < best[:-1])])
+        return tuple(lean)
 
     @cached_property
     def fewest(self) -> Indices:
-        """The smallest number of nodes of each task: one, wherever that is possible."""
+        """The smallest possible number of nodes of each task."""
         first = np.array([counts[0] for counts in self.possible], np.int32)
         return first[self.row]
 
     @cached_property
     def fastest(self) -> Indices:
-        """The number of nodes on which each task is fastest; of equal ones the smallest."""
+        """The number of nodes on which each task is fastest; the smallest one on ties."""
         best = np.array([counts[-1] for counts in self.lean], np.int32)
         return best[self.row]
 
@@ -294,13 +308,13 @@ class MoldableProblem:
     def alone(self) -> float:
         """Seconds of all tasks on one node, one after the other: t_max and c_min of Equation 3.
 
-        Of a task that needs several nodes, its node seconds on the fewest.
+        A task that needs several nodes counts with its node seconds on the fewest.
         """
         return float((self.times(self.fewest) * self.fewest).sum())
 
 
 def _node_type(platform: Platform) -> PlatformMachine:
-    """The machine that all of *platform* are like."""
+    """Return the machine that all machines of *platform* equal; InputError if they differ."""
     first = platform.machines[0]
     for other in platform.machines[1:]:
         differs = [name for name in _COMPARED if getattr(first, name) != getattr(other, name)]
@@ -317,7 +331,7 @@ _COMPARED = ("speed", "cores", "memory", "site", "tags")
 
 
 def _table(task: WorkflowTask, node: PlatformMachine, nodes: int) -> Floats:
-    """Seconds of *task* on 0, 1, ... nodes."""
+    """Return the seconds of *task* on 0, 1, ... nodes."""
     if task.curve:
         return task.curve.table(min(nodes, task.curve.nodes[-1])) / node.speed
     count = -(-task.cores // node.cores)
@@ -327,7 +341,7 @@ def _table(task: WorkflowTask, node: PlatformMachine, nodes: int) -> Floats:
 
 
 def _check_fits(task: WorkflowTask, node: PlatformMachine, table: Floats, nodes: int) -> None:
-    """Refuse a *task* that no such cluster can run."""
+    """Raise InputError if no such cluster can run *task*."""
     if task.machine:
         raise InputError(
             f"task {task.name!r} is bound to the abstract machine {task.machine!r}; "
@@ -347,5 +361,5 @@ def _check_fits(task: WorkflowTask, node: PlatformMachine, table: Floats, nodes:
 
 
 def has_moldable_tasks(tasks: Iterable[WorkflowTask]) -> bool:
-    """Whether any of *tasks* can be given more nodes or fewer."""
+    """Return whether any of *tasks* has a scaling curve."""
     return any(task.curve is not None for task in tasks)

@@ -1,4 +1,4 @@
-"""A workflow: tasks and what each needs of others, kept as columns so that a million are cheap."""
+"""Workflows: tasks and edges, stored as columns so that a million tasks are cheap."""
 
 from __future__ import annotations
 
@@ -18,50 +18,54 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int32]
 
 _MAX_SCALAR = 8
-"""Tasks of a level up to which they are handled one by one."""
+"""Levels of up to this many tasks are processed one by one, which is faster there."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkflowTask:
-    """One task, as a person writes it."""
+    """A task as a user describes it."""
 
     name: str
     work: float = 0.0
-    """Seconds on a machine of speed 1; of a transfer: bytes."""
+    """Seconds on a machine of speed 1; for a transfer, bytes."""
     kind: Kind = "job"
     machine: str = ""
-    """The abstract machine it runs on: tasks that share one run on the same machine.
+    """The abstract machine of a job: tasks that share one run on the same machine.
 
-    Empty: one of its own. Of a transfer: where it comes from."""
+    Empty if the task may run anywhere. For a transfer, the abstract machine it comes from."""
     target: str = ""
-    """Of a transfer: the abstract machine it goes to."""
+    """For a transfer, the abstract machine that receives the data."""
     program: str = ""
-    """What it runs: tasks of one program look alike in pictures and predictions."""
+    """What the task runs. Charts and predictions treat the tasks of one program alike."""
     tag: str = ""
-    """What a machine must be tagged with to run it."""
+    """A tag that a machine needs to run the task."""
     cores: int = 1
     memory: float = 0.0
     times: tuple[float, ...] = ()
-    """Seconds on each machine of the platform, in its order, instead of ``work / speed``."""
+    """Seconds on each machine of the platform, in its order; replaces ``work / speed``."""
     curve: ScalingCurve | None = None
-    """Seconds by number of nodes, if it is moldable."""
+    """Seconds by number of nodes, if the task is moldable."""
 
 
 @dataclass(frozen=True)
 class Adjacency:
-    """For each task the tasks on one side of it: those of task t are at ``start[t]:start[t+1]``."""
+    """Neighbours in compressed form: those of task t are ``task[start[t]:start[t + 1]]``."""
 
     start: NDArray[np.int64]
     task: Indices
     edge: Indices
 
-    def of(self, task: int) -> Indices:
-        return self.task[self.start[task] : self.start[task + 1]]
+    def of(self, number: int) -> Indices:
+        """Return the neighbours of task *number*."""
+        return self.task[self.start[number] : self.start[number + 1]]
 
 
 @dataclass(frozen=True, eq=False)
 class Workflow:
-    """Tasks in the order they were given, and edges from one that must end to one that waits."""
+    """Tasks in input order, and edges from a task to each task that depends on it.
+
+    Instances are immutable; the arrays of work, edges and data are read-only.
+    """
 
     name: str
     names: Sequence[str]
@@ -71,11 +75,11 @@ class Workflow:
     data: Floats
     """Bytes along each edge."""
     more: Mapping[int, WorkflowTask] = field(default_factory=dict)
-    """Tasks of which more is known than their work and program."""
+    """Full descriptions of tasks that have more than a name, work and program."""
     program: Indices | None = None
     programs: Sequence[str] = ()
     notes: Mapping[str, Any] = field(default_factory=dict)
-    """What else the file it comes from said: a measured makespan, an author."""
+    """Further facts from the file, such as a measured makespan or an author."""
 
     def __post_init__(self) -> None:
         for column in (self.work, self.sources, self.targets, self.data):
@@ -89,18 +93,22 @@ class Workflow:
         edges: Iterable[tuple[str, str] | tuple[str, str, float]] = (),
         **notes: Any,
     ) -> Workflow:
-        """The workflow of *tasks*, joined by *edges*: from, to, and the bytes between them."""
+        """Return the workflow of *tasks* and *edges*: (from, to) or (from, to, bytes).
+
+        Raise InputError if two tasks share a name, an edge names an unknown task, or a number is
+        negative.
+        """
         tasks = list(tasks)
         number = {task.name: i for i, task in enumerate(tasks)}
         if len(number) < len(tasks):
             raise InputError(f"workflow {name!r}: two tasks are named {_first_duplicate(tasks)!r}")
-        given = list(edges)
-        ends = [(_task_number(number, a), _task_number(number, b)) for a, b, *_ in given]
-        programs = {each: i for i, each in enumerate(dict.fromkeys(t.program for t in tasks))}
+        edge_list = list(edges)
+        ends = [(_task_number(number, a), _task_number(number, b)) for a, b, *_ in edge_list]
+        programs = {program: i for i, program in enumerate(dict.fromkeys(t.program for t in tasks))}
         columns = (
             np.array([a for a, _ in ends], np.int32),
             np.array([b for _, b in ends], np.int32),
-            np.array([edge[2] if len(edge) > 2 else 0.0 for edge in given], np.float64),
+            np.array([edge[2] if len(edge) > 2 else 0.0 for edge in edge_list], np.float64),
         )
         flow = cls(
             name,
@@ -122,6 +130,7 @@ class Workflow:
         return f"<Workflow {self.name}: {len(self)} tasks, {len(self.data)} edges>"
 
     def task(self, number: int) -> WorkflowTask:
+        """Return the description of task *number*."""
         if number in self.more:
             return self.more[number]
         program = "" if self.program is None else self.programs[self.program[number]]
@@ -138,30 +147,30 @@ class Workflow:
 
     @property
     def measured(self) -> float | None:
-        """The makespan that its notes have, if that is one."""
-        found = self.notes.get("makespan")
-        if not isinstance(found, int | float) or isinstance(found, bool):
+        """The measured makespan from the notes, or None if they have no valid one."""
+        makespan = self.notes.get("makespan")
+        if not isinstance(makespan, int | float) or isinstance(makespan, bool):
             return None
-        return float(found) if 0 < found < float("inf") else None
+        return float(makespan) if 0 < makespan < float("inf") else None
 
     @cached_property
     def before(self) -> Adjacency:
-        """What each task waits for."""
+        """The predecessors of each task."""
         return _adjacency(self.targets, self.sources, len(self))
 
     @cached_property
     def after(self) -> Adjacency:
-        """What waits for each task."""
+        """The successors of each task."""
         return _adjacency(self.sources, self.targets, len(self))
 
     @cached_property
     def order(self) -> Indices:
-        """The tasks, each after all that it waits for; refused where there is a loop."""
+        """The tasks in topological order, level by level; InputError if there is a loop."""
         loop = self.loop
         if loop:
             raise InputError(
                 f"workflow {self.name!r} has a loop: {' -> '.join(loop)}",
-                hint="a static algorithm needs none; zen simulate --algorithm hybrid plays loops",
+                hint="a static algorithm cannot plan loops; use zen simulate --algorithm hybrid",
             )
         return self._sorted
 
@@ -171,7 +180,7 @@ class Workflow:
 
     @cached_property
     def _sorted(self) -> Indices:
-        """What can be ordered, level by level; tasks of one level as they were given."""
+        """The tasks that can be ordered, level by level; tasks of a level in input order."""
         levels = self._levels
         return np.concatenate(levels).astype(np.int32) if levels else np.zeros(0, np.int32)
 
@@ -188,55 +197,59 @@ class Workflow:
 
     @cached_property
     def level(self) -> Indices:
-        """How many edges the longest way from a first task to each has."""
-        found = np.empty(len(self), np.int32)
-        lengths = [len(each) for each in self._levels]
-        found[self.order] = np.repeat(np.arange(len(lengths)), lengths)
-        return found
+        """The number of edges on the longest path from an entry task to each task."""
+        levels = np.empty(len(self), np.int32)
+        lengths = [len(tasks) for tasks in self._levels]
+        levels[self.order] = np.repeat(np.arange(len(lengths)), lengths)
+        return levels
 
     def check(self) -> None:
-        """Refuse what no schedule could be made of."""
-        wrong = np.flatnonzero(~(np.isfinite(self.work) & (self.work >= 0)))
-        if len(wrong):
-            task = wrong[0]
+        """Raise InputError for an invalid number, or a task that depends on itself."""
+        invalid = np.flatnonzero(~(np.isfinite(self.work) & (self.work >= 0)))
+        if len(invalid):
+            task = invalid[0]
             raise InputError(f"task {self.names[task]!r} has work {self.work[task]}: 0 or more")
-        wrong = np.flatnonzero(~(np.isfinite(self.data) & (self.data >= 0)))
-        if len(wrong):
-            a, b = self.names[self.sources[wrong[0]]], self.names[self.targets[wrong[0]]]
-            raise InputError(f"edge {a} -> {b} has {self.data[wrong[0]]} bytes: 0 or more")
-        own = np.flatnonzero(self.sources == self.targets)
-        if len(own):
-            raise InputError(f"task {self.names[self.sources[own[0]]]!r} waits for itself")
+        invalid = np.flatnonzero(~(np.isfinite(self.data) & (self.data >= 0)))
+        if len(invalid):
+            a, b = self.names[self.sources[invalid[0]]], self.names[self.targets[invalid[0]]]
+            raise InputError(f"edge {a} -> {b} has {self.data[invalid[0]]} bytes: 0 or more")
+        self_loops = np.flatnonzero(self.sources == self.targets)
+        if len(self_loops):
+            raise InputError(f"task {self.names[self.sources[self_loops[0]]]!r} waits for itself")
 
     @property
     def loop(self) -> list[str]:
-        """The tasks of a loop, if there is one, from one of them around to it again."""
+        """The names of the tasks of one loop, from a task around to it again; empty if there is
+        none.
+        """
         if not self.looped:
             return []
-        left = np.ones(len(self), bool)
-        left[self._sorted] = False
-        at = int(np.flatnonzero(left)[0])
-        way: list[int] = []
-        while at not in way:
-            way.append(at)
-            above = self.before.of(at)
-            at = int(above[left[above]][0])
-        return [self.names[i] for i in [*way[way.index(at) :], at][::-1]]
+        in_loop = np.ones(len(self), bool)
+        in_loop[self._sorted] = False
+        task = int(np.flatnonzero(in_loop)[0])
+        path: list[int] = []
+        while task not in path:
+            path.append(task)
+            predecessors = self.before.of(task)
+            task = int(predecessors[in_loop[predecessors]][0])
+        return [self.names[i] for i in [*path[path.index(task) :], task][::-1]]
 
 
 def merge_parallel_edges(
     sources: Indices, targets: Indices, data: Floats
 ) -> tuple[Indices, Indices, Floats]:
-    """Edges of which no two join the same tasks: of such, the first, with the bytes of all."""
-    ends = sources.astype(np.int64) << 32 | targets
-    _, first, which = np.unique(ends, return_index=True, return_inverse=True)
-    if len(first) == len(ends):
+    """Merge edges that join the same two tasks: keep the first one, with the sum of the bytes."""
+    # Source and target packed into one integer, so that np.unique can find duplicates.
+    keys = sources.astype(np.int64) << 32 | targets
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    if len(first) == len(keys):
         return sources, targets, data
     total = np.zeros(len(first))
-    np.add.at(total, which.reshape(-1), data)
+    # reshape: NumPy 2.0 returns the inverse with the shape of the input.
+    np.add.at(total, group.reshape(-1), data)
     order = np.argsort(first)
-    kept = first[order]
-    return sources[kept], targets[kept], total[order]
+    positions = first[order]
+    return sources[positions], targets[positions], total[order]
 
 
 def _plain(task: WorkflowTask) -> WorkflowTask:
@@ -256,16 +269,16 @@ def _task_number(number: Mapping[str, int], name: str) -> int:
 
 
 def _adjacency(key: Indices, other: Indices, count: int) -> Adjacency:
-    by = np.argsort(key, kind="stable").astype(np.int32)
+    order = np.argsort(key, kind="stable").astype(np.int32)
     start = np.zeros(count + 1, np.int64)
     np.cumsum(np.bincount(key, minlength=count), out=start[1:])
-    return Adjacency(start, other[by], by)
+    return Adjacency(start, other[order], order)
 
 
 def _newly_ready(
     after: Adjacency, waiting: NDArray[np.int64], ready: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """The tasks that wait for no more, when all *ready* have ended; fewer are *waiting* then."""
+    """Return the tasks that become ready when all of *ready* end, and decrement *waiting*."""
     freed = after.task[_concatenated_ranges(after.start, ready)]
     np.subtract.at(waiting, freed, 1)
     return np.unique(freed[waiting[freed] == 0]).astype(np.int64)
@@ -274,66 +287,66 @@ def _newly_ready(
 def _newly_ready_scalar(
     after: Adjacency, waiting: NDArray[np.int64], ready: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """The same, one by one: faster where there are few."""
-    found = []
+    """Do the same as `_newly_ready`, task by task."""
+    newly_ready = []
     for task in ready.tolist():
-        for other in after.of(task).tolist():
-            waiting[other] -= 1
-            if not waiting[other]:
-                found.append(other)
-    return np.array(sorted(found), np.int64)
+        for successor in after.of(task).tolist():
+            waiting[successor] -= 1
+            if not waiting[successor]:
+                newly_ready.append(successor)
+    return np.array(sorted(newly_ready), np.int64)
 
 
 def _concatenated_ranges(start: NDArray[np.int64], rows: NDArray[Any]) -> NDArray[np.int64]:
-    """The places ``start[r]:start[r+1]`` of all *rows*, one after the other."""
+    """Return the indices ``start[r]:start[r + 1]`` of all *rows*, concatenated."""
     lengths = start[rows + 1] - start[rows]
     ends = np.cumsum(lengths)
     steps = np.arange(ends[-1] if len(ends) else 0, dtype=np.int64)
-    found: NDArray[np.int64] = steps + np.repeat(start[rows] - ends + lengths, lengths)
-    return found
+    indices: NDArray[np.int64] = steps + np.repeat(start[rows] - ends + lengths, lengths)
+    return indices
 
 
 def merge_transfers(flow: Workflow) -> Workflow:
-    """*flow* with each file transfer written as bytes on an edge between the jobs it joins.
+    """Replace each transfer task by bytes on an edge between the jobs that it joins.
 
-    A job that several transfers join with the same other gets the sum of their bytes.
+    Several transfers between the same two jobs become one edge with the sum of their bytes.
     """
-    moved = {i for i, task in flow.more.items() if task.kind == "transfer"}
-    if not moved:
+    transfers = {i for i, task in flow.more.items() if task.kind == "transfer"}
+    if not transfers:
         return flow
     data: dict[tuple[int, int], float] = {}
     for job in range(len(flow)):
-        if job not in moved:
-            for target, weight in _jobs_after(flow, job, moved):
-                data[job, target] = data.get((job, target), 0.0) + weight
+        if job not in transfers:
+            for target, size in _jobs_after(flow, job, transfers):
+                data[job, target] = data.get((job, target), 0.0) + size
     return Workflow.of(
         flow.name,
         [
             replace(flow.task(i), machine=flow.task(i).machine)
             for i in range(len(flow))
-            if i not in moved
+            if i not in transfers
         ],
-        [(flow.names[a], flow.names[b], weight) for (a, b), weight in data.items()],
+        [(flow.names[a], flow.names[b], size) for (a, b), size in data.items()],
         **flow.notes,
     )
 
 
-def _jobs_after(flow: Workflow, job: int, moved: set[int]) -> list[tuple[int, float]]:
-    """The jobs that follow *job* at once or after transfers only, each with its bytes."""
-    found = []
-    ahead = _edges_from(flow, job, 0.0)
-    seen = set()
-    while ahead:
-        task, weight = ahead.pop()
-        if task not in moved:
-            found.append((task, weight))
-        elif task not in seen:
-            seen.add(task)
-            ahead += _edges_from(flow, task, weight + float(flow.work[task]))
-    return found[::-1]
+def _jobs_after(flow: Workflow, job: int, transfers: set[int]) -> list[tuple[int, float]]:
+    """Return the jobs that follow *job* directly or through transfers only, with their bytes."""
+    jobs = []
+    pending = _edges_from(flow, job, 0.0)
+    visited = set()
+    while pending:
+        task, size = pending.pop()
+        if task not in transfers:
+            jobs.append((task, size))
+        elif task not in visited:
+            visited.add(task)
+            pending += _edges_from(flow, task, size + float(flow.work[task]))
+    return jobs[::-1]
 
 
-def _edges_from(flow: Workflow, task: int, weight: float) -> list[tuple[int, float]]:
+def _edges_from(flow: Workflow, task: int, size: float) -> list[tuple[int, float]]:
     first, last = flow.after.start[task], flow.after.start[task + 1]
     edges = zip(flow.after.task[first:last], flow.after.edge[first:last], strict=True)
-    return [(int(b), weight + float(flow.data[edge])) for b, edge in edges]
+    return [(int(b), size + float(flow.data[edge])) for b, edge in edges]
