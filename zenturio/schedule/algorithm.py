@@ -1,4 +1,4 @@
-"""What plans a workflow: the seam, and finding one by name."""
+"""The protocol of scheduling algorithms, and how they are found by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ Kind = Literal["static", "just-in-time", "moldable", "online", "dynamic", "exact
 
 
 class Algorithm(Protocol):
-    """Made of its settings and a seed; the same of both and the same problem: the same plan."""
+    """A scheduling algorithm, created from settings and a seed.
+
+    The same settings, seed and problem give the same plan.
+    """
 
     def plan(self, problem: Problem) -> Plan: ...
 
@@ -29,43 +32,45 @@ class AlgorithmDescription:
     name: str
     kind: Kind
     about: str
-    """What it is, in a line."""
+    """What it does, in one line."""
     more: str
-    """What for, when not, what it costs, and where it comes from."""
+    """When to use it, when not to, its cost, and its source."""
     settings: tuple[Setting, ...]
 
 
 def names() -> list[str]:
-    """The names of all algorithms, sorted."""
+    """Return the names of all algorithms, sorted."""
     return plugins.names("algorithms")
 
 
 def describe(name: str) -> AlgorithmDescription:
-    """What the algorithm *name* does, with settings behind it or not, and what can be set."""
+    """Return the description of the algorithm *name*, which may have settings appended."""
     name = name.partition(":")[0]
-    found = _load(name)
-    about, _, more = (inspect.getdoc(found) or "").partition("\n")
-    return AlgorithmDescription(name, found.kind, about, more.strip(), described(_settings(found)))
+    algorithm = _load(name)
+    about, _, more = (inspect.getdoc(algorithm) or "").partition("\n")
+    return AlgorithmDescription(
+        name, algorithm.kind, about, more.strip(), described(_settings(algorithm))
+    )
 
 
 def make(name: str, settings: Mapping[str, Any] | None = None, seed: int = 0) -> Any:
-    """The algorithm ``NAME``, or with settings behind it: ``NAME:key=value,...``.
+    """Create the algorithm ``NAME`` or ``NAME:key=value,...``.
 
-    InputError if there is none, or no such setting.
+    Raise NotFoundError if there is no such algorithm, InputError for an invalid setting.
     """
-    name, _, rest = name.partition(":")
-    found = _load(name)
-    given = {**(settings or {}), **pairs(rest.split(",") if rest else [])}
-    return found(settings_of(_settings(found), given, name), seed)
+    name, _, settings_text = name.partition(":")
+    algorithm = _load(name)
+    values = {**(settings or {}), **pairs(settings_text.split(",") if settings_text else [])}
+    return algorithm(settings_of(_settings(algorithm), values, name), seed)
 
 
 def _load(name: str) -> Any:
-    found = plugins.load("algorithms", name)
-    if not callable(found) or not hasattr(found, "kind"):
-        raise PluginError(f"algorithms {name!r} is no algorithm: {found!r} has no kind")
-    return found
+    algorithm = plugins.load("algorithms", name)
+    if not callable(algorithm) or not hasattr(algorithm, "kind"):
+        raise PluginError(f"algorithms {name!r} is not an algorithm: {algorithm!r} has no kind")
+    return algorithm
 
 
-def _settings(found: Any) -> type[Any]:
-    kind: type[Any] = getattr(found, "Settings", NoSettings)
+def _settings(algorithm: Any) -> type[Any]:
+    kind: type[Any] = getattr(algorithm, "Settings", NoSettings)
     return kind

@@ -1,6 +1,7 @@
-"""Performance contracts: whether a task that runs keeps what was foreseen for it.
+"""Repeated static planning of a running workflow, with performance contracts and migration.
 
-Section 5.1 of "Dynamic Scheduling of Scientific Workflow Applications on the Grid" (SAC 2005).
+Sections 5.1 and 5.2 of R. Prodan, T. Fahringer: Dynamic scheduling of scientific workflow
+applications on the grid: a case study (SAC 2005).
 """
 
 from __future__ import annotations
@@ -30,66 +31,66 @@ from zenturio.search.settings import setting
 
 
 def contract_violation(work: float, done: float, estimate: float, elapsed: float) -> float:
-    """By which part a task is behind: PC(N, t) = W_N / (W_N(t) T_N) (t - start(N)) - 1.
+    """Return PC(N, t) = W_N / (W_N(t) T_N) (t - start(N)) - 1: how late a task is.
 
-    *done* of its *work* is done after *elapsed* seconds; *estimate* seconds were foreseen for the
-    whole. 0: as foreseen; 1: it will take twice as long. At the start nothing is behind; later, a
-    task that has done nothing is so without end.
+    *done* of its *work* is done after *elapsed* seconds; *estimate* seconds were planned in all. 0
+    means on time, 1 that it will take twice as long. At the start nothing is late; later, a task
+    without progress is infinitely late.
     """
     if elapsed <= 0:
         return 0.0
-    foreseen = estimate * (done / work if work else 1.0)
-    return elapsed / foreseen - 1 if foreseen else inf
+    expected = estimate * (done / work if work else 1.0)
+    return elapsed / expected - 1 if expected else inf
 
 
 def seconds_to_breach(
     factor: float, done: float, pace: float, estimate: float, elapsed: float
 ) -> float:
-    """In how many seconds a contract exceeds *factor*; infinite, if it will not.
+    """Return in how many seconds a contract will exceed *factor*; infinite if never.
 
-    *done* and *pace* are the part of the work that is done, and what is added in a second.
+    *done* and *pace* are the share of work done, and the share done per second.
     """
     allowed = (1 + factor) * estimate
-    nearing = 1 - allowed * pace
-    left = allowed * done - elapsed
-    if left < 0:
+    closing_rate = 1 - allowed * pace
+    margin = allowed * done - elapsed
+    if margin < 0:
         return 0.0
-    return left / nearing if nearing > 0 else inf
+    return margin / closing_rate if closing_rate > 0 else inf
 
 
 Predecessors = Mapping[int, Sequence[tuple[int, float]]]
-"""For each task what it waits for, and with how many bytes."""
+"""The predecessors of each task, with the bytes from each."""
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a schedule of the remainder promises."""
+    """The expected times of a plan of the remaining tasks."""
 
     now: float
     rest: Remainder
     places: Mapping[int, int]
-    """The processor of each task that is left."""
+    """The processor of each remaining task."""
     order: Sequence[int]
-    """The order in which processors are to run them."""
+    """The order in which processors run them."""
     end: Mapping[int, float]
-    """When each task ends that is left or runs."""
+    """The expected end of each remaining or running task."""
 
     @property
     def last(self) -> float:
-        """When this iteration ends, and with it all, if there is no other."""
-        soon = (end for task, end in self.end.items() if task not in self.rest.later)
-        return max(soon, default=self.now)
+        """The expected end of this iteration."""
+        ends = (end for task, end in self.end.items() if task not in self.rest.later)
+        return max(ends, default=self.now)
 
     @property
     def whole(self) -> float:
-        """When all that is left ends, also what is left for another iteration."""
+        """The expected end of all remaining tasks, including those of the next iteration."""
         return max(self.end.values(), default=self.now)
 
 
 def forecast(
     grid: MachineState, rest: Remainder, places: Mapping[int, int], ranks: Mapping[int, float]
 ) -> Forecast:
-    """What comes of *places* for the tasks of *rest*, those of low rank first."""
+    """Return the forecast of running *rest* on *places*, lowest rank first."""
     inside = _edges_inside(grid, rest)
     order = planning_order(rest, inside, ranks)
     free = dict.fromkeys(places.values(), grid.now)
@@ -98,118 +99,124 @@ def forecast(
         if run and run.task not in rest.migrating:
             share = grid.share[grid.node[processor]] or FAILED_SHARE
             free[processor] = end[run.task] = grid.now + grid.remaining(run.task) / share
-    waits = _edges_from_running(grid, inside, end)
-    where = {**{task: grid.where[task] for task in end}, **places}
+    predecessors = _edges_from_running(grid, inside, end)
+    placement = {**{task: grid.where[task] for task in end}, **places}
     for task in order:
-        _place_task(grid, task, waits[task], where, free, end, grid.arrival(task, places[task]))
+        _place_task(
+            grid, task, predecessors[task], placement, free, end, grid.arrival(task, places[task])
+        )
     return Forecast(grid.now, rest, places, order, end)
 
 
-def seconds_alone(grid: MachineState, found: Forecast) -> float:
-    """How long what is left takes by itself, if it begins now on idle machines."""
-    waits = _edges_inside(grid, found.rest)
-    free = dict.fromkeys(found.places.values(), 0.0)
+def seconds_alone(grid: MachineState, outlook: Forecast) -> float:
+    """Return how long the remaining tasks take by themselves on idle machines."""
+    predecessors = _edges_inside(grid, outlook.rest)
+    free = dict.fromkeys(outlook.places.values(), 0.0)
     end: dict[int, float] = {}
-    for task in found.order:
-        _place_task(grid, task, waits[task], found.places, free, end, 0.0)
+    for task in outlook.order:
+        _place_task(grid, task, predecessors[task], outlook.places, free, end, 0.0)
     return max(end.values(), default=0.0)
 
 
-def planning_order(rest: Remainder, waits: Predecessors, ranks: Mapping[int, float]) -> list[int]:
-    """The tasks of *rest*, each after those that it *waits* for; the lowest rank first.
+def planning_order(
+    rest: Remainder, predecessors: Predecessors, ranks: Mapping[int, float]
+) -> list[int]:
+    """Return the tasks of *rest* in topological order, lowest rank first.
 
-    What is left for the next iteration comes last of those that could come.
+    Tasks of the next iteration come last among those that are ready.
     """
-    open_ = {task: len(waits[task]) for task in rest.tasks}
+    missing = {task: len(predecessors[task]) for task in rest.tasks}
     after: dict[int, list[int]] = {task: [] for task in rest.tasks}
     for task in rest.tasks:
-        for other, _ in waits[task]:
-            after[other].append(task)
-    ready = [(task in rest.later, ranks[task], task) for task, n in open_.items() if not n]
+        for neighbour, _ in predecessors[task]:
+            after[neighbour].append(task)
+    ready = [(task in rest.later, ranks[task], task) for task, n in missing.items() if not n]
     heapify(ready)
-    found = []
+    order = []
     while ready:
         task = heappop(ready)[2]
-        found.append(task)
-        for other in after[task]:
-            open_[other] -= 1
-            if not open_[other]:
-                heappush(ready, (other in rest.later, ranks[other], other))
-    return found
+        order.append(task)
+        for neighbour in after[task]:
+            missing[neighbour] -= 1
+            if not missing[neighbour]:
+                heappush(ready, (neighbour in rest.later, ranks[neighbour], neighbour))
+    return order
 
 
 def _edges_inside(grid: MachineState, rest: Remainder) -> dict[int, list[tuple[int, float]]]:
-    """What each task of *rest* waits for among them."""
+    """Return the predecessors of each task of *rest* that are in *rest*."""
     flow = grid.problem.workflow
-    found: dict[int, list[tuple[int, float]]] = {task: [] for task in rest.tasks}
+    predecessors: dict[int, list[tuple[int, float]]] = {task: [] for task in rest.tasks}
     for edge in sorted(rest.edges):
-        found[int(flow.targets[edge])].append((int(flow.sources[edge]), float(flow.data[edge])))
-    return found
+        predecessors[int(flow.targets[edge])].append(
+            (int(flow.sources[edge]), float(flow.data[edge]))
+        )
+    return predecessors
 
 
 def _edges_from_running(
     grid: MachineState, inside: Predecessors, running: Mapping[int, float]
 ) -> Predecessors:
-    """What each waits for among them, and of what is *running* on."""
+    """Add to *inside* the predecessors that are still *running*."""
     flow = grid.problem.workflow
-    found = {task: list(each) for task, each in inside.items()}
+    predecessors = {task: list(edges) for task, edges in inside.items()}
     for task in running:
-        for other, edge in successors(flow, task):
-            if other in found:
-                found[other].append((task, float(flow.data[edge])))
-    return found
+        for successor, edge in successors(flow, task):
+            if successor in predecessors:
+                predecessors[successor].append((task, float(flow.data[edge])))
+    return predecessors
 
 
 def _place_task(
     grid: MachineState,
     task: int,
-    waits: Sequence[tuple[int, float]],
+    predecessors: Sequence[tuple[int, float]],
     places: Mapping[int, int],
     free: dict[int, float],
     end: dict[int, float],
     begin: float,
 ) -> None:
-    """Lets *task* run from *begin* on, when its place is free and the data that it *waits* for
-    are there; one of no length waits for no place, as plans have it.
+    """Set the end of *task*, which starts when its processor is free and its data have arrived.
+
+    A task of zero length needs no processor time, as in a plan.
     """
     place, length = places[task], loaded_seconds(grid, task, places[task])
-    for other, data in waits:
-        begin = max(begin, end[other] + grid.transfer(data, places[other], place))
+    for predecessor, data in predecessors:
+        begin = max(begin, end[predecessor] + grid.transfer(data, places[predecessor], place))
     end[task] = begin
     if length > 0:
         free[place] = end[task] = max(begin, free[place]) + length
 
 
 WAKE_MARGIN = 1e-6
-"""By which part of its estimate a task is looked at too late: its contract is broken for sure."""
+"""Share of the estimate by which a task is checked late, so that its contract is surely broken."""
 NOTE_COLUMNS = ("time", "iteration", "tasks", "remaining", "end", "late", "migrated")
-"""What is noted at each scheduling event.
+"""Columns noted at each scheduling event.
 
-When; in which iteration of the loops; how many tasks are to be planned; how long they take by
-themselves (Figure 7a of the paper); when all will end, if this iteration is the last (Figure 7b);
-how many tasks violate their contracts; and which migrate.
-"""
+Time; iteration of the loops; number of tasks planned; their seconds alone (Figure 7a); end if
+this iteration is the last (Figure 7b); number of late tasks; names of the tasks that migrate."""
 
 
 @dataclass(frozen=True)
 class HybridSettings:
-    static: str = setting("heft", "what plans: a static algorithm, as ga-2005:population=50")
-    contract: float = setting(0.5, "a task by this part behind its estimate is to migrate", low=0)
-    interval: float = setting(0.0, "seconds between schedulings; 0: at all that happens", low=0)
-    progress: bool = setting(True, "tasks tell how far they are; else contracts are timeouts")
+    static: str = setting("heft", "the static algorithm that plans, such as ga-2005:population=50")
+    contract: float = setting(
+        0.5, "migrate tasks that are late by this share of their estimate", low=0
+    )
+    interval: float = setting(0.0, "seconds between schedulings; 0: at each event", low=0)
+    progress: bool = setting(True, "tasks report their progress; otherwise contracts are timeouts")
     adopt: Literal["better", "always"] = setting(
-        "better", "plans and migrations that promise an earlier end; or all, as in the paper"
+        "better", "adopt plans that promise an earlier end; or all, as in the paper"
     )
 
 
 class Hybrid:
-    """Plans what is left anew at each event, and moves tasks that break their contracts.
+    """Replan the rest of a workflow at each event, and migrate tasks that break their contracts.
 
-    For machines whose load changes, and for workflows with loops. Not where nothing changes: there
-    it is the static algorithm, asked again and again. A task that migrates begins anew.
-    Cost: a static plan or two for each event; with an interval, for each interval.
-    R. Prodan, T. Fahringer: Dynamic scheduling of scientific workflow applications on the grid: a
-    case study. SAC 2005, section 5.
+    For machines whose load changes, and for workflows with loops. Where nothing changes it equals
+    the static algorithm, at a higher cost. A task that migrates starts from the beginning. Cost:
+    one or two static plans for each event, or for each interval. R. Prodan, T. Fahringer: Dynamic
+    scheduling of scientific workflow applications on the grid: a case study. SAC 2005, section 5.
     """
 
     kind: ClassVar[Kind] = "dynamic"
@@ -221,7 +228,7 @@ class Hybrid:
         kind = describe(name).kind
         if kind != "static":
             raise InputError(
-                f"static={name}: that is {kind}", hint="zen algorithms shows which are static"
+                f"static={name} is {kind}, not static", hint="zen algorithms shows which are static"
             )
         self.static = make(name, {}, seed)
         self._course: _HybridRun | None = None
@@ -261,42 +268,44 @@ class _HybridRun:
             self._next = self._grid.now + self._settings.interval
         self._wake()
 
-    # A scheduling event.
+    # Scheduling events
 
     def _schedule(self) -> None:
         behind = {run.task: self._behind(run.task) for run in self._grid.running if run}
         late = {task for task, part in behind.items() if part > self._settings.contract}
         better = self._settings.adopt == "better"
-        found = self._best(late) if better else self._planned(self._rest(late))
-        self._note(found, len(late))
-        self._submit(found)
+        choice = self._best(late) if better else self._planned(self._rest(late))
+        self._note(choice, len(late))
+        self._submit(choice)
 
     def _best(self, late: set[int]) -> Forecast:
-        """The best of the plan at hand, and new ones with migrations and without.
+        """Return the best of the current plan and new ones, with and without migrations.
 
-        A task that would end later elsewhere stays, however late it is. Of plans that are equally
-        good, the one that moves fewer tasks.
+        A task that would finish later elsewhere stays, however late it is. On ties, the plan that
+        moves fewer tasks wins.
         """
-        stay = self._rest(())
+        remaining = self._rest(())
         if not self._places:
-            return self._planned(stay)
-        hand = forecast(self._grid, stay, {t: self._places[t] for t in stay.tasks}, self._ranks)
+            return self._planned(remaining)
+        current = forecast(
+            self._grid, remaining, {t: self._places[t] for t in remaining.tasks}, self._ranks
+        )
         moved = self._planned(self._rest(late))
-        gaining = {task for task in late if moved.end[task] < hand.end[task]}
-        some = moved if gaining == late else self._planned(self._rest(gaining))
-        return min((hand, some, moved), key=lambda each: (each.last, each.whole))
+        gaining = {task for task in late if moved.end[task] < current.end[task]}
+        gaining_plan = moved if gaining == late else self._planned(self._rest(gaining))
+        return min((current, gaining_plan, moved), key=lambda option: (option.last, option.whole))
 
     def _rest(self, late: Collection[int]) -> Remainder:
-        """What is left, with those that are *late* to migrate."""
+        """Return the remaining graph if the tasks in *late* migrate."""
         behind = dict.fromkeys(late, self._settings.contract + 1)
         return remaining_graph(
             self._flow, self._states(), behind, self._settings.contract, self._turns
         )
 
     def _states(self) -> list[RemainderState]:
-        """The states of the tasks, as the paper has them."""
-        known: Mapping[str, RemainderState] = {"running": "running", "done": "completed"}
-        states = [known.get(state, "queued") for state in self._grid.state]
+        """Return the states of the tasks in the terms of the paper."""
+        names: Mapping[str, RemainderState] = {"running": "running", "done": "completed"}
+        states = [names.get(state, "queued") for state in self._grid.state]
         for task in self._lost:
             states[task] = "failed"
         for task in self._stranded(states):
@@ -304,43 +313,47 @@ class _HybridRun:
         return states
 
     def _stranded(self, states: Sequence[RemainderState]) -> list[int]:
-        """What is completed on a machine that has failed, and bound to others that are not.
+        """Return completed tasks on failed machines whose group has queued tasks.
 
-        Those must run where it ran, and can only do so if it is run again elsewhere.
+        The group must run where they ran, which is possible only if they are rerun elsewhere.
         """
         grid = self._grid
         if not grid.problem.grouped or all(grid.share):
             return []
-        open_ = {self._group[t] for t, state in enumerate(states) if state == "queued"}
+        queued_groups = {self._group[t] for t, state in enumerate(states) if state == "queued"}
         return [
             task
             for task, state in enumerate(states)
-            if state == "completed" and self._group[task] in open_ and not grid.up(grid.where[task])
+            if state == "completed"
+            and self._group[task] in queued_groups
+            and not grid.up(grid.where[task])
         ]
 
     def _planned(self, rest: Remainder) -> Forecast:
-        """What comes of a plan of the static algorithm for *rest*."""
+        """Return the forecast of a static plan for *rest*."""
         if not rest.tasks:
             return forecast(self._grid, rest, {}, {})
-        given = snapshot(self._grid, rest)
-        plan = self._static.plan(given.problem)
-        order = [given.tasks[i] for i in task_sequence(plan) if i < given.planned]
-        places = dict(zip(given.tasks, plan.processor.tolist()[: given.planned], strict=False))
+        snapshot_ = snapshot(self._grid, rest)
+        plan = self._static.plan(snapshot_.problem)
+        order = [snapshot_.tasks[i] for i in task_sequence(plan) if i < snapshot_.planned]
+        places = dict(
+            zip(snapshot_.tasks, plan.processor.tolist()[: snapshot_.planned], strict=False)
+        )
         return forecast(self._grid, rest, places, {task: i for i, task in enumerate(order)})
 
-    def _submit(self, found: Forecast) -> None:
-        """Does what was found best: cancels and sends tasks, and arranges those that wait."""
-        grid, rest = self._grid, found.rest
+    def _submit(self, choice: Forecast) -> None:
+        """Carry out a forecast: cancel, send and reorder tasks."""
+        grid, rest = self._grid, choice.rest
         for task in sorted(rest.migrating):
             if grid.state[task] == "running":
                 grid.cancel(task)
             elif grid.state[task] == "done":
                 grid.again(task)
-        self._places.update(found.places)
-        self._ranks.update((task, rank) for rank, task in enumerate(found.order))
+        self._places.update(choice.places)
+        self._ranks.update((task, rank) for rank, task in enumerate(choice.order))
         touched = set()
-        for task in found.order:
-            place = found.places[task]
+        for task in choice.order:
+            place = choice.places[task]
             if grid.state[task] == "sent" and grid.where[task] != place:
                 grid.cancel(task)
             if grid.state[task] == "waiting":
@@ -359,7 +372,7 @@ class _HybridRun:
         return contract_violation(1.0, done, self._estimate[task], grid.now - grid.run(task).start)
 
     def _wake(self) -> None:
-        """Asks to be woken at the next scheduling, or when the next contract will be broken."""
+        """Request a wake-up at the next scheduling, or when the next contract will break."""
         grid = self._grid
         if self._settings.interval:
             waiting = any(grid.queue[p] and grid.up(p) for p in range(len(grid.queue)))
@@ -372,7 +385,7 @@ class _HybridRun:
             grid.wake(grid.now + soonest)
 
     def _breach(self, task: int) -> float:
-        """In how many seconds its contract will be broken; infinite, if it is or will not be."""
+        """Return in how many seconds a contract will break; infinite if broken already or never."""
         grid, factor = self._grid, self._settings.contract
         estimate, run = self._estimate[task], grid.run(task)
         if self._behind(task) > factor:
@@ -385,9 +398,9 @@ class _HybridRun:
         wait = seconds_to_breach(factor, done, pace, estimate, grid.now - run.start)
         return wait + WAKE_MARGIN * estimate
 
-    def _note(self, found: Forecast, late: int) -> None:
-        names = [self._flow.names[task] for task in sorted(found.rest.migrating)]
-        count, by_itself = len(found.rest.tasks), seconds_alone(self._grid, found)
-        facts = (self._grid.now, self._iteration, count, by_itself, found.last, late, names)
+    def _note(self, choice: Forecast, late: int) -> None:
+        names = [self._flow.names[task] for task in sorted(choice.rest.migrating)]
+        count, alone = len(choice.rest.tasks), seconds_alone(self._grid, choice)
+        facts = (self._grid.now, self._iteration, count, alone, choice.last, late, names)
         for column, fact in zip(self._notes.values(), facts, strict=True):
             column.append(fact)

@@ -1,4 +1,4 @@
-"""What those share that send each task when all before it have ended, and not earlier."""
+"""Just-in-time algorithms: a task is sent only when all its predecessors have ended."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SOONEST, QUICKEST, MASTERS, PRIORITIES = range(4)
 
 
 class ReadyTasks:
-    """The tasks of one play that could be sent, and where those that share a machine are."""
+    """The tasks of a simulation that could be sent, and where groups run."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -33,7 +33,7 @@ class ReadyTasks:
         self._looped = problem.workflow.looped
 
     def see(self, grid: MachineState, events: Sequence[TraceEvent]) -> None:
-        """What *events* let run; what was lost, or waits for a machine that failed, as well."""
+        """Update the ready tasks after *events*, including lost and recalled ones."""
         for event in events:
             if event.kind == "began":
                 self.tasks.update(grid.ready())
@@ -45,21 +45,22 @@ class ReadyTasks:
                 self._add(grid, event.task)
             elif event.kind == "failed":
                 self._recall(grid, event.machine)
-        if self._looped:  # how many are left to wait for is another number in each iteration
+        if self._looped:  # counts of missing predecessors differ in each iteration
             self.tasks.update(grid.ready())
 
     def send(self, grid: MachineState, task: int, processor: int) -> None:
+        """Send *task* to *processor*, and its group after it."""
         grid.send(task, processor)
         self.tasks.remove(task)
         if self.problem.grouped:
             self.home[self._group[task]] = processor
 
     def bound(self, task: int) -> int | None:
-        """The processor on which *task* must run, if another of its group decided it."""
+        """Return the processor on which *task* must run because of its group, or None."""
         return self.home.get(self._group[task])
 
     def possible(self, grid: MachineState, task: int) -> Iterator[int]:
-        """The processors on which *task* could run."""
+        """Yield the processors that can run *task* and have not failed."""
         row = self.problem.pace[self.problem.row[task]]
         return (p for p in np.flatnonzero(np.isfinite(row)).tolist() if grid.up(p))
 
@@ -68,7 +69,7 @@ class ReadyTasks:
             self.tasks.add(task)
 
     def _recall(self, grid: MachineState, machine: int) -> None:
-        """What waits on a machine that failed is sent again, unless it must run there."""
+        """Cancel the tasks queued on a failed machine, unless they must run there."""
         for processor in np.flatnonzero(self.problem.node == machine).tolist():
             for task in list(grid.queue[processor]):
                 if self.bound(task) is None:
@@ -77,12 +78,12 @@ class ReadyTasks:
 
 
 def just_in_time_plan(problem: Problem, algorithm: str, rule: int) -> Plan:
-    """The plan that comes of *rule* where nothing disturbs it."""
+    """Return the plan that results from *rule* on undisturbed machines."""
     from zenturio.schedule.kernels.dispatching import DispatchProblem, dispatch  # noqa: PLC0415
     from zenturio.schedule.model.evaluation import problem_arrays  # noqa: PLC0415 - loads Numba
 
     _ = problem.order  # refuses a loop
-    fits, kind = np.unique(np.isfinite(problem.pace), axis=0, return_inverse=True)
+    runs_on, kind = np.unique(np.isfinite(problem.pace), axis=0, return_inverse=True)
     flow = DispatchProblem(
         problem_arrays(problem),
         np.diff(problem.before.start),
@@ -91,7 +92,7 @@ def just_in_time_plan(problem: Problem, algorithm: str, rule: int) -> Plan:
         problem.group.astype(np.uint32),
         problem.workflow.level.astype(np.int64),
         kind.reshape(-1)[problem.row].astype(np.int64),
-        fits.astype(np.int64),
+        runs_on.astype(np.int64),
     )
     start, end = np.empty(problem.tasks), np.empty(problem.tasks)
     place = np.zeros(problem.tasks, np.uint32)
@@ -106,37 +107,36 @@ Near = Callable[[Node], Iterable[Node]]
 def more_urgent_tasks(
     ended: Node, after: Near[Node], before: Near[Node], done: Callable[[Node], bool]
 ) -> set[Node]:
-    """All that the children of *ended* still wait for: each of them is more urgent by one.
+    """Return all unfinished ancestors of the children of *ended*.
 
-    *after* and *before* tell the children and the parents of a node. Step 5 of the algorithm in
-    T. Ma, R. Buyya: Critical-path and priority based algorithms for scheduling workflows with
-    parameter sweep tasks on global grids, SBAC-PAD 2005, section III-B.
+    Each becomes more urgent by one: step 5 of pM-S in T. Ma, R. Buyya: Critical-path and priority
+    based algorithms for scheduling workflows with parameter sweep tasks on global grids, SBAC-PAD
+    2005, section III-B. *after* and *before* return the children and the parents of a node.
     """
-    ahead, found = list(after(ended)), set[Node]()
-    while ahead:
-        for parent in before(ahead.pop()):
-            if parent not in found and not done(parent):
-                found.add(parent)
-                ahead.append(parent)
-    return found
+    pending, ancestors = list(after(ended)), set[Node]()
+    while pending:
+        for parent in before(pending.pop()):
+            if parent not in ancestors and not done(parent):
+                ancestors.add(parent)
+                pending.append(parent)
+    return ancestors
 
 
 @dataclass(frozen=True)
 class LazySettings:
     by: Literal["end", "time"] = setting(
-        "end", "send a task to where it ends first; time: to where it runs shortest, as printed"
+        "end", "send a task where it finishes first; time: where it runs shortest, as printed"
     )
 
 
 class Lazy:
-    """Each task, when all before it have ended, to where it ends first: one at a time.
+    """Send each ready task to the processor where it finishes first, one at a time.
 
-    For machines of which one cannot know beforehand what they will do, and as what a static plan
-    must beat. Not for workflows with a critical path: it sees no task that is not ready, and data
-    leave only when their task is sent.
-    Cost: tasks x processors.
-    R. Prodan, T. Fahringer: Dynamic scheduling of scientific workflow applications on the grid: a
-    case study. SAC 2005, section 5: "a lazy just-in-time approach".
+    For machines whose behaviour cannot be predicted, and as the baseline that a static plan must
+    beat. Not for workflows with a critical path: it sees only ready tasks, and data leave only when
+    their task is sent. Cost: tasks x processors. R. Prodan, T. Fahringer: Dynamic scheduling of
+    scientific workflow applications on the grid: a case study. SAC 2005, section 5: "a lazy
+    just-in-time approach".
     """
 
     kind: ClassVar[Kind] = "just-in-time"
@@ -146,7 +146,7 @@ class Lazy:
         self.settings = settings or LazySettings()
 
     def plan(self, problem: Problem) -> Plan:
-        """What comes of it where nothing disturbs it."""
+        """Return the plan that results on undisturbed machines."""
         return just_in_time_plan(
             problem, "lazy", SOONEST if self.settings.by == "end" else QUICKEST
         )
@@ -157,12 +157,12 @@ class Lazy:
             self._until = [0.0] * grid.problem.processors
         self._ready.see(grid, events)
         for task in sorted(self._ready.tasks):
-            bound = self._ready.bound(task)
-            able = list(self._ready.possible(grid, task)) if bound is None else [bound]
-            if able:
-                where = min(able, key=lambda p: (self._merit(grid, task, p), p))
-                self._until[where] = self._end(grid, task, where)
-                self._ready.send(grid, task, where)
+            pinned = self._ready.bound(task)
+            candidates = list(self._ready.possible(grid, task)) if pinned is None else [pinned]
+            if candidates:
+                best = min(candidates, key=lambda p: (self._merit(grid, task, p), p))
+                self._until[best] = self._end(grid, task, best)
+                self._ready.send(grid, task, best)
 
     def _merit(self, grid: MachineState, task: int, processor: int) -> float:
         if self.settings.by == "end":
@@ -170,7 +170,7 @@ class Lazy:
         return grid.time(task, processor)
 
     def _end(self, grid: MachineState, task: int, processor: int) -> float:
-        """When *task* would end, by what was sent there and what the machine gives now."""
+        """Return when *task* would end, given what was sent there and the present load."""
         if not grid.up(processor):
             return float("inf")
         free = max(self._until[processor], grid.free_at(processor))
@@ -179,13 +179,12 @@ class Lazy:
 
 
 class MasterSlave:
-    """A master for each layer gives its next ready task to the next idle processor (M-S).
+    """Send the next ready task of each layer to the next idle processor (M-S).
 
-    For parameter sweeps on machines that are shared and unforeseeable: nothing must be known. Not
-    where a long task waits for a few others of a large layer: these come in their order.
-    Cost: tasks x ready tasks.
-    T. Ma, R. Buyya: Critical-path and priority based algorithms for scheduling workflows with
-    parameter sweep tasks on global grids. SBAC-PAD 2005, section III-B.
+    For parameter sweeps on shared, unpredictable machines: nothing needs to be known. Not where a
+    long task waits for a few tasks of a large layer: these run in their order. Cost: tasks x ready
+    tasks. T. Ma, R. Buyya: Critical-path and priority based algorithms for scheduling workflows
+    with parameter sweep tasks on global grids. SBAC-PAD 2005, section III-B.
     """
 
     kind: ClassVar[Kind] = "just-in-time"
@@ -197,7 +196,7 @@ class MasterSlave:
         pass
 
     def plan(self, problem: Problem) -> Plan:
-        """What comes of it where nothing disturbs it."""
+        """Return the plan that results on undisturbed machines."""
         return just_in_time_plan(problem, self.name, self.rule)
 
     def react(self, grid: MachineState, events: Sequence[TraceEvent]) -> None:
@@ -210,42 +209,41 @@ class MasterSlave:
         for event in events:
             if event.kind == "ended":
                 self._learn(grid, event.task)
-        full: set[int] = set()  # rows of paces whose processors are all busy: none is sought again
+        full: set[int] = set()  # rows of paces whose processors are all busy: not searched again
         for task in sorted(self._ready.tasks, key=lambda t: (self._level[t], self._rank[t], t)):
-            where = self._ready.bound(task)
+            processor = self._ready.bound(task)
             row = self._row[task]
-            if where is None and row not in full:
-                able = self._ready.possible(grid, task)
-                where = next((p for p in able if grid.idle(p)), None)
-                if where is None:
+            if processor is None and row not in full:
+                candidates = self._ready.possible(grid, task)
+                processor = next((p for p in candidates if grid.idle(p)), None)
+                if processor is None:
                     full.add(row)
-            if where is not None:
-                self._ready.send(grid, task, where)
+            if processor is not None:
+                self._ready.send(grid, task, processor)
 
     def _learn(self, grid: MachineState, task: int) -> None:
-        """What the end of *task* changes in the order of the queues: nothing."""
+        """Update priorities after the end of *task*: M-S has none."""
 
 
 class PriorityMasterSlave(MasterSlave):
-    """As M-S, but first what is waited for together with what has already ended (pM-S).
+    """As M-S, but prefer tasks whose siblings have already ended (pM-S).
 
-    For parameter sweeps in which tasks wait for several of the layer above. The same as M-S where
-    each waits for one only.
-    Cost: tasks x (tasks + edges).
-    T. Ma, R. Buyya: Critical-path and priority based algorithms for scheduling workflows with
-    parameter sweep tasks on global grids. SBAC-PAD 2005, section III-B.
+    For parameter sweeps in which tasks wait for several of the layer above. Equals M-S where each
+    waits for one. Cost: tasks x (tasks + edges). T. Ma, R. Buyya: Critical-path and priority based
+    algorithms for scheduling workflows with parameter sweep tasks on global grids. SBAC-PAD 2005,
+    section III-B.
     """
 
     name: ClassVar[str] = "pm-s"
     rule: ClassVar[int] = PRIORITIES
 
     def _learn(self, grid: MachineState, task: int) -> None:
-        """Step 5: all ancestors of its children are more urgent by one."""
+        """Raise the priority of all ancestors of its children by one (step 5)."""
         before, after = grid.problem.before, grid.problem.after
         for ancestor in more_urgent_tasks(
             task,
-            lambda each: after.of(each).tolist(),
-            lambda each: before.of(each).tolist(),
-            lambda each: grid.state[each] == "done",
+            lambda node: after.of(node).tolist(),
+            lambda node: before.of(node).tolist(),
+            lambda node: grid.state[node] == "done",
         ):
             self._rank[ancestor] -= 1

@@ -1,7 +1,10 @@
-"""What is left of a running workflow, as a graph without loops that a static algorithm can plan.
+"""The unfinished part of a running workflow, as an acyclic problem for a static algorithm.
 
-Section 5.2 of "Dynamic Scheduling of Scientific Workflow Applications on the Grid" (SAC 2005).
-Where its formulas and its words differ, the words are followed: decisions/dynamic.md tells where.
+The graph is that of section 5.2 of "Dynamic Scheduling of Scientific Workflow Applications on the
+Grid" (SAC 2005); where its formulas and its text differ, the text is followed
+(decisions/dynamic.md). In the problem, tasks that keep running occupy their processors until they
+are expected to end, and finished tasks stay where they ran. A loaded machine is slower accordingly;
+a failed one is avoided.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from zenturio.schedule.model.workflow import Adjacency, Floats, Indices, Workflo
 from zenturio.schedule.simulate.machine_state import MachineState
 
 RemainderState = Literal["queued", "running", "completed", "failed"]
-"""``failed``: it was lost with its machine, and was not sent again."""
+"""``failed``: lost with its machine, and not sent again."""
 TaskSet = frozenset[int]
 EdgeSet = frozenset[int]
 IterationOrder = NDArray[np.int64]
@@ -29,12 +32,12 @@ IterationOrder = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Remainder:
-    """The tasks that are to be planned, and the edges between them, by their numbers."""
+    """The tasks to be planned, and the edges between them, by number."""
 
     migrating: TaskSet
     queued: TaskSet
     later: TaskSet
-    """Those that have run in this iteration of a loop: their turn is in the next."""
+    """Tasks that have run in this iteration of a loop; they are next in the following iteration."""
     edges: EdgeSet
 
     @cached_property
@@ -49,118 +52,123 @@ def remaining_graph(
     factor: float,
     course: IterationOrder | None = None,
 ) -> Remainder:
-    """The graph A_t: Nodes_Migr and Nodes_Queued, Edges_DAG without Edges_Migr and Edges_Queued.
+    """Return the graph A_t: Nodes_Migr and Nodes_Queued, and the edges between them.
 
-    *contracts* has by which part tasks that run are behind: those beyond *factor* migrate.
-    *course* is `course_of` the workflow, for those who ask often.
+    *contracts* has by which share running tasks are late: those beyond *factor* migrate. *course*
+    is the `iteration_order` of the workflow, for callers that ask often. The edges are Edges_DAG
+    without Edges_Migr and Edges_Queued.
     """
-    moved, waiting = migrating(flow, states, contracts, factor), queued(flow, states)
-    between = edges_between(flow, moved | waiting)
-    rest = between - edges_migrating(flow, waiting, moved)
-    later = frozenset(task for task in waiting - moved if states[task] == "completed")
-    places = course if course is not None else iteration_order(flow)
-    return Remainder(moved, waiting, later, rest - edges_closing(flow, rest, places, later))
+    migrating_tasks, queued_tasks = migrating(flow, states, contracts, factor), queued(flow, states)
+    all_edges = edges_between(flow, migrating_tasks | queued_tasks)
+    edges = all_edges - edges_migrating(flow, queued_tasks, migrating_tasks)
+    later = frozenset(
+        task for task in queued_tasks - migrating_tasks if states[task] == "completed"
+    )
+    positions = course if course is not None else iteration_order(flow)
+    return Remainder(
+        migrating_tasks, queued_tasks, later, edges - edges_closing(flow, edges, positions, later)
+    )
 
 
 def migrating(
     flow: Workflow, states: Sequence[RemainderState], contracts: Mapping[int, float], factor: float
 ) -> TaskSet:
-    """Nodes_Migr: what failed or violates its contract, and what must be run again because of it.
+    """Return Nodes_Migr: failed or late tasks, and what must be rerun because of them.
 
-    With a task all that is left to run on its abstract machine migrates, so also what that needs
-    there is run again.
+    With a task, the unfinished tasks on its abstract machine migrate too, so what these need there
+    is rerun as well.
     """
-    found = {
+    tasks = {
         task
         for task, state in enumerate(states)
         if state == "failed" or (state == "running" and contracts.get(task, 0.0) > factor)
     }
-    moved = {flow.task(task).machine for task in found} - {""}
+    machines = {flow.task(task).machine for task in tasks} - {""}
     mates = {
         task
-        for task, each in flow.more.items()
-        if each.machine in moved and states[task] != "completed"
+        for task, description in flow.more.items()
+        if description.machine in machines and states[task] != "completed"
     }
-    return frozenset(found.union(*(must_rerun(flow, states, task) for task in found | mates)))
+    return frozenset(tasks.union(*(must_rerun(flow, states, task) for task in tasks | mates)))
 
 
 def must_rerun(flow: Workflow, states: Sequence[RemainderState], task: int) -> TaskSet:
-    """Nodes_N: what is completed and must be run again when *task* migrates.
+    """Return Nodes_N: completed tasks that must be rerun when *task* migrates.
 
-    Those that ran on its abstract machine before it, and those that brought files there.
+    These ran before it on its abstract machine, or transferred files there.
     """
     machine = flow.task(task).machine
     if not machine:
         return frozenset()
-    before = _reachable(flow.before, [task])
+    ancestors = _reachable(flow.before, [task])
     return frozenset(
-        other
-        for other in before
-        if states[other] == "completed" and _output_machine(flow, other) == machine
+        ancestor
+        for ancestor in ancestors
+        if states[ancestor] == "completed" and _output_machine(flow, ancestor) == machine
     )
 
 
 def queued(flow: Workflow, states: Sequence[RemainderState]) -> TaskSet:
-    """Nodes_Queued: what is queued, and what is completed but will be run again in a loop."""
+    """Return Nodes_Queued: queued tasks, and completed ones that a loop will run again."""
     waiting = {task for task, state in enumerate(states) if state == "queued"}
     if flow.looped:
-        open_ = [task for task, state in enumerate(states) if state != "completed"]
-        waiting |= {t for t in _reachable(flow.after, open_) if states[t] == "completed"}
+        unfinished = [task for task, state in enumerate(states) if state != "completed"]
+        waiting |= {t for t in _reachable(flow.after, unfinished) if states[t] == "completed"}
     return frozenset(waiting)
 
 
 def edges_between(flow: Workflow, tasks: Collection[int]) -> EdgeSet:
-    """Edges_DAG: those that connect any of *tasks*."""
+    """Return Edges_DAG: the edges between any two of *tasks*."""
     inside = _mask(flow, tasks)
     return _edges(inside[flow.sources] & inside[flow.targets])
 
 
 def edges_migrating(flow: Workflow, queued: TaskSet, migrating: TaskSet) -> EdgeSet:
-    """Edges_Migr: from what is queued to what migrates, which has waited for it already."""
-    waits, moves = _mask(flow, queued - migrating), _mask(flow, migrating)
-    return _edges(waits[flow.sources] & moves[flow.targets])
+    """Return Edges_Migr: from queued to migrating tasks, which have waited for them already."""
+    is_waiting, is_migrating = _mask(flow, queued - migrating), _mask(flow, migrating)
+    return _edges(is_waiting[flow.sources] & is_migrating[flow.targets])
 
 
 def edges_closing(
     flow: Workflow, edges: Iterable[int], course: IterationOrder, later: TaskSet
 ) -> EdgeSet:
-    """Edges_Queued: those of *edges* that lead back, where tasks run in the order of *course*.
+    """Return Edges_Queued: those of *edges* that lead back in the order of *course*.
 
-    What is *later* runs after all else.
+    Tasks in *later* run after all others.
     """
     place = course + len(flow) * _mask(flow, later)
     return _edges(place[flow.sources] >= place[flow.targets]).intersection(edges)
 
 
 def iteration_order(flow: Workflow) -> IterationOrder:
-    """For each task, how many run before it in an iteration."""
+    """Return for each task how many run before it in an iteration."""
     place = np.empty(len(flow), np.int64)
     place[single_iteration(flow, find_loops(flow)).order] = np.arange(len(flow))
     return place
 
 
 def _output_machine(flow: Workflow, task: int) -> str:
-    """The abstract machine on which *task* leaves what it made."""
-    found = flow.task(task)
-    return found.target if found.kind == "transfer" else found.machine
+    """Return the abstract machine on which *task* leaves its output."""
+    description = flow.task(task)
+    return description.target if description.kind == "transfer" else description.machine
 
 
 def _reachable(links: Adjacency, tasks: Sequence[int]) -> set[int]:
-    """pred^p or succ^p of all *tasks*, for all p."""
-    found: set[int] = set()
-    ahead = list(tasks)
-    while ahead:
-        for other in links.of(ahead.pop()).tolist():
-            if other not in found:
-                found.add(other)
-                ahead.append(other)
-    return found
+    """Return all ancestors (pred^p) or descendants (succ^p) of *tasks*."""
+    reached: set[int] = set()
+    pending = list(tasks)
+    while pending:
+        for neighbour in links.of(pending.pop()).tolist():
+            if neighbour not in reached:
+                reached.add(neighbour)
+                pending.append(neighbour)
+    return reached
 
 
 def _mask(flow: Workflow, tasks: Collection[int]) -> NDArray[np.bool_]:
-    found = np.zeros(len(flow), bool)
-    found[list(tasks)] = True
-    return found
+    mask = np.zeros(len(flow), bool)
+    mask[list(tasks)] = True
+    return mask
 
 
 def _edges(mask: NDArray[np.bool_]) -> EdgeSet:
@@ -168,57 +176,59 @@ def _edges(mask: NDArray[np.bool_]) -> EdgeSet:
 
 
 FAILED_SHARE = 1e-9
-"""The share of its speed that a failed machine seems to give: it may come back some day."""
+"""The share of its speed that a failed machine seems to give, because it may recover."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
+    """The unfinished part of a running workflow as a problem."""
+
     problem: Problem
     tasks: tuple[int, ...]
-    """The task that each of the problem stands for: first those to be planned, then the others."""
+    """The original number of each task of the problem: first those to be planned."""
     planned: int
-    """How many are to be planned."""
+    """The number of tasks to be planned."""
 
 
-def snapshot(grid: MachineState, rest: Remainder) -> Snapshot:
-    """The tasks of *rest*, with what runs on or has ended and they wait for."""
+def snapshot(grid: MachineState, remainder: Remainder) -> Snapshot:
+    """Return the problem of *remainder*'s tasks and the running or finished tasks they need."""
     problem, flow = grid.problem, grid.problem.workflow
-    inside = set(rest.tasks)
-    runs = [r.task for r in grid.running if r and r.task not in rest.migrating]
-    ends = zip(flow.sources.tolist(), flow.targets.tolist(), flow.data.tolist(), strict=True)
+    inside = set(remainder.tasks)
+    running = [r.task for r in grid.running if r and r.task not in remainder.migrating]
+    edge_ends = zip(flow.sources.tolist(), flow.targets.tolist(), flow.data.tolist(), strict=True)
     edges = [
         (a, b, data)
-        for edge, (a, b, data) in enumerate(ends)
-        if edge in rest.edges or (b in inside and a not in inside)
+        for edge, (a, b, data) in enumerate(edge_ends)
+        if edge in remainder.edges or (b in inside and a not in inside)
     ]
-    there = sorted({a for a, _, _ in edges}.union(runs) - inside)
-    tasks = (*rest.tasks, *there)
+    fixed_tasks = sorted({a for a, _, _ in edges}.union(running) - inside)
+    tasks = (*remainder.tasks, *fixed_tasks)
     number = {task: i for i, task in enumerate(tasks)}
     work = problem.work[list(tasks)].copy()
-    for task in there:
+    for task in fixed_tasks:
         work[number[task]] = grid.remaining(task) if grid.state[task] == "running" else 0.0
-    row, pace = _pace_rows(grid, rest, tasks)
+    row, pace = _pace_rows(grid, remainder, tasks)
     names = [flow.names[task] for task in tasks]
     sources = np.array([number[a] for a, _, _ in edges], np.int32)
     targets = np.array([number[b] for _, b, _ in edges], np.int32)
     data = np.array([data for _, _, data in edges], np.float64)
-    left = Workflow(flow.name, names, work, sources, targets, data)
-    group = _group_numbers(problem.group[list(rest.tasks)].tolist(), len(there))
-    found = Problem(
-        left, problem.platform, work, row, pace, group,
+    unfinished = Workflow(flow.name, names, work, sources, targets, data)
+    group = _group_numbers(problem.group[list(remainder.tasks)].tolist(), len(fixed_tasks))
+    remaining_problem = Problem(
+        unfinished, problem.platform, work, row, pace, group,
         problem.node, problem.site, problem.latency, problem.slowness,
     )  # fmt: skip
-    return Snapshot(found, tasks, len(rest.tasks))
+    return Snapshot(remaining_problem, tasks, len(remainder.tasks))
 
 
-def pinned_groups(grid: MachineState, rest: Remainder) -> dict[int, int]:
-    """The processor of each group of tasks that cannot be moved.
+def pinned_groups(grid: MachineState, remainder: Remainder) -> dict[int, int]:
+    """Return the processor of each group of tasks that cannot be moved.
 
-    One of them runs there or has run there, and what it left there is needed.
+    One of its tasks runs or has run there, and its output there is needed.
     """
     group: list[int] = grid.problem.group.tolist()
-    moved = {group[task] for task in rest.migrating}
-    needed = {group[task] for task in rest.queued - rest.later} - moved
+    migrating = {group[task] for task in remainder.migrating}
+    needed = {group[task] for task in remainder.queued - remainder.later} - migrating
     return {
         group[task]: grid.where[task]
         for task, state in enumerate(grid.state)
@@ -227,20 +237,20 @@ def pinned_groups(grid: MachineState, rest: Remainder) -> dict[int, int]:
 
 
 def loaded_seconds(grid: MachineState, task: int, processor: int) -> float:
-    """How long *task* would take on *processor*, if its load stayed as it is."""
+    """Return the seconds of *task* on *processor*, if its load stays as it is."""
     return grid.time(task, processor) / (grid.share[grid.node[processor]] or FAILED_SHARE)
 
 
 def _pace_rows(
-    grid: MachineState, rest: Remainder, tasks: tuple[int, ...]
+    grid: MachineState, remainder: Remainder, tasks: tuple[int, ...]
 ) -> tuple[Indices, Floats]:
-    """A row for each task, and the paces of each row."""
+    """Return the row of each task, and the pace of each row on all processors."""
     problem = grid.problem
     shares = np.array(grid.share)[problem.node]
     slowed = problem.pace / np.maximum(shares, FAILED_SHARE)
     paces = [_without_failed(row, shares) for row in slowed]
-    homes = pinned_groups(grid, rest)
-    inside = set(rest.tasks)
+    homes = pinned_groups(grid, remainder)
+    inside = set(remainder.tasks)
     pinned: dict[tuple[int, int], int] = {}
     rows = np.empty(len(tasks), np.int32)
     for i, task in enumerate(tasks):
@@ -259,13 +269,13 @@ def _pace_rows(
 
 
 def _without_failed(row: Floats, shares: Floats) -> Floats:
-    """*row* without the machines that have failed, unless no other can run the task."""
-    found = np.where(shares > 0, row, inf)
-    return found if np.isfinite(found).any() else row
+    """Return *row* without failed machines, unless no other can run the task."""
+    alive = np.where(shares > 0, row, inf)
+    return alive if np.isfinite(alive).any() else row
 
 
-def _group_numbers(given: list[int], more: int) -> Indices:
-    """The first task of each group, for each task; those that are not planned are alone."""
+def _group_numbers(groups: list[int], unplanned: int) -> Indices:
+    """Return the first task of each task's group; tasks that are not planned are alone."""
     first: dict[int, int] = {}
-    found = [first.setdefault(group, i) for i, group in enumerate(given)]
-    return np.array([*found, *range(len(found), len(found) + more)], np.int32)
+    numbers = [first.setdefault(group, i) for i, group in enumerate(groups)]
+    return np.array([*numbers, *range(len(numbers), len(numbers) + unplanned)], np.int32)

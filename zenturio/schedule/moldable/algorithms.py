@@ -1,4 +1,4 @@
-"""Critical path and area: the heuristic for moldable tasks."""
+"""Algorithms for moldable workflows: CPA, and the genetic algorithms of Jaros and Jaros."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ from zenturio.search.settings import setting
 
 @dataclass(frozen=True)
 class CpaSettings:
-    queue: Discipline = setting("fifo", "how the cluster chooses what starts")
+    queue: Discipline = setting("fifo", "queue discipline of the cluster")
     until: Literal["best", "balance"] = setting(
-        "best", "as long as plans may become better; balance: as published"
+        "best", "grow until plans cannot improve; balance: as published"
     )
     polish: int | None = setting(
-        None, "plays that improve the result; auto: some tenths of a second", low=0
+        None, "plays of the queue to improve the result; auto: about 0.3 s", low=0
     )
 
 
 class Cpa:
-    """More nodes for the critical path while it outweighs the area, then the longest way first.
+    """Add nodes on the critical path while it outweighs the area, then submit by rank (CPA).
 
-    For short makespans at once, and the one to try first. Not where cost counts: moldable-global
-    weighs it. Cost: tasks x nodes steps, each as long as a walk over the workflow: a second for a
-    thousand tasks, half a minute for ten thousand; as published a third of that.
-    A. Radulescu, A. van Gemund: A low-cost approach towards mixed task and data parallel
-    scheduling. ICPP 2001. As published: until=balance polish=0. By default it goes on beyond the
-    balance, takes the best plan on the way, or one that gives all tasks the same number of nodes
-    if that is better, and anneals it.
+    For short makespans at once, and the one to try first. Not where cost matters: moldable-global
+    weighs it. Cost: tasks x nodes steps, each a walk over the workflow: a second for a thousand
+    tasks, half a minute for ten thousand; as published, a third of that. A. Radulescu, A. van
+    Gemund: A low-cost approach towards mixed task and data parallel scheduling. ICPP 2001. As
+    published: until=balance polish=0. By default it continues beyond the balance, takes the best
+    plan on the way, or one that gives all tasks the same number of nodes if that is better, and
+    anneals it.
     """
 
     kind: ClassVar[Kind] = "moldable"
@@ -71,10 +71,10 @@ class Cpa:
 
     def plan(self, problem: MoldableProblem) -> MoldablePlan:
         cluster = ClusterQueue(problem, self._settings.queue)
-        tried = [grow_allocations(cluster, self._settings.until)]
+        allocations = [grow_allocations(cluster, self._settings.until)]
         if self._settings.until == "best":
-            tried += simple_allocations(problem)
-        cluster, counts, _ = best_start(cluster, MAKESPAN, tried)
+            allocations += simple_allocations(problem)
+        cluster, counts, _ = best_start(cluster, MAKESPAN, allocations)
         cluster, counts = anneal_allocations(
             cluster, MAKESPAN, counts, self._seed, self._settings.polish
         )
@@ -84,22 +84,21 @@ class Cpa:
 @dataclass(frozen=True)
 class MoldableFrontSettings:
     alpha: float = setting(
-        0.5, "which plan of the front is taken: 1 the shortest, 0 the cheapest", low=0, high=1
+        0.5, "which plan of the front to return: 1 the shortest, 0 the cheapest", low=0, high=1
     )
-    against: Literal["cost", "idle"] = setting("cost", "what is weighed against the makespan")
-    queue: Discipline = setting("fifo", "how the cluster chooses what starts")
+    against: Literal["cost", "idle"] = setting("cost", "the objective besides the makespan")
+    queue: Discipline = setting("fifo", "queue discipline of the cluster")
     population: int = setting(100, "individuals in a generation", low=4)
     generations: int = setting(300, "generations, the first one included", low=1)
 
 
 class MoldableFront:
-    """All plans that are worth a look, from the shortest to the cheapest, in one run (NSGA-II).
+    """Find all non-dominated plans, from the shortest to the cheapest, in one run (NSGA-II).
 
-    To see what a weight would choose from, before it is set; the plan is the one that alpha
-    chooses, the notes list all. Not for the very best at one end: cpa and moldable-global look
-    longer there. Cost: generations x population plays of the queue.
-    K. Deb, A. Pratap, S. Agarwal, T. Meyarivan: A fast and elitist multiobjective genetic
-    algorithm: NSGA-II. IEEE TEC 6(2), 2002.
+    To see the trade-off before choosing a weight; the plan is the one that alpha selects, and the
+    notes list all. Not for the very best plan at one end: cpa and moldable-global search longer
+    there. Cost: generations x population plays of the queue. K. Deb, A. Pratap, S. Agarwal, T.
+    Meyarivan: A fast and elitist multiobjective genetic algorithm: NSGA-II. IEEE TEC 6(2), 2002.
     """
 
     kind: ClassVar[Kind] = "moldable"
@@ -110,45 +109,50 @@ class MoldableFront:
         self._seed = seed
 
     def plan(self, problem: MoldableProblem) -> MoldablePlan:
-        """The plan of the front that is nearest to its ends, weighed by alpha."""
-        cluster, counts, worth = self._search(problem)
-        span = np.maximum(np.ptp(worth, axis=0), np.finfo(float).tiny)
-        near = (worth - worth.min(axis=0)) / span @ [self._settings.alpha, 1 - self._settings.alpha]
+        """Return the plan of the front that is nearest to its ends, weighted by alpha."""
+        cluster, counts, objectives = self._search(problem)
+        span = np.maximum(np.ptp(objectives, axis=0), np.finfo(float).tiny)
+        distance = (
+            (objectives - objectives.min(axis=0))
+            / span
+            @ [self._settings.alpha, 1 - self._settings.alpha]
+        )
         names = ("makespan", "idle" if self._settings.against == "idle" else "node_seconds")
         notes: dict[str, Any] = {
-            "front": [dict(zip(names, row, strict=True)) for row in worth.tolist()]
+            "front": [dict(zip(names, row, strict=True)) for row in objectives.tolist()]
         }
-        return cluster.plan(counts[near.argmin()], "moldable-front", notes)
+        return cluster.plan(counts[distance.argmin()], "moldable-front", notes)
 
     def front(self, problem: MoldableProblem) -> tuple[MoldablePlan, ...]:
-        """All of them, the shortest first."""
+        """Return all plans of the front, the shortest first."""
         cluster, counts, _ = self._search(problem)
         return tuple(cluster.plan(row, "moldable-front") for row in counts)
 
     def _search(self, problem: MoldableProblem) -> tuple[ClusterQueue, Counts, Floats]:
-        def aims(found: QueueOutcomes) -> Floats:
-            length = found.makespan + (found.makespan == 0)
-            idle = 1 - found.cost / (problem.nodes * length)
-            return np.stack([found.makespan, idle if against == "idle" else found.cost], axis=1)
+        def objectives(outcomes: QueueOutcomes) -> Floats:
+            length = outcomes.makespan + (outcomes.makespan == 0)
+            idle = 1 - outcomes.cost / (problem.nodes * length)
+            return np.stack(
+                [outcomes.makespan, idle if against == "idle" else outcomes.cost], axis=1
+            )
 
         against = self._settings.against
         cluster = ClusterQueue(problem, self._settings.queue)
-        first = grow_allocations(cluster)
-        cluster = submitted_by_rank(cluster, first)
-        seeds = [first, problem.fastest, problem.fewest, *simple_allocations(problem)]
+        grown = grow_allocations(cluster)
+        cluster = submitted_by_rank(cluster, grown)
+        seeds = [grown, problem.fastest, problem.fewest, *simple_allocations(problem)]
         rules = Nsga2Settings(self._settings.population, self._settings.generations)
-        return cluster, *pareto_front(cluster, aims, rules, self._seed, seeds)
+        return cluster, *pareto_front(cluster, objectives, rules, self._seed, seeds)
 
 
 class MoldableGlobal:
-    """A short makespan and few node seconds, weighed by alpha: for a cluster shared with others.
+    """Minimise makespan and used node seconds, weighted by alpha, for a shared cluster.
 
-    For on-demand allocation, where only what tasks use is paid for. With alpha=1 the makespan
-    alone counts, with alpha=0 the cost. Not to learn what there is to choose from:
-    moldable-front finds that in one run. Cost: generations x population plays of the queue, each
-    of microseconds. As published: seeded=false polish=0.
-    M. Jaros, J. Jaros: Performance-cost optimization of moldable scientific workflows. JSSPP 2021,
-    Equation 5.
+    For on-demand allocation, where only the nodes in use are paid for. With alpha=1 only the
+    makespan counts, with alpha=0 only the cost. To see the trade-off first, use moldable-front.
+    Cost: generations x population plays of the queue, each of microseconds. As published:
+    seeded=false polish=0. M. Jaros, J. Jaros: Performance-cost optimization of moldable scientific
+    workflows. JSSPP 2021, Equation 5.
     """
 
     kind: ClassVar[Kind] = "moldable"
@@ -166,17 +170,16 @@ class MoldableGlobal:
 
 @dataclass(frozen=True)
 class MoldableLocalSettings(EvolutionSettings):
-    exact: bool = setting(True, "read the best numbers off the tables; false: search by GA")
+    exact: bool = setting(True, "read the best numbers off the tables; false: search with a GA")
 
 
 class MoldableLocal:
-    """The nodes on which each task is fastest, whatever the others do: for clusters with room.
+    """Give each task the number of nodes on which it is fastest, regardless of the others.
 
-    For small tasks on a cluster of hundreds of nodes, where few wait for each other. Not where
-    tasks compete: each takes all nodes that make it a little faster, and the next ones wait.
-    Cost: none; as the paper does it, a genetic search whose optimum the tables tell at once.
-    M. Jaros, J. Jaros: Performance-cost optimization of moldable scientific workflows. JSSPP 2021,
-    Equation 2.
+    For small tasks on a cluster of hundreds of nodes, where few wait. Not where tasks compete: each
+    takes all nodes that make it slightly faster, and the next ones wait. Cost: none; the paper uses
+    a genetic search whose optimum can be read off the tables. M. Jaros, J. Jaros: Performance-cost
+    optimization of moldable scientific workflows. JSSPP 2021, Equation 2.
     """
 
     kind: ClassVar[Kind] = "moldable"
@@ -201,18 +204,17 @@ class MoldableLocal:
 
 @dataclass(frozen=True)
 class MoldableStaticSettings(GuidedSettings):
-    formula: Formula = setting(
-        "idle", "what is paid for in vain; printed: Equation 8 to the letter"
-    )
+    formula: Formula = setting("idle", "what counts as waste; printed: Equation 8 to the letter")
 
 
 class MoldableStatic:
-    """A short makespan and few idle nodes, weighed by alpha: for a cluster of one's own.
+    """Minimise makespan and idle nodes, weighted by alpha, for a dedicated cluster.
 
-    For static allocation, where the whole cluster is paid for until the last task ends. Not for
-    an alpha near 0: a task that wastes many nodes is not idle. Cost: as moldable-global.
-    M. Jaros, J. Jaros: Performance-cost optimization of moldable scientific workflows. JSSPP 2021,
-    Equation 8; by default with the cost of its text, for as printed it rewards costly plans.
+    For static allocation, where the whole cluster is paid for until the last task ends. Not for an
+    alpha near 0: a task that wastes many nodes is not idle. Cost: as moldable-global. M. Jaros, J.
+    Jaros: Performance-cost optimization of moldable scientific workflows. JSSPP 2021, Equation 8;
+    by default with the cost as the text defines it, because the printed formula rewards costly
+    plans.
     """
 
     kind: ClassVar[Kind] = "moldable"

@@ -1,4 +1,7 @@
-"""Numbers of nodes as rows of genes, and back."""
+"""Searches for the number of nodes of each task: heuristics, annealing and genetic algorithms.
+
+The fitness functions are those of Jaros and Jaros (2022); all are minimised.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +32,14 @@ from zenturio.space import Space
 
 @dataclass(frozen=True, eq=False)
 class NodeChoices:
-    """For each task the numbers of nodes that it may get, and rows of genes that choose them."""
+    """The allowed numbers of nodes of each task, encoded as rows of genes."""
 
     problem: MoldableProblem
     kind: Literal["possible", "lean"] = "possible"
 
     @cached_property
     def counts(self) -> tuple[Counts, ...]:
-        """By row of the problem's ``seconds``."""
+        """The allowed numbers of nodes, by row of the problem's ``seconds``."""
         return self.problem.possible if self.kind == "possible" else self.problem.lean
 
     @cached_property
@@ -46,28 +49,28 @@ class NodeChoices:
 
     @cached_property
     def table(self) -> Counts:
-        """The same, one row as long as the other."""
-        found = np.zeros((len(self.counts), max(map(len, self.counts), default=1)), np.int64)
-        for counts, into in zip(self.counts, found, strict=True):
-            into[: len(counts)] = counts
-        return found
+        """The allowed numbers of nodes as a rectangular table, padded with zeros."""
+        table = np.zeros((len(self.counts), max(map(len, self.counts), default=1)), np.int64)
+        for counts, row in zip(self.counts, table, strict=True):
+            row[: len(counts)] = counts
+        return table
 
     @cached_property
     def sizes(self) -> Counts:
         return np.array([len(counts) for counts in self.counts], np.int64)
 
     def of(self, genes: Counts) -> Counts:
-        """The numbers of nodes that rows of *genes* stand for."""
-        found: Counts = self.table[self.problem.row, genes]
-        return found
+        """Return the numbers of nodes that rows of *genes* encode."""
+        counts: Counts = self.table[self.problem.row, genes]
+        return counts
 
     def genes(self, counts: Counts) -> Counts:
-        """The genes of the nearest numbers of nodes not above *counts*, or the smallest."""
-        found = [
+        """Return the genes of the nearest allowed numbers not above *counts*, or the smallest."""
+        indices = [
             max(np.searchsorted(self.counts[row], count, side="right") - 1, 0)
             for row, count in zip(self.problem.row, counts, strict=True)
         ]
-        return np.array(found, np.int64)
+        return np.array(indices, np.int64)
 
 
 Formula = Literal["idle", "printed"]
@@ -75,7 +78,7 @@ Formula = Literal["idle", "printed"]
 
 @dataclass(frozen=True)
 class Fitness:
-    """The weights of what comes of a plan, and something that all plans have."""
+    """Weights of the figures of a plan, and a constant."""
 
     total: float = 0.0
     """Weight of the seconds of all tasks."""
@@ -83,65 +86,66 @@ class Fitness:
     cost: float = 0.0
     """Weight of the node seconds of all tasks."""
     busy: float = 0.0
-    """Weight of how many nodes these are, from the beginning to the end."""
+    """Weight of the mean number of busy nodes."""
     always: float = 0.0
+    """A constant added to the fitness of every plan."""
 
-    def __call__(self, found: QueueOutcomes) -> Floats:
-        length = found.makespan + (found.makespan == 0)
-        worth: Floats = (
-            self.total * found.total
-            + self.makespan * found.makespan
-            + self.cost * found.cost
-            + self.busy * found.cost / length
+    def __call__(self, outcomes: QueueOutcomes) -> Floats:
+        length = outcomes.makespan + (outcomes.makespan == 0)
+        fitness: Floats = (
+            self.total * outcomes.total
+            + self.makespan * outcomes.makespan
+            + self.cost * outcomes.cost
+            + self.busy * outcomes.cost / length
             + self.always
         )
-        return worth
+        return fitness
 
     @property
     def weights(self) -> tuple[float, ...]:
-        """As the kernels want them."""
+        """The weights as the kernels take them."""
         return astuple(self)
 
 
 MAKESPAN = Fitness(makespan=1.0)
 TOTAL_TIME = Fitness(total=1.0)
-"""The seconds of all tasks, as if none met another (Equation 2)."""
+"""The seconds of all tasks, as if they did not compete for nodes (Equation 2)."""
 
 
 def on_demand(problem: MoldableProblem, alpha: float) -> Fitness:
-    """*alpha* of the makespan, and the rest of the cost of the nodes that tasks use (Equation 5).
+    """Return *alpha* times the makespan plus 1 - *alpha* times the cost of used nodes (Equation 5).
 
-    Both as a share of what all tasks take on one node, one after the other. The paper adds the
-    times along the critical path "including queuing times": that is the makespan.
+    Both are relative to the seconds of all tasks on one node. The paper adds the times along the
+    critical path "including queuing times", which is the makespan.
     """
     alone = problem.alone or 1.0
     return Fitness(makespan=alpha / alone, cost=(1 - alpha) / alone)
 
 
 def static_allocation(problem: MoldableProblem, alpha: float, formula: Formula = "idle") -> Fitness:
-    """*alpha* of the makespan, and the rest of what idles of a cluster paid for as a whole.
+    """Return *alpha* times the makespan plus 1 - *alpha* times the idle share of the cluster.
 
-    Idle is the share (c_max - c) / c_max of all node seconds, and c_max what the paper says that
-    is paid for: the size of the allocation times the makespan. As *printed*, c_max is the size
-    times the seconds of all tasks on one node (Equations 6 and 8). That does not depend on the
-    plan; so the formula rewards whatever costs much, long tasks on many nodes among it.
+    The idle share is (c_max - c) / c_max of the node seconds that are paid for, c_max being the
+    number of nodes times the makespan, as the paper's text says. With *formula* "printed", c_max is
+    the number of nodes times the seconds of all tasks on one node (Equations 6 and 8). That does
+    not depend on the plan, so it rewards whatever costs much, such as long tasks on many nodes.
     """
     alone = problem.alone or 1.0
-    rest = 1 - alpha
+    weight = 1 - alpha
     if formula == "idle":
-        return Fitness(makespan=alpha / alone, busy=-rest / problem.nodes, always=rest)
-    return Fitness(makespan=alpha / alone, cost=-rest / (alone * problem.nodes), always=rest)
+        return Fitness(makespan=alpha / alone, busy=-weight / problem.nodes, always=weight)
+    return Fitness(makespan=alpha / alone, cost=-weight / (alone * problem.nodes), always=weight)
 
 
 _MAX_TASKS_PLAYED, _MAX_PLAYS = 5_000_000, 50_000
-"""To improve a plan so many tasks are started, and queues played, unless something else is said."""
+"""With _MAX_PLAYS, the default limit of tasks started and of queues played."""
 
 
 def grow_allocations(cluster: ClusterQueue, until: Literal["best", "balance"] = "best") -> Counts:
-    """The numbers of nodes of CPA: grown on the critical path, from the fewest.
+    """Return the numbers of nodes of CPA: grown on the critical path, from the fewest.
 
-    Until the area is as long as the critical path, as published; or as long as that can still
-    make a better plan, of which the *best* is taken.
+    Stop when the area is as long as the critical path, as published ("balance"), or when that can
+    no longer improve the plan, and return the best plan on the way ("best").
     """
     from zenturio.schedule.kernels.cluster_queue import grow_nodes  # noqa: PLC0415 - needs Numba
 
@@ -150,62 +154,64 @@ def grow_allocations(cluster: ClusterQueue, until: Literal["best", "balance"] = 
     for row, counts in zip(following, problem.lean, strict=True):
         row[counts[:-1]] = counts[1:]
     stride = max(1, problem.tasks // 100) if until == "best" else 0
-    found: Counts = grow_nodes(
+    grown: Counts = grow_nodes(
         cluster.kind, problem.nodes, cluster.graph, problem.order.astype(np.int64),
         problem.seconds, problem.row, problem.fewest.astype(np.int64), following, stride,
     )  # fmt: skip
-    return found
+    return grown
 
 
 def submitted_by_rank(cluster: ClusterQueue, counts: Counts) -> ClusterQueue:
-    """*cluster*, to which tasks with the longest way to an end are submitted first."""
+    """Return *cluster* with the tasks of longest remaining path submitted first."""
     from zenturio.schedule.kernels.cluster_queue import bottom_levels  # noqa: PLC0415 - needs Numba
 
     problem = cluster.problem
-    order, below = problem.order.astype(np.int64), np.empty(problem.tasks)
-    bottom_levels(cluster.graph, order, problem.times(counts), below)
-    return replace(cluster, order=order[np.argsort(-below[order], kind="stable")])
+    order, remaining_path = problem.order.astype(np.int64), np.empty(problem.tasks)
+    bottom_levels(cluster.graph, order, problem.times(counts), remaining_path)
+    return replace(cluster, order=order[np.argsort(-remaining_path[order], kind="stable")])
 
 
 def simple_allocations(problem: MoldableProblem) -> list[Counts]:
-    """Numbers of nodes to begin with: as many for all tasks, or as many as they make good use of.
+    """Return simple numbers of nodes to start from.
 
-    All tasks get one, two, ... nodes, as far as they become faster by them; or each gets more as
-    long as a share of the nodes' number is saved in time.
+    The same number for all tasks, or more nodes for a task as long as its time shrinks by a share
+    of the increase.
     """
     evens = sorted({1 << k for k in range(13)} | {3 << k for k in range(12)})
     choices = NodeChoices(problem, "lean")
-    most = int(problem.fastest.max(initial=1))
-    upto = [even for even in evens if even < most] + [most]
-    found: list[Counts] = [choices.of(choices.genes(np.full(problem.tasks, k))) for k in upto]
-    known = np.isfinite(problem.seconds)
+    max_nodes = int(problem.fastest.max(initial=1))
+    limits = [limit for limit in evens if limit < max_nodes] + [max_nodes]
+    allocations: list[Counts] = [
+        choices.of(choices.genes(np.full(problem.tasks, k))) for k in limits
+    ]
+    possible = np.isfinite(problem.seconds)
     time = np.log(
-        problem.seconds, out=np.full(known.shape, np.inf), where=known & (problem.seconds > 0)
+        problem.seconds, out=np.full(possible.shape, np.inf), where=possible & (problem.seconds > 0)
     )
     time[problem.seconds == 0] = 0
-    nodes = np.log(np.maximum(np.arange(known.shape[1]), 1))
-    return found + [
+    nodes = np.log(np.maximum(np.arange(possible.shape[1]), 1))
+    return allocations + [
         (time + share * nodes).argmin(axis=1)[problem.row] for share in (0.05, 0.1, 0.2, 0.4)
     ]
 
 
 def best_start(
-    cluster: ClusterQueue, fitness: Fitness, guessed: Sequence[Counts]
+    cluster: ClusterQueue, fitness: Fitness, allocations: Sequence[Counts]
 ) -> tuple[ClusterQueue, Counts, float]:
-    """The best of what was *guessed*, where the longest ways are submitted first."""
-    found = []
-    for counts in guessed:
-        by = submitted_by_rank(cluster, counts)
-        found.append((by, counts, float(fitness(by.outcomes(counts[None]))[0])))
-    return min(found, key=lambda each: each[2])
+    """Return the best of *allocations*, with its fitness and the queue sorted by remaining path."""
+    candidates = []
+    for counts in allocations:
+        queue = submitted_by_rank(cluster, counts)
+        candidates.append((queue, counts, float(fitness(queue.outcomes(counts[None]))[0])))
+    return min(candidates, key=lambda candidate: candidate[2])
 
 
 def anneal_allocations(
     cluster: ClusterQueue, fitness: Fitness, counts: Counts, seed: int, budget: int | None = None
 ) -> tuple[ClusterQueue, Counts]:
-    """*counts* changed step by step, and the order of submission too; never to a worse fitness.
+    """Improve *counts* and the order of submission by annealing; never worsen the fitness.
 
-    After *budget* plays of the queue; None: as many as take some tenths of a second.
+    *budget* is the number of plays of the queue; by default some tenths of a second's worth.
     """
     from zenturio.schedule.kernels.cluster_queue import anneal_queue  # noqa: PLC0415 - needs Numba
     from zenturio.search.kernels.rng import stream  # noqa: PLC0415
@@ -216,11 +222,11 @@ def anneal_allocations(
         budget = min(_MAX_TASKS_PLAYED // max(problem.tasks, 1), _MAX_PLAYS)
     if not problem.tasks or not budget:
         return cluster, counts
-    found, order = anneal_queue(
+    best_counts, order = anneal_queue(
         cluster.kind, problem.nodes, cluster.graph, problem.seconds, problem.row, choices.table,
         choices.sizes, fitness.weights, budget, counts.astype(np.int64), stream(seed),
     )  # fmt: skip
-    return replace(cluster, order=order), found
+    return replace(cluster, order=order), best_counts
 
 
 Objectives = Callable[[QueueOutcomes], Floats]
@@ -229,9 +235,9 @@ Objectives = Callable[[QueueOutcomes], Floats]
 
 @dataclass(frozen=True)
 class EvolutionSettings:
-    """How the genetic algorithm goes, and the cluster; by default as the paper recommends."""
+    """Settings of the cluster and the genetic algorithm; defaults as the paper recommends."""
 
-    queue: Discipline = setting("fifo", "how the cluster chooses what starts")
+    queue: Discipline = setting("fifo", "queue discipline of the cluster")
     population: int | None = setting(
         None, "individuals in a generation; auto: 25 to 150, the more the more tasks", low=2
     )
@@ -240,10 +246,10 @@ class EvolutionSettings:
     crossover: Crossover = setting("uniform", "how two parents exchange genes")
     crossover_rate: float = setting(0.7, "chance that two parents exchange genes", low=0, high=1)
     mutation_rate: float = setting(0.01, "chance that a gene mutates", low=0, high=1)
-    elite: float = setting(5.0, "best % that live on unchanged", low=0, high=100)
+    elite: float = setting(5.0, "best % that survive unchanged", low=0, high=100)
 
     def ga(self, tasks: int) -> GaSettings:
-        """The same for the search of so many *tasks*."""
+        """Return the settings of the genetic engine for so many *tasks*."""
         size = self.population or _default_population(tasks)
         return GaSettings(
             population=size,
@@ -260,22 +266,22 @@ class EvolutionSettings:
 
 @dataclass(frozen=True)
 class GuidedSettings(EvolutionSettings):
-    """The same with what the paper leaves out."""
+    """Adds what the paper leaves out: seeds from heuristics, and annealing."""
 
     alpha: float = setting(0.5, "weight of the makespan; the rest is that of cost", low=0, high=1)
-    seeded: bool = setting(True, "begin with what heuristics find, CPA among them")
+    seeded: bool = setting(True, "start from the results of heuristics such as CPA")
     polish: int | None = setting(
-        None, "plays that improve the result; auto: some tenths of a second", low=0
+        None, "plays of the queue to improve the result; auto: about 0.3 s", low=0
     )
 
 
 def _default_population(tasks: int) -> int:
-    """As in Table 1 of the paper."""
-    return next((size for most, size in ((8, 25), (16, 50), (63, 100)) if tasks <= most), 150)
+    """Return the population size of Table 1 of the paper."""
+    return next((size for limit, size in ((8, 25), (16, 50), (63, 100)) if tasks <= limit), 150)
 
 
 class _SeededGa(Ga):
-    """The genetic search that begins with some rows, and others by chance."""
+    """The genetic engine, with some given rows in its first generation."""
 
     seeds: Sequence[Counts] = ()
 
@@ -284,7 +290,7 @@ class _SeededGa(Ga):
 
 
 class _SeededNsga2(Nsga2):
-    """The same for the search of a front."""
+    """NSGA-II, with some given rows in its first generation."""
 
     seeds: Sequence[Counts] = ()
 
@@ -293,7 +299,7 @@ class _SeededNsga2(Nsga2):
 
 
 def _with_seeds(genes: Any, seeds: Sequence[Counts]) -> Any:
-    """*genes* that begin with *seeds*, as far as there is room."""
+    """Return *genes* with its first rows replaced by *seeds*, as far as they fit."""
     for row, seed in zip(genes, seeds, strict=False):
         row[:] = seed
     return genes
@@ -306,31 +312,29 @@ def evolve_allocations(
     seed: int,
     seeds: Sequence[Counts] = (),
 ) -> tuple[Counts, list[float]]:
-    """The best numbers of nodes that a genetic search finds; the best fitness by generation."""
+    """Return the best numbers of nodes of a genetic search, and the best fitness by generation."""
     choices = NodeChoices(cluster.problem)
     search = _SeededGa(SearchProblem(choices.space, seed=seed), settings.ga(cluster.problem.tasks))
     search.seeds = [choices.genes(counts) for counts in seeds]
     best, history = np.inf, []
-    found: Counts = cluster.problem.fewest
+    best_counts: Counts = cluster.problem.fewest
     for genes, losses in scored_generations(
         search.walk(), lambda genes: fitness(cluster.outcomes(choices.of(genes)))
     ):
-        at = int(losses.argmin())
-        if losses[at] < best:
-            best, found = float(losses[at]), choices.of(genes[at])
+        index = int(losses.argmin())
+        if losses[index] < best:
+            best, best_counts = float(losses[index]), choices.of(genes[index])
         history.append(best)
-    return found, history
+    return best_counts, history
 
 
 def generations_to_best(history: Sequence[float]) -> int:
-    """How many generations it took to what was best of all."""
+    """Return how many generations it took to the best fitness."""
     return history.index(history[-1]) + 1
 
 
-def scored_generations(
-    walk: SearchGenerator, score: Callable[[Any], Floats]
-) -> Iterator[tuple[Any, Floats]]:
-    """All generations of a *walk*, each with what it is worth: a row, or several figures each."""
+def scored_generations(walk: Walk, score: Callable[[Any], Floats]) -> Iterator[tuple[Any, Floats]]:
+    """Yield all generations of a *walk*, each with its losses from *score*."""
     genes = next(walk)
     while True:
         losses = score(genes)
@@ -343,14 +347,14 @@ def scored_generations(
 
 def pareto_front(
     cluster: ClusterQueue,
-    aims: Objectives,
+    objectives: Objectives,
     settings: Nsga2Settings,
     seed: int,
     seeds: Sequence[Counts],
 ) -> tuple[Counts, Floats]:
-    """All numbers of nodes found that no other is better than in both *aims*; what they come to.
+    """Return the non-dominated numbers of nodes found, and their two objectives.
 
-    Sorted by the first aim; of equal ones one.
+    Sorted by the first objective; of equal ones, one is kept.
     """
     choices = NodeChoices(cluster.problem, "lean")
     search = _SeededNsga2(
@@ -358,24 +362,24 @@ def pareto_front(
     )
     search.seeds = [choices.genes(counts) for counts in seeds]
     rows = np.empty((0, cluster.problem.tasks), np.int64)
-    worth = np.empty((0, 2))
+    values = np.empty((0, 2))
     for genes, losses in scored_generations(
-        search.walk(), lambda genes: aims(cluster.outcomes(choices.of(genes)))
+        search.walk(), lambda genes: objectives(cluster.outcomes(choices.of(genes)))
     ):
-        rows, worth = np.concatenate([rows, genes]), np.concatenate([worth, losses])
-        order = np.lexsort(worth.T[::-1])
-        least = np.minimum.accumulate(worth[order, 1])
-        kept = order[np.append(True, least[1:] < least[:-1])]
-        rows, worth = rows[kept], worth[kept]
-    return choices.of(rows), worth
+        rows, values = np.concatenate([rows, genes]), np.concatenate([values, losses])
+        order = np.lexsort(values.T[::-1])
+        running_minimum = np.minimum.accumulate(values[order, 1])
+        front = order[np.append(True, running_minimum[1:] < running_minimum[:-1])]
+        rows, values = rows[front], values[front]
+    return choices.of(rows), values
 
 
 def guided_plan(
     cluster: ClusterQueue, fitness: Fitness, settings: GuidedSettings, seed: int, name: str
 ) -> MoldablePlan:
-    """The plan that a genetic search finds, with what is set beside it.
+    """Return the plan of a genetic search, seeded and annealed as set.
 
-    With seeds, tasks are submitted as for the best of these; without, breadth first as in the
+    With seeds, tasks are submitted in the order of the best seed; without, breadth-first as in the
     paper.
     """
     seeds: list[Counts] = []

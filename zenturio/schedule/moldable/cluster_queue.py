@@ -1,4 +1,4 @@
-"""A cluster that plays a queue of moldable tasks: from numbers of nodes to plans, or to figures."""
+"""A cluster with a queue of moldable tasks: from numbers of nodes to plans or to figures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DISCIPLINES = ("fifo", "easy", "conservative")
 
 @dataclass(frozen=True, eq=False)
 class QueueOutcomes:
-    """What came of many rows of numbers of nodes: a figure of each."""
+    """Figures of many plans, one array for each figure."""
 
     total: Floats
     """Seconds of all tasks."""
@@ -35,14 +35,14 @@ class QueueOutcomes:
 
 @dataclass(frozen=True, eq=False)
 class ClusterQueue:
-    """The nodes of *problem* behind a queue.
+    """The nodes of *problem* behind a batch queue.
 
-    Tasks are submitted in *order*, breadth first if there is none, and held until all that they
-    wait for has ended. Of those not held, in the order of submission, start:
+    Tasks are submitted in *order* (breadth-first by default) and held until their predecessors have
+    ended. Among the others, in order of submission:
 
-    * ``fifo``: the first ones, until one does not fit. Nothing is filled in behind it.
-    * ``easy``: also others that fit and do not delay the first that does not.
-    * ``conservative``: each at the earliest time that delays none which was freed before it.
+    * ``fifo``: start the first tasks until one does not fit; later tasks never overtake it.
+    * ``easy``: also start others that fit and do not delay the first that does not (backfilling).
+    * ``conservative``: start each at the earliest time that delays none released before it.
     """
 
     problem: MoldableProblem
@@ -52,7 +52,10 @@ class ClusterQueue:
     def plan(
         self, counts: Counts, algorithm: str = "", notes: Mapping[str, Any] | None = None
     ) -> MoldablePlan:
-        """What happens when each task gets its number of nodes."""
+        """Return the plan in which each task gets its number of nodes.
+
+        Raise InputError if a task cannot run on its number of nodes.
+        """
         from zenturio.schedule.kernels.cluster_queue import assign_nodes, play_queue, queue_buffers  # noqa: PLC0415 - Numba
 
         problem = self.problem
@@ -76,28 +79,28 @@ class ClusterQueue:
         return MoldablePlan(problem, algorithm, start, end, first, node, dict(notes or {}))
 
     def outcomes(self, counts: Counts) -> QueueOutcomes:
-        """What comes of each row of *counts*, all of which must be possible."""
+        """Return the figures of each row of *counts*, all of which must be possible."""
         from zenturio.schedule.kernels.cluster_queue import play_queues  # noqa: PLC0415 - Numba
 
         problem = self.problem
         counts = np.ascontiguousarray(counts, np.int64)
         assert counts.min(initial=0) >= 0, "a number of nodes is below 0"
-        assert counts.max(initial=0) < problem.seconds.shape[1], "a task was given too many nodes"
-        found = np.empty((len(counts), 3))
+        assert counts.max(initial=0) < problem.seconds.shape[1], "a task got too many nodes"
+        figures = np.empty((len(counts), 3))
         play_queues(
-            self.kind, problem.nodes, self.graph, problem.seconds, problem.row, counts, found
+            self.kind, problem.nodes, self.graph, problem.seconds, problem.row, counts, figures
         )
-        assert np.isfinite(found).all(), "a task was given nodes on which it cannot run"
-        return QueueOutcomes(*np.ascontiguousarray(found.T))
+        assert np.isfinite(figures).all(), "a task got nodes on which it cannot run"
+        return QueueOutcomes(*np.ascontiguousarray(figures.T))
 
     @property
     def kind(self) -> int:
-        """The discipline as the kernels want it."""
+        """The discipline as the kernels take it."""
         return _DISCIPLINES.index(self.discipline)
 
     @cached_property
     def graph(self) -> Any:
-        """The workflow as the kernels want it."""
+        """The workflow as the kernels take it."""
         from zenturio.schedule.kernels.cluster_queue import QueueGraph  # noqa: PLC0415 - needs Numba
 
         problem = self.problem
@@ -110,15 +113,17 @@ class ClusterQueue:
         return QueueGraph(waits, after.start, child, delay, order, rank)
 
     def _seconds(self, counts: Counts) -> Floats:
-        """Seconds of each task; refused where one cannot run on its number of nodes."""
+        """Return the seconds of each task; InputError if one cannot run on its nodes."""
         problem = self.problem
         if counts.shape != (problem.tasks,):
             raise InputError(f"{counts.size} numbers of nodes for {problem.tasks} tasks")
         for task, count in enumerate(counts.tolist()):
             if not np.isfinite(problem.time(task, count)):
-                able = problem.possible[problem.row[task]]
+                allowed = problem.possible[problem.row[task]]
                 raise InputError(
                     f"task {problem.workflow.names[task]!r} cannot run on {count} nodes",
-                    hint=f"from {able[0]} to {able[-1]}" if len(able) > 1 else f"on {able[0]}",
+                    hint=f"from {allowed[0]} to {allowed[-1]}"
+                    if len(allowed) > 1
+                    else f"on {allowed[0]}",
                 )
         return problem.times(counts)

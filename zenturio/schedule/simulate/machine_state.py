@@ -1,4 +1,12 @@
-"""What is to happen, and when: the heap below every simulation."""
+"""The state of the machines while a workflow is simulated, and the rules of execution.
+
+The rules are those of a plan. A processor runs the tasks sent to it one at a time, in the order in
+which they were sent. A task starts when its processor is free, its predecessors have ended and
+their data have arrived; data leave when the predecessor has ended and the destination is known.
+When a machine's load changes, its tasks get another share of its speed from then on. When a machine
+fails, its running tasks are lost and wait to be sent again; results of finished tasks are stored
+elsewhere and survive.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +28,13 @@ from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.simulate.trace import EventKind, TaskRun, TraceEvent
 
 TASK_ENDS, LOAD_CHANGES, TASK_ARRIVES, DATA_ARRIVE, POLICY_WAKES = range(5)
-"""What can happen; at one moment, a task that ends comes before its machine fails."""
+"""Kinds of events; at one moment, a task ends before its machine fails."""
 MAX_IDLE_WAKES = 10_000
-"""How often in a row a policy may wake while nothing else is to happen."""
+"""How often in a row a policy may wake up while no other event is pending."""
 
 
 class EventQueue:
-    """Things to come, by their time, their kind, and the order in which they were put in."""
+    """Pending events by time, kind and order of insertion."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, int, int]] = []
@@ -36,11 +44,11 @@ class EventQueue:
 
     @property
     def over(self) -> bool:
-        """Whether nothing is to come, or nothing but wakes, again and again."""
+        """Whether no events are pending, or only wake-ups again and again."""
         return not self._heap or self._idle >= MAX_IDLE_WAKES
 
     def put(self, time: float, kind: int, subject: int) -> int:
-        """Something is to happen to *subject*; returns a number that nothing else has."""
+        """Schedule an event for *subject*, and return its unique number."""
         number = next(self._counter)
         heappush(self._heap, (time, kind, number, subject))
         self._awaited += kind != POLICY_WAKES
@@ -48,10 +56,11 @@ class EventQueue:
 
     @property
     def next(self) -> float:
+        """The time of the next event."""
         return self._heap[0][0]
 
     def moment(self) -> Iterator[tuple[int, int, int]]:
-        """Kind, number and subject of all that happens next at one time."""
+        """Remove and yield kind, number and subject of all events at the next time."""
         self._idle = 0 if self._awaited else self._idle + 1
         now = self.next
         while self._heap and self._heap[0][0] == now:
@@ -61,20 +70,20 @@ class EventQueue:
 
 
 NeighbourEdges = list[list[tuple[int, float]]]
-"""For each task, those on one side of it, and the bytes between."""
+"""For each task, its neighbours on one side and the bytes of each edge."""
 
 
 class TaskCosts:
-    """What each task waits for and takes, and what befalls each machine."""
+    """A problem as plain lists, which are faster than arrays for single lookups."""
 
     def __init__(self, problem: Problem, forward: ArrayLike | None = None) -> None:
         flow = problem.workflow
-        kept = np.ones(len(flow.data), bool) if forward is None else np.asarray(forward, bool)
-        if len(kept) != len(flow.data):
-            raise InputError(f"forward: {len(kept)} answers for {len(flow.data)} edges")
+        mask = np.ones(len(flow.data), bool) if forward is None else np.asarray(forward, bool)
+        if len(mask) != len(flow.data):
+            raise InputError(f"forward has {len(mask)} values for {len(flow.data)} edges")
         self.before: NeighbourEdges = [[] for _ in range(problem.tasks)]
         self.after: NeighbourEdges = [[] for _ in range(problem.tasks)]
-        sources, targets, data = flow.sources[kept], flow.targets[kept], flow.data[kept]
+        sources, targets, data = flow.sources[mask], flow.targets[mask], flow.data[mask]
         for a, b, size in zip(sources.tolist(), targets.tolist(), data.tolist(), strict=True):
             self.before[b].append((a, size))
             self.after[a].append((b, size))
@@ -92,26 +101,30 @@ class TaskCosts:
         self._slowness: list[list[float]] = problem.slowness.tolist()
 
     def run(self, task: int, processor: int) -> float:
-        """Seconds that *task* takes on *processor*."""
+        """Return the seconds of *task* on *processor* at full speed."""
         return self._work[task] * self._pace[self._row[task]][processor]
 
     def transfer(self, data: float, a: int, b: int) -> float:
-        """Seconds that *data* take from processor *a* to *b*."""
+        """Return the seconds that *data* bytes take from processor *a* to *b*."""
         if self._node[a] == self._node[b]:
             return 0.0
-        here, there = self._site[a], self._site[b]
-        return self._latency[here][there] + data * self._slowness[here][there]
+        source_site, target_site = self._site[a], self._site[b]
+        return (
+            self._latency[source_site][target_site]
+            + data * self._slowness[source_site][target_site]
+        )
 
 
 def _checked_load(machine: PlatformMachine) -> tuple[LoadStep, ...]:
+    """Return the load steps of *machine*; InputError if they are invalid or not in order."""
     for step in machine.load:
         if not (isfinite(step.time) and isfinite(step.share) and step.share >= 0):
             raise InputError(
                 f"machine {machine.name!r} has a load of {step.share} from {step.time} s on: "
                 "a share of its speed, 0 or more, from a time on"
             )
-    for one, other in pairwise(machine.load):
-        if one.time > other.time:
+    for earlier, later in pairwise(machine.load):
+        if earlier.time > later.time:
             raise InputError(f"the loads of machine {machine.name!r} are not in their order")
     return machine.load
 
@@ -122,7 +135,7 @@ TaskState = Literal["unknown", "waiting", "sent", "running", "done"]
 
 @dataclass(slots=True)
 class RunningTask:
-    """A task that runs: *left* seconds of it at full speed, as of *since*."""
+    """A running task with *left* seconds of full-speed work as of time *since*."""
 
     task: int
     start: float
@@ -132,18 +145,18 @@ class RunningTask:
 
 
 class Policy(Protocol):
-    """Is asked whenever something happens, and acts on the grid: `send`, `cancel`, `wake`.
+    """A scheduler that is called at each event and acts on the machines: send, cancel, wake.
 
     It must not look into the loads of the platform, which are the future.
     """
 
     def react(self, grid: MachineState, events: Sequence[TraceEvent]) -> None:
-        """*events* are all that happened at ``grid.now``, in their order; the first: "began"."""
+        """React to *events*, all that happened at ``grid.now``; the first call gets "began"."""
         ...
 
 
 class MachineState:
-    """The machines at one moment, ``now``: what a policy sees of them, and does with them."""
+    """The machines at the time ``now``: what a policy sees and controls."""
 
     def __init__(
         self, problem: Problem, arrivals: ArrayLike | None = None, forward: ArrayLike | None = None
@@ -170,7 +183,7 @@ class MachineState:
         self.runs: list[TaskRun] = []
         self.events: list[TraceEvent] = []
         self._costs = TaskCosts(problem, forward)
-        self._waits = [len(each) for each in self._costs.before]
+        self._waits = [len(predecessors) for predecessors in self._costs.before]
         self._sent = [0.0] * tasks
         self._carried: dict[int, list[tuple[float, int, float]]] = {}
         self._agenda = EventQueue()
@@ -184,14 +197,14 @@ class MachineState:
             self._await_step(machine)
 
     def moments(self) -> Iterator[list[TraceEvent]]:
-        """Lets things happen, and tells them each time, until all is done or nothing is left."""
+        """Run the simulation, yielding the events of each moment, until it is over."""
         self._tell("began")
         while True:
             if self._news:
                 events, self._news = self._news, []
                 yield events
-            stirred, self._stirred = sorted(self._stirred), set()
-            for processor in stirred:
+            processors, self._stirred = sorted(self._stirred), set()
+            for processor in processors:
                 self._start(processor)
             if self._news or self._stirred:  # a task of no length has ended
                 continue
@@ -201,18 +214,21 @@ class MachineState:
             for kind, number, subject in self._agenda.moment():
                 self._happens(kind, number, subject)
 
-    # What a policy does.
+    # Actions of a policy
 
     def send(self, task: int, processor: int, *, first: bool = False) -> None:
-        """Puts a waiting *task* at the end of a processor's queue, or before all that wait."""
+        """Append a waiting *task* to a processor's queue, or insert it before the others.
+
+        Raise InputError if it is not waiting, or cannot run there.
+        """
         self._may(task, processor)
         self.queue[processor].insert(0 if first else len(self.queue[processor]), task)
         self._sent_to(task, processor)
 
     def place(self, task: int, processor: int) -> None:
-        """As `send`, but a *task* of no length waits for its data only: it is in nobody's way.
+        """Send *task* as `send` does; a task of zero length waits for its data only.
 
-        So plans have it (`plan.check`).
+        It delays no other task, as in a plan (`plan.check`).
         """
         if self.time(task, processor) > 0:
             self.send(task, processor)
@@ -224,21 +240,21 @@ class MachineState:
     def _may(self, task: int, processor: int) -> None:
         self._must(task, "waiting", "cannot be sent")
         if not isfinite(self.time(task, processor)):
-            where = self.problem.platform.machines[self.node[processor]].name
-            raise InputError(f"task {self._name(task)} cannot run on {where}")
+            machine = self.problem.platform.machines[self.node[processor]].name
+            raise InputError(f"task {self._name(task)} cannot run on {machine}")
 
     def _sent_to(self, task: int, processor: int) -> None:
         self.state[task], self.where[task], self._sent[task] = "sent", processor, self.now
         self._stirred.add(processor)
 
     def cancel(self, task: int) -> None:
-        """Takes *task* off its queue or kills it; what it had done is gone, and it waits again."""
+        """Remove *task* from its queue or kill it; its progress is lost, and it waits again."""
         processor = self.where[task]
         if self.state[task] == "sent":
-            waits = (
+            queue = (
                 self.queue[processor] if task in self.queue[processor] else self.aside[processor]
             )
-            waits.remove(task)
+            queue.remove(task)
             self.state[task], self.where[task] = "waiting", -1
         else:
             self._must(task, "running", "cannot be cancelled")
@@ -247,7 +263,7 @@ class MachineState:
         self._stirred.add(processor)
 
     def again(self, task: int) -> None:
-        """Lets a *task* that is done wait to be run once more: in a loop, or for lost data."""
+        """Make a finished *task* wait to run once more: in a loop, or for lost data."""
         self._must(task, "done", "cannot be run again")
         self.state[task], self.where[task] = "waiting", -1
         self._open += 1
@@ -255,9 +271,9 @@ class MachineState:
             self.hold(other)
 
     def repeat(self, loop: Loop) -> TraceEvent:
-        """Lets all tasks of *loop*, which are done, wait to be run once more.
+        """Start another iteration of *loop*, whose tasks are all done.
 
-        What the last of them made goes to the first.
+        The output of its last tasks goes to the first.
         """
         flow = self.problem.workflow
         ends = [(int(flow.sources[edge]), float(flow.data[edge])) for edge in loop.closing]
@@ -267,7 +283,7 @@ class MachineState:
         return self._tell("again", loop.first, news=False)
 
     def arrange(self, processor: int, tasks: Iterable[int]) -> None:
-        """Lets those that wait on *processor*, which are *tasks*, do so in this order."""
+        """Reorder the tasks that wait on *processor*; InputError if *tasks* are not those."""
         queue = deque(tasks)
         if sorted(queue) != sorted(self.queue[processor]):
             raise InputError(f"processor {processor} has other tasks to arrange")
@@ -275,93 +291,95 @@ class MachineState:
         self._stirred.add(processor)
 
     def hold(self, task: int) -> None:
-        """Lets *task* wait for one thing more, until it is released."""
+        """Make *task* wait for one more condition, until `release` is called."""
         self._waits[task] += 1
 
     def release(self, task: int) -> None:
-        """Lets *task* wait for one thing less."""
+        """Remove one condition that *task* waits for."""
         self._waits[task] -= 1
         if not self._waits[task] and self.state[task] == "sent":
             self._stirred.add(self.where[task])
 
     def wake(self, time: float) -> None:
-        """Asks the policy at *time*, whatever happens until then."""
+        """Schedule a call of the policy at *time*."""
         self._agenda.put(max(time, self.now), POLICY_WAKES, 0)
 
-    # What a policy sees.
+    # Views of a policy
 
     def ready(self) -> list[int]:
-        """The tasks that wait to be sent, and wait for no other."""
+        """Return the waiting tasks whose predecessors have all ended."""
         states = enumerate(self.state)
         return [task for task, state in states if state == "waiting" and not self._waits[task]]
 
     def up(self, processor: int) -> bool:
-        """Whether its machine has not failed."""
+        """Return whether the machine of *processor* has not failed."""
         return self.share[self.node[processor]] > 0
 
     def idle(self, processor: int) -> bool:
-        """Whether *processor* is up, and runs nothing, and nothing waits there."""
+        """Return whether *processor* is up, runs nothing, and has an empty queue."""
         return self.up(processor) and not (self.running[processor] or self.queue[processor])
 
     def left(self) -> Iterator[int]:
-        """The tasks that are not done."""
+        """Yield the tasks that are not done."""
         return (task for task, state in enumerate(self.state) if state != "done")
 
     def time(self, task: int, processor: int) -> float:
-        """Seconds that *task* takes on *processor*, if nothing loads it."""
+        """Return the seconds of *task* on *processor* at full speed."""
         return self._costs.run(task, processor)
 
     def run(self, task: int) -> RunningTask:
-        """Since when *task*, which runs, does so, and what is left of it."""
+        """Return the run of *task*, which must be running."""
         self._must(task, "running", "has no progress")
         run = self.running[self.where[task]]
         assert run is not None
         return run
 
     def remaining(self, task: int) -> float:
-        """The seconds, at full speed, that *task* has still to run."""
+        """Return the seconds at full speed that *task* still needs."""
         run = self.run(task)
         share = self.share[self.node[self.where[task]]]
         return max(run.left - (self.now - run.since) * share, 0.0)
 
     def progress(self, task: int) -> float:
-        """Which part of its work *task* has done."""
+        """Return the share of its work that *task* has done, from 0 to 1."""
         if self.state[task] != "running":
             return float(self.state[task] == "done")
-        whole = self.time(task, self.where[task])
-        return 1 - self.remaining(task) / whole if whole else 1.0
+        total = self.time(task, self.where[task])
+        return 1 - self.remaining(task) / total if total else 1.0
 
     def arrival(self, task: int, processor: int) -> float:
-        """When the data of *task*, sent now, would be there, as far as they have been made.
+        """Return when the data of *task*, sent now, would arrive, as far as they exist.
 
-        If it waits there already, they are on their way.
+        If it waits there already, its data are on their way.
         """
-        there = self.state[task] == "sent" and self.where[task] == processor
-        return self._arrival(task, processor, self._sent[task] if there else self.now)
+        is_queued_there = self.state[task] == "sent" and self.where[task] == processor
+        return self._arrival(task, processor, self._sent[task] if is_queued_there else self.now)
 
-    def transfer(self, data: float, one: int, other: int) -> float:
-        """Seconds that *data* take from one processor to another."""
-        return self._costs.transfer(data, one, other)
+    def transfer(self, data: float, source: int, target: int) -> float:
+        """Return the seconds that *data* bytes take between two processors."""
+        return self._costs.transfer(data, source, target)
 
     def free_at(self, processor: int) -> float:
-        """When *processor* would have run all that it has, if its load stayed as it is."""
+        """Return when *processor* would finish all its tasks if its load stayed as it is."""
         if not self.up(processor):
             return inf
         run = self.running[processor]
-        left = sum(self.time(task, processor) for task in self.queue[processor])
-        left += self.remaining(run.task) if run else 0.0
-        return self.now + left / self.share[self.node[processor]]
+        backlog = sum(self.time(task, processor) for task in self.queue[processor])
+        backlog += self.remaining(run.task) if run else 0.0
+        return self.now + backlog / self.share[self.node[processor]]
 
     def finish(self, task: int, processor: int) -> float:
-        """When *task*, sent now, would end on *processor*, if its load stayed as it is."""
+        """Return when *task*, sent now, would end on *processor* if its load stayed as it is."""
         if not self.up(processor):
             return inf
         begin = max(self.free_at(processor), self.arrival(task, processor))
         return begin + self.time(task, processor) / self.share[self.node[processor]]
 
-    # What happens.
+    # Events
 
     def _happens(self, kind: int, number: int, subject: int) -> None:
+        # An end is void if the task was lost, cancelled or rescheduled since: then its number
+        # differs.
         if kind == TASK_ENDS:
             run = self.running[subject]
             if run and run.number == number:
@@ -377,7 +395,7 @@ class MachineState:
             self._tell("woke")
 
     def _start(self, processor: int) -> None:
-        """Starts the next task of *processor*, if it can, and ends those of no length."""
+        """Start the next task of *processor* if possible, and finish those of zero length."""
         if self.aside[processor] and self.up(processor):
             self._pass(processor)
         queue = self.queue[processor]
@@ -390,13 +408,13 @@ class MachineState:
             return
         queue.popleft()
         self.state[task] = "running"
-        left = self.time(task, processor)
-        self.running[processor] = RunningTask(task, self.now, self.now, left, 0)
+        seconds = self.time(task, processor)
+        self.running[processor] = RunningTask(task, self.now, self.now, seconds, 0)
         self._tell("started", task, self.node[processor], news=False)
         self._foresee(processor)
 
     def _pass(self, processor: int) -> None:
-        """Lets those tasks beside *processor* start and end whose data are there."""
+        """Run the tasks of zero length on *processor* whose data have arrived."""
         for task in [task for task in self.aside[processor] if not self._waits[task]]:
             begin = self._arrival(task, processor, self._sent[task])
             if begin > self.now:
@@ -408,7 +426,7 @@ class MachineState:
             self._done(task, processor)
 
     def _foresee(self, processor: int) -> None:
-        """Tells the heap when the task on *processor* ends; what it was told before is void."""
+        """Schedule the end of the running task; an earlier schedule becomes void."""
         run = self.running[processor]
         assert run is not None
         share = self.share[self.node[processor]]
@@ -434,7 +452,7 @@ class MachineState:
         return run.task
 
     def _step(self, machine: int) -> None:
-        """The load of *machine* changes."""
+        """Apply the next load change of *machine*."""
         step = self._next[machine]
         assert step is not None
         share = step.share
@@ -455,7 +473,7 @@ class MachineState:
         self._await_step(machine)
 
     def _await_step(self, machine: int) -> None:
-        """The next change of its load is to come; what it was from the beginning is no change."""
+        """Schedule the next load change; steps up to time 0 apply at once."""
         step = next(self._steps[machine], None)
         while step and step.time <= 0:
             self.share[machine] = step.share
@@ -475,15 +493,15 @@ class MachineState:
                 self.state[task] = "unknown"
                 self._agenda.put(time, TASK_ARRIVES, task)
 
-    def _arrival(self, task: int, processor: int, known: float) -> float:
-        begin = known
+    def _arrival(self, task: int, processor: int, sent: float) -> float:
+        begin = sent
         for other, data in self._costs.before[task]:
             if self.state[other] == "done":
                 moved = self._costs.transfer(data, self.where[other], processor)
-                begin = max(begin, max(self.ended[other], known) + moved)
+                begin = max(begin, max(self.ended[other], sent) + moved)
         for ended, place, data in self._carried.get(task, ()):
             moved = self._costs.transfer(data, place, processor)
-            begin = max(begin, max(ended, known) + moved)
+            begin = max(begin, max(ended, sent) + moved)
         return begin
 
     def _tell(

@@ -1,4 +1,10 @@
-"""The policy that follows a plan, whatever happens."""
+"""Simulation of a workflow on machines that change, by a plan or by a policy.
+
+Simulation is deterministic: the same problem, policy, loads, iterations and seed give the same
+trace. Perturbations follow section 7 of the ZENTURIO paper on dynamic scheduling: CPU perturbations
+at random intervals with a uniform distribution. Each machine has its own random stream, so that
+adding a machine changes nothing for the others.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +17,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zenturio.errors import InputError, did_you_mean
-from zenturio.schedule.model import loops
 from zenturio.schedule.model.evaluation import problem_arrays
-from zenturio.schedule.model.loops import Loop, LoopIterations
+from zenturio.schedule.model.loops import (
+    Loop,
+    LoopIterations,
+    find_loops,
+    forward_edges,
+    single_iteration_problem,
+)
 from zenturio.schedule.model.plan import Plan
 from zenturio.schedule.model.platform import LoadStep, Platform
 from zenturio.schedule.model.problem import Problem
@@ -29,9 +40,9 @@ __all__ = ["FollowPlan", "Policy", "task_sequence"]
 
 
 class FollowPlan:
-    """Sends each task where *plan* has it, in its order, whatever happens.
+    """A policy that sends each task where the plan has it, in the plan's order, whatever happens.
 
-    A task that was lost with its machine waits there until the machine is back.
+    A task that is lost with its machine waits there until the machine recovers.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -49,38 +60,41 @@ class FollowPlan:
 
 
 def task_sequence(plan: Plan) -> list[int]:
-    """The tasks by their starts; of equal ones, as the workflow orders them."""
-    place = np.empty(plan.problem.tasks, np.int64)
-    place[plan.problem.order] = np.arange(plan.problem.tasks)
-    found: list[int] = np.lexsort((place, plan.end, plan.start)).tolist()
-    return found
+    """Return the tasks of *plan* by start time; on ties, by end and topological order."""
+    position = np.empty(plan.problem.tasks, np.int64)
+    position[plan.problem.order] = np.arange(plan.problem.tasks)
+    tasks: list[int] = np.lexsort((position, plan.end, plan.start)).tolist()
+    return tasks
 
 
 class LoopDecision(Protocol):
-    """Who decides whether a loop is run again: chance, a number, or the program itself."""
+    """Decides whether a loop runs again: a random draw, a count, or the program itself."""
 
     def more(self, loop: int, iteration: int, total: int) -> bool:
-        """Whether another follows this *iteration* of a loop, the *total*-th that it has run."""
+        """Return whether another iteration follows number *iteration* of a loop.
+
+        *total* counts all iterations of the loop so far.
+        """
         ...
 
 
 class LoopController:
-    """The loops of a workflow while it is played; what decides is no scheduler.
+    """Runs the loops of a simulated workflow, independently of the scheduler.
 
-    An iteration has ended when all its tasks have, and the loops inside are over. What is outside
-    and waits for one of its tasks waits for the last iteration.
+    An iteration ends when all its tasks have ended and the inner loops are over. Tasks outside that
+    depend on tasks inside wait for the last iteration.
     """
 
     def __init__(self, grid: MachineState, loops: Sequence[Loop], repeats: LoopDecision) -> None:
-        """*loops* has those inside before those around them."""
+        """Control *loops*, inner loops first, with decisions from *repeats*."""
         self._grid = grid
         self._loops = loops
         self._repeats = repeats
         self._iteration = [1] * len(loops)
         self._total = [1] * len(loops)
         self._over = [False] * len(loops)
-        ends = grid.problem.workflow.sources
-        self._last = [ends[list(loop.closing)].tolist() for loop in loops]
+        sources = grid.problem.workflow.sources
+        self._last = [sources[list(loop.closing)].tolist() for loop in loops]
         self._inside = [
             [i for i in range(number) if set(loops[i].tasks) < set(loop.tasks)]
             for number, loop in enumerate(loops)
@@ -89,8 +103,8 @@ class LoopController:
             self._hold(loop)
 
     def turn(self) -> list[TraceEvent]:
-        """Lets loops begin anew, or be over, if an iteration has ended; tells which began anew."""
-        found = []
+        """Start or end loops whose iteration has ended; return the events of those that start."""
+        events = []
         for number, loop in enumerate(self._loops):
             if not self._ended(number):
                 continue
@@ -98,23 +112,26 @@ class LoopController:
                 self._iteration[number] += 1
                 self._total[number] += 1
                 self._renew(number)
-                found.append(self._grid.repeat(loop))
+                events.append(self._grid.repeat(loop))
             else:
                 self._over[number] = True
                 for task in loop.exits:
                     self._grid.release(task)
-        return found
+        return events
 
     def _ended(self, number: int) -> bool:
-        """Whether an iteration of a loop has ended, and none decided what follows."""
+        """Return whether an iteration has ended that no decision was made about."""
         if self._over[number]:
             return False
         state = self._grid.state
-        last_first = (self._last[number], self._loops[number].tasks)  # what is open is found sooner
+        last_first = (
+            self._last[number],
+            self._loops[number].tasks,
+        )  # fails early if one is unfinished
         return all(state[task] == "done" for tasks in last_first for task in tasks)
 
     def _renew(self, number: int) -> None:
-        """The loops inside one that begins anew are to be run anew."""
+        """Reset the loops inside one that starts anew."""
         for i in self._inside[number]:
             self._iteration[i], self._over[i] = 1, False
             self._hold(self._loops[i])
@@ -133,37 +150,37 @@ def simulate(
     repeats: LoopIterations | None = None,
     algorithm: str = "",
 ) -> ExecutionTrace:
-    """What happens when *what* is played on the machines of *problem* under their loads.
+    """Return the trace of executing *what*, a plan or a policy, under the machines' loads.
 
-    *arrivals* has for each task when it becomes known. Loops are run as *repeats* has it; but with
-    *forward*, which has for each edge whether it is waited for, the policy plays them itself: it
-    calls `Grid.again`.
+    *arrivals* has the time at which each task becomes known. Loops run as *repeats* decides. With
+    *forward*, a mask of the edges that are waited for, the policy runs the loops itself by calling
+    `MachineState.again`.
     """
     policy = FollowPlan(what) if isinstance(what, Plan) else what
     name = algorithm or (what.algorithm if isinstance(what, Plan) else type(what).__name__.lower())
-    found = loops.find_loops(problem.workflow) if forward is None else ()
-    waited = loops.forward_edges(problem.workflow, found) if found else forward
-    grid = MachineState(problem, arrivals, waited)
-    rounds = LoopController(grid, found, repeats or LoopIterations())
+    loops = find_loops(problem.workflow) if forward is None else ()
+    waited_edges = forward_edges(problem.workflow, loops) if loops else forward
+    grid = MachineState(problem, arrivals, waited_edges)
+    controller = LoopController(grid, loops, repeats or LoopIterations())
     for events in grid.moments():
-        policy.react(grid, [*events, *rounds.turn()])
-    once = loops.single_iteration_problem(problem, found)
+        policy.react(grid, [*events, *controller.turn()])
+    acyclic = single_iteration_problem(problem, loops)
     left = tuple(grid.left())
-    return ExecutionTrace(once, name, tuple(grid.runs), tuple(grid.events), left, grid.notes)
+    return ExecutionTrace(acyclic, name, tuple(grid.runs), tuple(grid.events), left, grid.notes)
 
 
 Range = tuple[float, float]
 
 PERTURBATION_SYNTAX = "every=20:60,lasting=10:40,share=0.2:0.8,failing=0.05"
 MAX_PERTURBATIONS = 10**6
-"""Perturbations of one machine."""
+"""Limit of perturbations of one machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Perturbation:
-    """After *every* so many seconds a machine gives, *lasting* so many, a *share* of its speed.
+    """After *every* seconds, a machine gives a *share* of its speed for *lasting* seconds.
 
-    Each is drawn evenly from a range; with a probability of *failing*, the machine fails instead.
+    Each is drawn uniformly from a range; with probability *failing*, the machine fails instead.
     """
 
     every: Range
@@ -182,34 +199,37 @@ class Perturbation:
 
     @classmethod
     def read(cls, text: str) -> Perturbation:
-        """What ``every=20:60,lasting=10:40,share=0.2:0.8,failing=0.05`` says."""
-        given: dict[str, Range] = {}
+        """Parse ``every=20:60,lasting=10:40,share=0.2:0.8,failing=0.05``; InputError if invalid."""
+        ranges: dict[str, Range] = {}
         for part in text.split(","):
             name, _, value = part.strip().partition("=")
-            if name not in {"every", "lasting", "share", "failing"} or name in given:
+            if name not in {"every", "lasting", "share", "failing"} or name in ranges:
                 hint = did_you_mean(name, ("every", "lasting", "share", "failing"))
                 raise InputError(
                     f"perturbation {text!r}: {name!r}", hint=f"{hint}\n{PERTURBATION_SYNTAX}"
                 )
-            given[name] = _parse_range(part, value)
-        if not {"every", "lasting"} <= given.keys():
+            ranges[name] = _parse_range(part, value)
+        if not {"every", "lasting"} <= ranges.keys():
             raise InputError(
                 f"perturbation {text!r}: every and lasting are missing", hint=PERTURBATION_SYNTAX
             )
-        failing = given.pop("failing", (0.0, 0.0))
+        failing = ranges.pop("failing", (0.0, 0.0))
         if failing[0] != failing[1]:
             raise InputError(
-                f"perturbation {text!r}: failing is one number", hint=PERTURBATION_SYNTAX
+                f"perturbation {text!r}: failing is a single number", hint=PERTURBATION_SYNTAX
             )
-        return cls(**given, failing=failing[0])
+        return cls(**ranges, failing=failing[0])
 
     def steps(self, seed: int, machine: int, until: float) -> tuple[Floats, Floats]:
-        """When the share of *machine* changes, and to what; none begins after *until*."""
-        chance = np.random.default_rng([seed, machine])
+        """Return the times at which the share of *machine* changes, and the shares.
+
+        No perturbation starts after *until*.
+        """
+        rng = np.random.default_rng([seed, machine])
         parts: list[tuple[Floats, Floats]] = []
         now, count = 0.0, 0
         while now <= until:
-            drawn = chance.random((64, 4))
+            drawn = rng.random((64, 4))
             shares = _scaled(self.share, drawn[:, 2])
             shares[drawn[:, 3] < self.failing] = 0.0
             spans = np.stack([_scaled(self.every, drawn[:, 0]), _scaled(self.lasting, drawn[:, 1])])
@@ -220,16 +240,18 @@ class Perturbation:
                 raise InputError(
                     f"more than {MAX_PERTURBATIONS:,} perturbations of a machine until {until:g} s"
                 )
-        times, shares = (np.concatenate(each) for each in zip(*parts, strict=True))
-        kept = 2 * int(np.count_nonzero(times[::2] <= until))
-        return times[:kept], shares[:kept]
+        times, shares = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        count_until = 2 * int(np.count_nonzero(times[::2] <= until))
+        return times[:count_until], shares[:count_until]
 
 
-def perturbed_platform(platform: Platform, how: Perturbation, seed: int, until: float) -> Platform:
-    """*platform*, with its machines disturbed until then, on top of the loads that they have."""
+def perturbed_platform(
+    platform: Platform, perturbation: Perturbation, seed: int, until: float
+) -> Platform:
+    """Return *platform* with perturbations until *until*, on top of its loads."""
     machines = []
     for number, machine in enumerate(platform.machines):
-        times, shares = how.steps(seed, number, until)
+        times, shares = perturbation.steps(seed, number, until)
         drawn = tuple(map(LoadStep, times.tolist(), shares.tolist()))
         machines.append(replace(machine, load=combined_load(machine.load, drawn)))
     return replace(platform, machines=tuple(machines))
@@ -238,14 +260,15 @@ def perturbed_platform(platform: Platform, how: Perturbation, seed: int, until: 
 def simulate_perturbed(
     problem: Problem,
     what: Plan | Policy,
-    how: Perturbation,
+    perturbation: Perturbation,
     seed: int = 0,
     arrivals: ArrayLike | None = None,
     repeats: LoopIterations | None = None,
 ) -> ExecutionTrace:
-    """What happens when *what* is played while machines are disturbed, for as long as it takes.
+    """Return the trace of executing *what* on perturbed machines, until it is finished.
 
-    *arrivals* has for each task when it becomes known; loops are run as *repeats* has it.
+    *arrivals* and *repeats* are as for `simulate`. The perturbed period is doubled until it covers
+    the makespan.
     """
 
     def play(problem: Problem) -> ExecutionTrace:
@@ -253,7 +276,7 @@ def simulate_perturbed(
 
     until = max(play(problem).events[-1].time, 1.0)
     while True:
-        platform = perturbed_platform(problem.platform, how, seed, until)
+        platform = perturbed_platform(problem.platform, perturbation, seed, until)
         trace = play(replace(problem, platform=platform))
         if trace.left or trace.makespan <= until:
             return trace
@@ -261,20 +284,20 @@ def simulate_perturbed(
 
 
 def combined_load(one: tuple[LoadStep, ...], other: tuple[LoadStep, ...]) -> tuple[LoadStep, ...]:
-    """Both loads at once: at any time, the share of the share."""
+    """Return the product of two loads over time."""
     if not one or not other:
         return one or other
     times = sorted({step.time for step in chain(one, other)})
-    found = _shares_at(one, times) * _shares_at(other, times)
-    return tuple(map(LoadStep, times, found.tolist()))
+    shares = _shares_at(one, times) * _shares_at(other, times)
+    return tuple(map(LoadStep, times, shares.tolist()))
 
 
 def _shares_at(steps: tuple[LoadStep, ...], times: list[float]) -> NDArray[np.float64]:
-    """The share at each of *times*."""
-    known = [step.time for step in steps]
+    """Return the share at each of *times*."""
+    step_times = [step.time for step in steps]
     shares = np.array([1.0, *(step.share for step in steps)])
-    found: NDArray[np.float64] = shares[np.searchsorted(known, times, side="right")]
-    return found
+    at_times: NDArray[np.float64] = shares[np.searchsorted(step_times, times, side="right")]
+    return at_times
 
 
 def _scaled(span: Range, drawn: Floats) -> Floats:
@@ -282,37 +305,46 @@ def _scaled(span: Range, drawn: Floats) -> Floats:
 
 
 def _parse_range(part: str, value: str) -> Range:
-    low, colon, high = value.partition(":")
+    low, separator, high = value.partition(":")
     try:
-        return float(low), float(high if colon else low)
+        return float(low), float(high if separator else low)
     except ValueError:
-        raise InputError(f"perturbation {part!r} is no range", hint=PERTURBATION_SYNTAX) from None
+        raise InputError(
+            f"perturbation {part!r} is not a range", hint=PERTURBATION_SYNTAX
+        ) from None
 
 
-def perturbed_makespans(plan: Plan, how: Perturbation, seeds: range) -> Floats:
-    """The makespan of *plan* in the disturbances of each seed: those that `disturbed` plays."""
-    found = np.empty(len(seeds))
+def perturbed_makespans(plan: Plan, perturbation: Perturbation, seeds: range) -> Floats:
+    """Return the makespan of *plan* under the perturbations of each seed.
+
+    Equal to the makespans of `simulate_perturbed`, but faster.
+    """
+    makespans = np.empty(len(seeds))
     for i, seed in enumerate(seeds):
         until = max(plan.makespan, 1.0)
         while True:
-            found[i] = float(replay_under_load(plan, how, seed, until).end.max(initial=0.0))
-            if found[i] <= until or not np.isfinite(found[i]):
+            makespans[i] = float(
+                replay_under_load(plan, perturbation, seed, until).end.max(initial=0.0)
+            )
+            if makespans[i] <= until or not np.isfinite(makespans[i]):
                 break
             until *= 2
-    return found
+    return makespans
 
 
 def replay_under_load(
-    plan: Plan, how: Perturbation | None = None, seed: int = 0, until: float = 0.0
+    plan: Plan, perturbation: Perturbation | None = None, seed: int = 0, until: float = 0.0
 ) -> Plan:
-    """*plan* as it would be carried out under the loads of its machines, and disturbances."""
+    """Return *plan* with its times under the machines' loads and perturbations."""
     from zenturio.schedule.kernels.plan_times import play_loaded  # noqa: PLC0415 - loads Numba
 
     problem = plan.problem
     start, end = np.empty(problem.tasks), np.empty(problem.tasks)
     play_loaded(
         problem_arrays(problem),
-        _load_arrays(problem, how, seed, until, set(problem.node[plan.processor].tolist())),
+        _load_arrays(
+            problem, perturbation, seed, until, set(problem.node[plan.processor].tolist())
+        ),
         plan.processor.astype(np.uint32),
         np.array(task_sequence(plan), np.uint32),
         np.empty(problem.processors),
@@ -323,16 +355,16 @@ def replay_under_load(
 
 
 def _load_arrays(
-    problem: Problem, how: Perturbation | None, seed: int, until: float, used: set[int]
+    problem: Problem, perturbation: Perturbation | None, seed: int, until: float, used: set[int]
 ) -> LoadArrays:
-    """What befalls the machines that are *used*; others need no chance drawn for them."""
+    """Return the loads of the machines in *used* as arrays; the others stay undisturbed."""
     from zenturio.schedule.kernels.plan_times import LoadArrays  # noqa: PLC0415
 
     times, shares = [np.empty(0)], [np.empty(0)]
     for number, machine in enumerate(problem.platform.machines):
         steps = machine.load
-        if how is not None and number in used:
-            drawn = how.steps(seed, number, until)
+        if perturbation is not None and number in used:
+            drawn = perturbation.steps(seed, number, until)
             if not steps:
                 times.append(drawn[0])
                 shares.append(drawn[1])
@@ -340,5 +372,5 @@ def _load_arrays(
             steps = combined_load(steps, tuple(map(LoadStep, drawn[0].tolist(), drawn[1].tolist())))
         times.append(np.array([step.time for step in steps]))
         shares.append(np.array([step.share for step in steps]))
-    start = np.cumsum([len(each) for each in times]).astype(np.uint64)
+    start = np.cumsum([len(instants) for instants in times]).astype(np.uint64)
     return LoadArrays(start, np.concatenate(times), np.concatenate(shares))

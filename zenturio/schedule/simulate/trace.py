@@ -1,4 +1,4 @@
-"""What happened when a workflow was played: events, runs of tasks, and the plan that came of it."""
+"""Traces of executed workflows: events, runs of tasks, and the resulting plan."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ EventKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class TraceEvent:
-    """Something that happened at *time*: to a task, or to a machine of the platform."""
+    """An event at *time*, of a task or of a machine of the platform."""
 
     time: float
     kind: EventKind
     task: int = -1
     machine: int = -1
     share: float = 1.0
-    """Of a load: what the machine gives its tasks from now on."""
+    """For load events: the share of its speed that the machine gives from now on."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskRun:
-    """A task on a processor, from its start to its end, good or bad."""
+    """A run of a task on a processor, successful or not."""
 
     task: int
     processor: int
@@ -52,20 +52,20 @@ class TaskRun:
 
 @dataclass(frozen=True)
 class ExecutionTrace:
-    """All runs, in the order of their ends, and all events, in the order they happened."""
+    """All runs in the order of their ends, and all events in the order they happened."""
 
     problem: Problem
     algorithm: str
     runs: tuple[TaskRun, ...]
     events: tuple[TraceEvent, ...] = field(repr=False)
     left: tuple[int, ...] = ()
-    """Tasks that did not end: their machine is gone for good, or the policy left them lying."""
+    """Tasks that did not finish: their machine never came back, or the policy never sent them."""
     notes: dict[str, Any] = field(default_factory=dict)
-    """What the policy tells of itself."""
+    """Facts from the policy."""
 
     @cached_property
     def makespan(self) -> float:
-        """When the last task ended; infinite if one did not."""
+        """When the last task ended; infinite if one did not finish."""
         return float("inf") if self.left else max((run.end for run in self.good), default=0.0)
 
     @property
@@ -74,19 +74,19 @@ class ExecutionTrace:
 
     @property
     def again(self) -> tuple[TraceEvent, ...]:
-        """Each time that a loop began anew, with its first task."""
+        """One event for each further iteration of a loop, with its first task."""
         return tuple(event for event in self.events if event.kind == "again")
 
     @property
     def wasted(self) -> float:
-        """Seconds of processors in runs that came to nothing."""
+        """Processor seconds of runs that were lost or cancelled."""
         return sum(run.end - run.start for run in self.runs if run.kind != "ended")
 
     @cached_property
     def plan(self) -> Plan:
-        """The last good run of each task, in loops that of the last iteration.
+        """The last successful run of each task; for loops, that of the last iteration.
 
-        The times of a task that did not end are NaN.
+        Times are NaN for tasks that did not finish.
         """
         count = self.problem.tasks
         processor = np.zeros(count, np.int32)

@@ -1,4 +1,4 @@
-"""Of all ready tasks the one to place next: the soonest, the latest, or that which would suffer."""
+"""Batch-mode heuristics, which choose among all ready tasks, and baselines that ignore times."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from zenturio.search.settings import NoSettings
 
 
 class MinMin:
-    """Of the ready tasks the one that can end first, where it does so (Min-Min).
+    """Place the ready task with the earliest finish time first (Min-Min).
 
-    For many short tasks and few long ones, none of which holds others up. Not where long tasks
-    should begin early, nor for workflows with a critical path, of which it knows nothing.
-    Cost: tasks x ready tasks; and for each task the processors a few times.
-    T. D. Braun et al.: A comparison of eleven static heuristics for mapping a class of
-    independent tasks onto heterogeneous distributed computing systems. JPDC 61(6), 2001.
+    For many short tasks and few long ones that hold up no others. Not where long tasks should start
+    early, nor for workflows with a critical path, which it does not see. Cost: tasks x ready tasks;
+    and for each task the processors a few times. T. D. Braun et al.: A comparison of eleven static
+    heuristics for mapping a class of independent tasks onto heterogeneous distributed computing
+    systems. JPDC 61(6), 2001.
     """
 
     kind: ClassVar[Kind] = "static"
@@ -37,13 +37,13 @@ class MinMin:
 
 
 class MaxMin:
-    """Of the ready tasks the one whose earliest end is the latest, where it ends first (Max-Min).
+    """Place the ready task with the latest earliest finish time first (Max-Min).
 
-    For many tasks of which a few are long: these begin first, and the short ones fill what is
-    left. Not for workflows with a critical path, of which it knows nothing.
-    Cost: tasks x ready tasks; and for each task the processors a few times.
-    T. D. Braun et al.: A comparison of eleven static heuristics for mapping a class of
-    independent tasks onto heterogeneous distributed computing systems. JPDC 61(6), 2001.
+    For many tasks of which a few are long: these start first, and the short ones fill the rest. Not
+    for workflows with a critical path, which it does not see. Cost: tasks x ready tasks; and for
+    each task the processors a few times. T. D. Braun et al.: A comparison of eleven static
+    heuristics for mapping a class of independent tasks onto heterogeneous distributed computing
+    systems. JPDC 61(6), 2001.
     """
 
     kind: ClassVar[Kind] = "static"
@@ -57,13 +57,12 @@ class MaxMin:
 
 
 class Sufferage:
-    """Of the ready tasks the one that would lose most if it had not its best processor.
+    """Place the ready task first that would lose most without its best processor (Sufferage).
 
-    For machines that differ in what they are good at, or where each task is bound to few of them.
-    Not on machines that are all the same: then no task suffers, and the lowest number is first.
-    Cost: tasks x ready tasks; and for each task the processors a few times.
-    M. Maheswaran et al.: Dynamic mapping of a class of independent tasks onto heterogeneous
-    computing systems. JPDC 59(2), 1999.
+    For specialised machines, or where each task can run on few of them. Not on identical machines:
+    no task suffers there, and the lowest number goes first. Cost: tasks x ready tasks; and for each
+    task the processors a few times. M. Maheswaran et al.: Dynamic mapping of a class of independent
+    tasks onto heterogeneous computing systems. JPDC 59(2), 1999.
     """
 
     kind: ClassVar[Kind] = "static"
@@ -77,7 +76,10 @@ class Sufferage:
 
 
 def batch_mode_plan(problem: Problem, algorithm: str, rule: int) -> Plan:
-    """The plan by *rule* 0: soonest, 1: latest, 2: most to lose; lower numbers win ties."""
+    """Return the plan of a rule of the kernel: Min-Min, Max-Min or Sufferage.
+
+    Ties go to the lower task number.
+    """
     from zenturio.schedule.kernels.list_scheduling import batch_mode  # noqa: PLC0415 - loads Numba
 
     _ = problem.order  # refuses a loop
@@ -92,13 +94,11 @@ def batch_mode_plan(problem: Problem, algorithm: str, rule: int) -> Plan:
 
 
 class Shuffle:
-    """The j-th task of a layer on the j-th processor that can run it, and round again.
+    """Place the j-th task of a layer on the j-th processor that can run it, cyclically.
 
-    For measuring others: the average scheduling effectiveness (ASE) is a makespan by that of this
-    plan. Not for running anything: it knows no time.
-    Cost: one look at each task.
-    T. Ma, R. Buyya: Critical-path and priority based algorithms for scheduling workflows with
-    parameter sweep tasks on global grids. SBAC-PAD 2005, section III-A.
+    The baseline of the average scheduling effectiveness (ASE). Not for real runs: it ignores times.
+    Cost: one step for each task. T. Ma, R. Buyya: Critical-path and priority based algorithms for
+    scheduling workflows with parameter sweep tasks on global grids. SBAC-PAD 2005, section III-A.
     """
 
     kind: ClassVar[Kind] = "static"
@@ -112,12 +112,10 @@ class Shuffle:
 
 
 class RoundRobin:
-    """Each task on the processor after the one that the task before it was put on.
+    """Place each task on the processor after that of the previous task.
 
-    For measuring others, and for equal tasks on equal machines. Not where tasks or machines
-    differ: it knows no time.
-    Cost: one look at each task.
-    Folklore: as hands are dealt.
+    A baseline, and good for equal tasks on equal machines. Not where tasks or machines differ: it
+    ignores times. Cost: one step for each task. Folklore.
     """
 
     kind: ClassVar[Kind] = "static"
@@ -132,11 +130,10 @@ class RoundRobin:
 
 
 class RandomScheduler:
-    """Each task on any processor that can run it, by the seed.
+    """Place each task on a random processor that can run it.
 
-    For measuring others: what is no better than this has found nothing. Not for running anything.
-    Cost: one look at each task.
-    Folklore.
+    A baseline: an algorithm that does not beat it has learnt nothing. Not for real runs. Cost: one
+    step for each task. Folklore.
     """
 
     kind: ClassVar[Kind] = "static"
@@ -147,43 +144,43 @@ class RandomScheduler:
         self.seed = seed
 
     def plan(self, problem: Problem) -> Plan:
-        chance = np.random.default_rng(self.seed)
-        kinds, able = _task_kinds(problem)
-        draws = chance.random(problem.tasks)
+        rng = np.random.default_rng(self.seed)
+        kinds, processors_of_kind = _task_kinds(problem)
+        draws = rng.random(problem.tasks)
         places = np.zeros(problem.tasks, np.int32)
-        for kind, processors in enumerate(able):
-            mine = np.flatnonzero(kinds == kind)
-            places[mine] = processors[(draws[mine] * len(processors)).astype(np.int64)]
+        for kind, processors in enumerate(processors_of_kind):
+            members = np.flatnonzero(kinds == kind)
+            places[members] = processors[(draws[members] * len(processors)).astype(np.int64)]
         return evaluate(problem, places[problem.group], problem.order, "random")
 
 
 def shuffle_placement(problem: Problem) -> Indices:
-    """The processor of each task, dealt anew in each layer."""
+    """Return the processor of each task, assigned cyclically within each layer."""
     return round_robin_placement(problem, problem.workflow.level)
 
 
 def round_robin_placement(problem: Problem, layer: Indices) -> Indices:
-    """The processor of each task: those of one layer that can run alike are dealt in turn.
+    """Return the processor of each task: those of a layer and kind take turns.
 
-    Tasks that share a machine are dealt once, with the first of them.
+    Tasks of a group are placed with the first of them.
     """
-    kinds, able = _task_kinds(problem)
+    kinds, processors_of_kind = _task_kinds(problem)
     order = problem.order
-    leads = order[problem.group[order] == order]
-    hand = layer[leads].astype(np.int64) * len(able) + kinds[leads]
-    by = np.argsort(hand, kind="stable")
-    _, first, counts = np.unique(hand[by], return_index=True, return_counts=True)
-    turn = np.arange(len(leads)) - np.repeat(first, counts)
+    group_heads = order[problem.group[order] == order]
+    bucket = layer[group_heads].astype(np.int64) * len(processors_of_kind) + kinds[group_heads]
+    order_by_bucket = np.argsort(bucket, kind="stable")
+    _, first, counts = np.unique(bucket[order_by_bucket], return_index=True, return_counts=True)
+    turn = np.arange(len(group_heads)) - np.repeat(first, counts)
     places = np.zeros(problem.tasks, np.int32)
-    for task, number in zip(leads[by].tolist(), turn.tolist(), strict=True):
-        processors = able[kinds[task]]
+    for task, number in zip(group_heads[order_by_bucket].tolist(), turn.tolist(), strict=True):
+        processors = processors_of_kind[kinds[task]]
         places[task] = processors[number % len(processors)]
     return places[problem.group]
 
 
 def _task_kinds(problem: Problem) -> tuple[Indices, Sequence[Indices]]:
-    """For each task its kind, and for each kind the processors that can run it."""
+    """Return the kind of each task, and the processors that can run each kind."""
     fits, kind = np.unique(np.isfinite(problem.pace), axis=0, return_inverse=True)
-    able = [np.flatnonzero(row).astype(np.int32) for row in fits]
+    processors = [np.flatnonzero(row).astype(np.int32) for row in fits]
     kinds: Indices = kind.reshape(-1).astype(np.int32)[problem.row]
-    return kinds, able
+    return kinds, processors

@@ -1,4 +1,4 @@
-"""Plans by the critical path, which is another one after each step."""
+"""Algorithms that recompute the critical path after each step: DCP and xDCP."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ if TYPE_CHECKING:
 
 
 class Dcp:
-    """The task with the least time to spare next, where it and its critical child start first.
+    """Place the task with the least slack where it and its critical child start first (DCP).
 
-    For graphs with much communication and equal machines: what talks most comes together. The
-    processors are those of the platform; the paper has as many as it likes. Not for wide graphs
-    of thousands of tasks: all times are found again after each step.
-    Cost: tasks x (tasks + edges + processors).
-    Y.-K. Kwok, I. Ahmad: Dynamic critical-path scheduling: an effective technique for allocating
-    task graphs to multiprocessors. IEEE TPDS 7(5), 1996.
+    For graphs with much communication and equal machines: it keeps tasks that communicate together.
+    The processors are those of the platform; the paper uses as many as it likes. Not for wide
+    graphs of thousands of tasks: all times are recomputed after each step. Cost: tasks x (tasks +
+    edges + processors). Y.-K. Kwok, I. Ahmad: Dynamic critical-path scheduling: an effective
+    technique for allocating task graphs to multiprocessors. IEEE TPDS 7(5), 1996.
     """
 
     kind: ClassVar[Kind] = "static"
@@ -53,22 +52,22 @@ class Dcp:
 @dataclass(frozen=True)
 class XdcpSettings:
     formulas: Literal["words", "printed"] = setting(
-        "words", "of the latest finish: as the text says (min), or as its formula is printed (max)"
+        "words", "latest finish times: as the text says (min), or as the formula is printed (max)"
     )
     threshold: float = setting(
-        0.05, "go round again while a round shortens the plan by this part", low=0.001, high=1
+        0.05, "continue while a round shortens the plan by this share", low=0.001, high=1
     )
 
 
 class Xdcp:
-    """From a shuffled plan, each task in turn of urgency to where it ends first, round by round.
+    """Improve a shuffled plan in rounds, moving each task to where it finishes first (xDCP).
 
     For workflows of parameter sweeps, each with resources of its own, above all if few edges join
-    them. Not for thousands of tasks: all times are found again after each step. With the printed
-    formulas a plan may become longer from round to round; with the words it never does.
-    Cost: rounds x tasks x (tasks + edges + processors).
-    T. Ma, R. Buyya: Critical-path and priority based algorithms for scheduling workflows with
-    parameter sweep tasks on global grids. SBAC-PAD 2005, section III-A.
+    them. Not for thousands of tasks: all times are recomputed after each step. With the printed
+    formulas a plan may become longer from round to round; with those of the text it never does.
+    Cost: rounds x tasks x (tasks + edges + processors). T. Ma, R. Buyya: Critical-path and priority
+    based algorithms for scheduling workflows with parameter sweep tasks on global grids. SBAC-PAD
+    2005, section III-A.
     """
 
     kind: ClassVar[Kind] = "static"
@@ -78,17 +77,17 @@ class Xdcp:
         self.settings = settings or XdcpSettings()
 
     def plan(self, problem: Problem) -> Plan:
-        """Steps 1 to 7 of the listing; the first round is compared with the shuffled plan."""
+        """Follow steps 1 to 7 of the listing, starting from the shuffled plan."""
         from zenturio.schedule.kernels.critical_path import empty_times, improve_round, update_times  # noqa: PLC0415
 
         net, times = _path_problem(problem), empty_times(problem.tasks)
         queues = _shuffled_queues(problem, net)
         level = problem.workflow.level.astype(np.int64)
-        bound = np.bincount(problem.group, minlength=problem.tasks)[problem.group] > 1
+        is_grouped = np.bincount(problem.group, minlength=problem.tasks)[problem.group] > 1
         printed = self.settings.formulas == "printed"
         lengths = [update_times(net, queues, times, 0.0, printed)]
         while True:
-            lengths.append(improve_round(net, queues, times, level, bound, printed))
+            lengths.append(improve_round(net, queues, times, level, is_grouped, printed))
             if lengths[-1] >= (1 - self.settings.threshold) * lengths[-2]:
                 return _plan_of_queues(problem, "xdcp", queues, times, lengths)
 
@@ -111,7 +110,7 @@ def _path_problem(problem: Problem) -> PathProblem:
 
 
 def _shuffled_queues(problem: Problem, net: PathProblem) -> ProcessorQueues:
-    """Queues in which every task stands as shuffled, in the order of the workflow."""
+    """Return queues with every task placed as shuffled, in topological order."""
     from zenturio.schedule.kernels.critical_path import empty_queues, enqueue_task  # noqa: PLC0415
 
     queues: ProcessorQueues = empty_queues(net)
@@ -129,6 +128,6 @@ def _plan_of_queues(
     times: FinishTimes,
     lengths: list[float] | None = None,
 ) -> Plan:
-    """What the queues say, in the order of their times."""
+    """Return the plan of *queues*, with its tasks in the order of their times."""
     notes = {"rounds": lengths} if lengths else {}
     return evaluate(problem, queues.place, times.order, algorithm, notes)

@@ -1,4 +1,4 @@
-"""The shortest plan there is, by constraint programming."""
+"""Optimal plans by constraint programming."""
 
 from __future__ import annotations
 
@@ -23,32 +23,31 @@ from zenturio.schedule.static.genetic import (
 from zenturio.search.settings import setting
 
 _STEPS_OF_FIRST_PLAN = 10_000_000
-"""Steps of time in the first plan, if times are no whole numbers: what is less is rounded down."""
+"""Time steps in the first plan, if times are not whole numbers; the rest is rounded down."""
 _MAX_STEPS = 2**40
-"""The largest number of steps; numbers beyond may be refused."""
+"""The solver may refuse larger numbers."""
 _GA_EVALUATIONS = 5000
-"""Plans tried by the GA that gives the first one."""
+"""Evaluations of the GA that finds the first plan."""
 
 
 @dataclass(frozen=True)
 class CpSatSettings:
     effort: float = setting(
-        60.0, "work at the most, in about seconds of one processor, the same in each run", low=0
+        60.0, "deterministic limit of work, about seconds of one processor", low=0
     )
     seconds: float | None = setting(
-        None, "how long it may take; where this ends it, no two runs need be equal", low=0
+        None, "time limit; if it ends the search, runs may differ", low=0
     )
 
 
 class CpSat:
-    """The shortest plan, and the proof, by the CP-SAT solver of OR-Tools: for small workflows.
+    """Find the optimal plan and prove it, by the CP-SAT solver of OR-Tools.
 
-    Begins with a plan by ga. When the effort is spent it gives the best plan so far; the notes
-    have the bound that was proved, and the gap between them. Times that are no whole numbers are
-    rounded down in the model, each by less than a ten millionth of the plan: so the bound holds.
-    Unrelated machines with transfers: up to some 20 tasks. Processors that are all alike without
-    transfers: some hundred tasks.
-    Cost: exponential. Needs the extra: pip install 'zenturio[exact]'.
+    For small workflows. It begins with a plan by ga; when the effort is spent, it returns the best
+    plan so far. The notes have the proven bound and the gap. Times that are not whole numbers are
+    rounded down in the model, each by less than a ten millionth of the plan, so the bound holds.
+    Unrelated machines with transfers: up to some 20 tasks. Identical processors without transfers:
+    some hundred tasks. Cost: exponential. Needs the extra: pip install 'zenturio[exact]'.
     """
 
     kind: ClassVar[Kind] = "exact"
@@ -81,17 +80,17 @@ class CpSat:
 
     def _solver(self) -> Any:
         solver = _load_cp_model().CpSolver()
-        chosen, given = self._settings, solver.parameters
-        given.num_workers = 1  # several are not the same in each run, or never end (9.15)
-        given.random_seed = self._seed % 2**31
-        given.max_deterministic_time = chosen.effort
-        if chosen.seconds is not None:
-            given.max_time_in_seconds = chosen.seconds
+        settings, parameters = self._settings, solver.parameters
+        parameters.num_workers = 1  # with several, runs differ or hang (OR-Tools 9.15)
+        parameters.random_seed = self._seed % 2**31
+        parameters.max_deterministic_time = settings.effort
+        if settings.seconds is not None:
+            parameters.max_time_in_seconds = settings.seconds
         return solver
 
 
 class _CpModel:
-    """The constraints of *problem*, with *first* as a hint."""
+    """The constraint model of *problem*, with the plan *first* as a hint."""
 
     def __init__(self, problem: Problem, first: Plan) -> None:
         self.problem, self.first = problem, first
@@ -115,22 +114,25 @@ class _CpModel:
         self._goal()
 
     def read(self, solver: Any) -> Plan:
-        """The plan that *solver* has found, each task as soon as it can be."""
+        """Return the plan that *solver* found, with each task as early as possible."""
         problem = self.problem
-        start = np.array([solver.value(each) for each in self.start], np.float64)
-        end = np.array([solver.value(each) for each in self.end], np.float64)
+        start = np.array([solver.value(variable) for variable in self.start], np.float64)
+        end = np.array([solver.value(variable) for variable in self.end], np.float64)
         genes = np.full(problem.tasks, FREE, np.int32)
         for group, places in self.on.items():
-            genes[group] = next(place for place, here in places.items() if solver.value(here))
-        found = Plan(problem, "", genes, start, end)
-        return decoded_plan(problem, self.case, "cp-sat", start_order(found), genes, {})
+            genes[group] = next(place for place, literal in places.items() if solver.value(literal))
+        plan = Plan(problem, "", genes, start, end)
+        return decoded_plan(problem, self.case, "cp-sat", start_order(plan), genes, {})
 
     def _scale(self) -> float:
-        numbers = self.problem
-        moved = [numbers.latency.ravel(), np.outer(numbers.workflow.data, numbers.slowness).ravel()]
-        all_times = np.concatenate([self.times[np.isfinite(self.times)], *moved])
-        whole = bool((all_times == np.floor(all_times)).all())
-        if whole and self.first.makespan < _MAX_STEPS:
+        problem = self.problem
+        delays = [
+            problem.latency.ravel(),
+            np.outer(problem.workflow.data, problem.slowness).ravel(),
+        ]
+        all_times = np.concatenate([self.times[np.isfinite(self.times)], *delays])
+        is_whole = bool((all_times == np.floor(all_times)).all())
+        if is_whole and self.first.makespan < _MAX_STEPS:
             return 1.0
         return _STEPS_OF_FIRST_PLAN / (self.first.makespan or 1.0)
 
@@ -141,7 +143,7 @@ class _CpModel:
         return self.model.new_int_var(0, self.horizon, name)
 
     def _alike(self) -> None:
-        """Which of the processors runs a task does not matter: no more at a time than there are."""
+        """Limit how many tasks run at a time; which of the identical processors does not matter."""
         lengths = [self._steps(time) for time in self.times[:, 0]]
         for begin, end, length in zip(self.start, self.end, lengths, strict=True):
             self.model.add(end == begin + length)
@@ -159,24 +161,24 @@ class _CpModel:
             self.on[group] = {p: self.model.new_bool_var(f"on{group}_{p}") for p in places}
             self.model.add_exactly_one(self.on[group].values())
             hint = int(self.first.processor[group])
-            for place, here in self.on[group].items():
-                self.model.add_hint(here, place == hint)
+            for place, literal in self.on[group].items():
+                self.model.add_hint(literal, place == hint)
 
     def _intervals(self) -> None:
         spans: list[list[Any]] = [[] for _ in range(self.problem.processors)]
         for task, group in enumerate(self.problem.group.tolist()):
             begin, end, lengths = self.start[task], self.end[task], {}
-            for place, here in self.on[group].items():
+            for place, literal in self.on[group].items():
                 lengths[place] = self._steps(float(self.times[task, place]))
                 if self.times[task, place] > 0:
                     span = self.model.new_optional_interval_var(
-                        begin, lengths[place], end, here, ""
+                        begin, lengths[place], end, literal, ""
                     )
                     spans[place].append(span)
-            taken = sum(here * lengths[place] for place, here in self.on[group].items())
-            self.model.add(end == begin + taken)
-        for each in spans:
-            self.model.add_no_overlap(each)
+            duration = sum(literal * lengths[place] for place, literal in self.on[group].items())
+            self.model.add(end == begin + duration)
+        for processor_spans in spans:
+            self.model.add_no_overlap(processor_spans)
 
     def _edges(self) -> None:
         flow = self.problem.workflow
@@ -188,28 +190,30 @@ class _CpModel:
                 self._transfer(a, b, float(flow.data[edge]))
 
     def _transfer(self, a: int, b: int, data: float) -> None:
-        """From each processor of *a* to each site of *b*, if it is not on the same machine."""
+        """Delay *b* after *a* for each processor of *a* and site of *b*, unless on one machine."""
         problem = self.problem
-        one, other = int(problem.group[a]), int(problem.group[b])
-        sites = sorted({int(problem.site[place]) for place in self.on[other]})
-        for place, here in self.on[one].items():
-            away = self._lies("node", other, int(problem.node[place])).negated()
+        source, target = int(problem.group[a]), int(problem.group[b])
+        sites = sorted({int(problem.site[place]) for place in self.on[target]})
+        for place, runs_here in self.on[source].items():
+            elsewhere = self._lies("node", target, int(problem.node[place])).negated()
             for site in sites:
                 origin = int(problem.site[place])
                 seconds = problem.latency[origin, site] + data * problem.slowness[origin, site]
                 if steps := self._steps(float(seconds)):
-                    there = self._lies("site", other, site)
+                    runs_there = self._lies("site", target, site)
                     wait = self.model.add(self.start[b] >= self.end[a] + steps)
-                    wait.only_enforce_if(here, there, away)
+                    wait.only_enforce_if(runs_here, runs_there, elsewhere)
 
-    def _lies(self, what: str, group: int, number: int) -> Any:
-        """Whether *group* runs on machine, or at site, *number*."""
-        key = what, group, number
+    def _lies(self, attribute: str, group: int, number: int) -> Any:
+        """Return the literal that *group* runs on machine (or at site) *number*."""
+        key = attribute, group, number
         if key not in self.at:
-            column = getattr(self.problem, what)
-            inside = [here for place, here in self.on[group].items() if column[place] == number]
+            column = getattr(self.problem, attribute)
+            literals = [
+                literal for place, literal in self.on[group].items() if column[place] == number
+            ]
             self.at[key] = self.model.new_bool_var("")
-            self.model.add(sum(inside) == self.at[key])
+            self.model.add(sum(literals) == self.at[key])
         return self.at[key]
 
     def _goal(self) -> None:

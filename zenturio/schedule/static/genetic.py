@@ -1,4 +1,4 @@
-"""Problems as the kernels that search for plans want them, the plans to begin with, and back."""
+"""Searches for a plan: simulated annealing, a memetic genetic algorithm, and that of 2005."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 
 FREE = -1
-"""A gene that leaves it to the decoder where a group runs."""
+"""A gene that lets the decoder choose the processor of a group."""
 _PLACEMENTS = 10_000_000
-"""How many tasks are placed if nobody says how many plans: less than a second."""
+"""Tasks placed by default, over all plans: takes less than a second."""
 _MIN_EVALUATIONS, _MAX_EVALUATIONS = 50, 100_000
 
 
-def decoding_problem_of(problem: Problem) -> DecodingProblem:
-    """*problem* for the kernels of ``placing`` and what is built upon them."""
-    from zenturio.schedule.kernels.genetic import DecodingProblem  # noqa: PLC0415 - loads Numba
+def search_problem_of(problem: Problem) -> SearchProblem:
+    """Return *problem* as the search kernels take it."""
+    from zenturio.schedule.kernels.genetic import SearchProblem  # noqa: PLC0415 - loads Numba
 
     forth, after = problem_arrays(problem), problem.after
     back = forth._replace(
@@ -53,29 +53,29 @@ def decoding_problem_of(problem: Problem) -> DecodingProblem:
         latency=np.ascontiguousarray(problem.latency.T),
         slowness=np.ascontiguousarray(problem.slowness.T),
     )
-    alike = bool((problem.pace == problem.pace[:, :1]).all()) and not problem.grouped
-    return DecodingProblem(
+    identical = bool((problem.pace == problem.pace[:, :1]).all()) and not problem.grouped
+    return SearchProblem(
         forth,
         back,
         problem.group.astype(np.uint32),
         np.ascontiguousarray(np.isfinite(problem.pace)),
-        alike and not forth.moves,
+        identical and not forth.moves,
     )
 
 
 def ranked_orders(problem: Problem, count: int, rng: np.random.Generator) -> NDArray[np.uint32]:
-    """Orders by the longest way to an end: that of HEFT first, then ever other times and delays.
+    """Return *count* orders by upward rank: that of HEFT, then with other times and delays.
 
-    The second takes the fastest processor for each task, the third no transfers; from then on
-    chance changes times, some little, some much.
+    The second uses each task's fastest time, the third no transfers; further ones have random
+    times.
     """
     mean, delays = mean_times(problem), mean_delays(problem)
-    ways = [(mean, delays), (_fastest_times(problem), delays), (mean, np.zeros_like(delays))]
-    while len(ways) < count:
-        times, moved = ways[len(ways) % 3]
+    variants = [(mean, delays), (_fastest_times(problem), delays), (mean, np.zeros_like(delays))]
+    while len(variants) < count:
+        times, transfer_times = variants[len(variants) % 3]
         spread = rng.uniform(0.05, 0.6)
-        ways.append((times * rng.uniform(1 - spread, 1 + spread, len(times)), moved))
-    ranks = np.array([upward_ranks(problem, *way) for way in ways[:count]])
+        variants.append((times * rng.uniform(1 - spread, 1 + spread, len(times)), transfer_times))
+    ranks = np.array([upward_ranks(problem, *variant) for variant in variants[:count]])
     return np.ascontiguousarray(topological_orders(problem, -ranks), np.uint32)
 
 
@@ -87,7 +87,7 @@ def decoded_plan(
     genes: Any,
     notes: dict[str, Any],
 ) -> Plan:
-    """The plan that *order* and *genes* stand for."""
+    """Return the plan that *order* and *genes* encode."""
     from zenturio.schedule.kernels.genetic import decode_plan, empty_plan  # noqa: PLC0415
 
     board = empty_plan(problem.tasks, problem.processors)
@@ -96,41 +96,41 @@ def decoded_plan(
 
 
 def start_order(plan: Plan) -> NDArray[np.uint32]:
-    """The tasks of *plan* as they start, each behind what it waits for."""
-    at = np.empty(plan.problem.tasks, np.int64)
-    at[plan.problem.order] = np.arange(len(at))
-    return np.lexsort((at, plan.end, plan.start)).astype(np.uint32)
+    """Return the tasks of *plan* by start time, each after its predecessors."""
+    position = np.empty(plan.problem.tasks, np.int64)
+    position[plan.problem.order] = np.arange(len(position))
+    return np.lexsort((position, plan.end, plan.start)).astype(np.uint32)
 
 
 def default_evaluations(problem: Problem) -> int:
-    """How many plans can be tried in less than a second, and for a large problem a little more."""
+    """Return how many plans can be tried in about a second."""
     return min(max(_PLACEMENTS // max(problem.tasks, 1), _MIN_EVALUATIONS), _MAX_EVALUATIONS)
 
 
 def _fastest_times(problem: Problem) -> Floats:
-    found: Floats = problem.work * problem.pace.min(axis=1)[problem.row]
-    return found
+    times: Floats = problem.work * problem.pace.min(axis=1)[problem.row]
+    return times
 
 
 @dataclass(frozen=True)
 class AnnealingSchedulerSettings:
     evaluations: int | None = setting(
-        None, "plans that are tried; auto: as many as fit into about a second", low=1
+        None, "plans to evaluate; auto: about a second's worth", low=1
     )
     hot: float = setting(
         0.01, "first temperature, as a share of HEFT's makespan", low=1e-12, high=10
     )
-    cold: float = setting(0.0005, "the last one", low=1e-12, high=10)
+    cold: float = setting(0.0005, "last temperature", low=1e-12, high=10)
 
 
 class AnnealingScheduler:
-    """The plan of HEFT, changed again and again, and ever less often for the worse (annealing).
+    """Improve the plan of HEFT by simulated annealing.
 
-    Most changes move a task that makes the plan long: to another processor, by chance or to
-    where it ends first, or to another place in the order. It is never worse than HEFT, and ends
-    when no plan can be better (notes: bound) or after so many evaluations.
-    To compare with: ga takes the same moves, and is mostly better for the same effort.
-    Cost: evaluations x (edges + tasks x their like on a processor that end later).
+    Most moves change a task on the critical path: its processor, at random or to where it finishes
+    first, or its position in the order. The result is never worse than HEFT. Stops when the lower
+    bound is reached (notes: bound), or after the given evaluations. For comparison: ga uses the
+    same moves and usually wins for the same effort. Cost: evaluations x (edges + tasks x later
+    tasks on their processor).
     """
 
     kind: ClassVar[Kind] = "static"
@@ -144,24 +144,27 @@ class AnnealingScheduler:
         from zenturio.schedule.kernels.genetic import anneal  # noqa: PLC0415 - loads Numba
         from zenturio.search.kernels.rng import stream  # noqa: PLC0415
 
-        chosen, bound = self._settings, lower_bound(problem)
+        settings, bound = self._settings, lower_bound(problem)
         limit, case = (
-            chosen.evaluations or default_evaluations(problem),
-            decoding_problem_of(problem),
+            settings.evaluations or default_evaluations(problem),
+            search_problem_of(problem),
         )
         (order,) = ranked_orders(problem, 1, np.random.default_rng(self._seed))
         genes = np.full(problem.tasks, FREE, np.int32)
         first = decoded_plan(problem, case, "heft", order, genes, {}).makespan
-        if (given := Heft().plan(problem)).makespan < first:  # it parts ties otherwise
-            order, genes = start_order(given), given.processor[problem.group].astype(np.int32)
+        if (heft_plan := Heft().plan(problem)).makespan < first:  # HEFT may break ties otherwise
+            order, genes = (
+                start_order(heft_plan),
+                heft_plan.processor[problem.group].astype(np.int32),
+            )
             first = decoded_plan(problem, case, "heft", order, genes, {}).makespan
         scale = first or 1.0
         makespan, count, last = anneal(
             case,
             order,
             genes,
-            chosen.hot * scale,
-            chosen.cold * scale,
+            settings.hot * scale,
+            settings.cold * scale,
             limit,
             bound,
             stream(self._seed),
@@ -179,34 +182,32 @@ class AnnealingScheduler:
 
 _UNLIMITED = 1 << 62
 _TASKS_PER_SLICE = 1_000_000
-"""Tasks placed between two looks at the clock, and at the keyboard."""
+"""Tasks placed between two checks of the clock and for an interrupt."""
 _MAX_SEEDED_TASKS = 2000
-"""Tasks up to which plans of slower heuristics are among the first."""
+"""Larger workflows start with the plan of HEFT only; other heuristics are slower."""
 _HEURISTICS = (Heft, Cpop, Peft, MinMin, MaxMin, Sufferage)
 
 
 @dataclass(frozen=True)
 class GeneticSchedulerSettings:
     evaluations: int | None = setting(
-        None, "plans that are tried; auto: as many as fit into about a second", low=1
+        None, "plans to evaluate; auto: about a second's worth", low=1
     )
-    seconds: float | None = setting(
-        None, "how long it may take; with it no two runs need be equal", low=0
-    )
-    population: int = setting(40, "plans that are kept", low=2)
+    seconds: float | None = setting(None, "time limit; with it, runs may differ", low=0)
+    population: int = setting(40, "plans in the population", low=2)
     mutation: float = setting(0.5, "chance of each further move in a child", low=0, high=0.9)
-    tries: int = setting(20, "moves of critical tasks without use that end an improvement", low=0)
+    tries: int = setting(20, "failed moves of critical tasks that end a local search", low=0)
 
 
 class GeneticScheduler:
-    """A genetic algorithm that begins with the list heuristics and improves every plan: the best.
+    """Evolve plans that start from the list heuristics and are locally improved (memetic GA).
 
-    Evolves the order of tasks as well as where they run. A child has its tasks moved as late and
-    then as early as they may be, and its critical tasks moved elsewhere, before it is judged. It
-    is never worse than HEFT; it ends when no plan can be better (notes: bound), or after so many
-    evaluations, and the same seed makes the same plan.
-    For every workflow whose plan is worth a second. Not for a million tasks: take heft.
-    Cost: evaluations x (edges + tasks x their like on a processor that end later).
+    It evolves the order of tasks as well as their processors. Each child has its tasks shifted late
+    and then early (justification), and its critical tasks moved, before it is evaluated. The result
+    is never worse than HEFT. Stops when the lower bound is reached (notes: bound), or after the
+    given evaluations; the same seed gives the same plan. For every workflow whose plan is worth a
+    second. Not for a million tasks: use heft. Cost: evaluations x (edges + tasks x later tasks on
+    their processor).
     """
 
     kind: ClassVar[Kind] = "static"
@@ -220,29 +221,38 @@ class GeneticScheduler:
         from zenturio.schedule.kernels.genetic import evolve_plans, improve_all  # noqa: PLC0415 - loads Numba
         from zenturio.search.kernels.rng import stream  # noqa: PLC0415
 
-        chosen, began = self._settings, monotonic()
-        limit = chosen.evaluations or (
-            _UNLIMITED if chosen.seconds else default_evaluations(problem)
+        settings, started = self._settings, monotonic()
+        limit = settings.evaluations or (
+            _UNLIMITED if settings.seconds else default_evaluations(problem)
         )
         case, bound, state = decoding_problem_of(problem), lower_bound(problem), stream(self._seed)
         orders, genes = self._first(problem, limit)
         if case.loose:
             genes[:] = FREE
-        marks = np.empty((len(orders), 2))
-        count = improve_all(case, orders, genes, marks, chosen.tries, bound, state)
-        first, last, born = marks[:, 0].min(), 0, 0
+        scores = np.empty((len(orders), 2))
+        count = improve_all(case, orders, genes, scores, settings.tries, bound, state)
+        first, last, children_total = scores[:, 0].min(), 0, 0
         slices = max(1, _TASKS_PER_SLICE // max(problem.tasks, 1))
-        while (ended := self._ended(marks, bound, count, limit, began)) is None:
+        while (ended := self._ended(scores, bound, count, limit, started)) is None:
             stop = min(limit, count + slices)
-            count, found, children = evolve_plans(
-                case, orders, genes, marks, chosen.tries, chosen.mutation, bound, state, count, stop
+            count, found_at, children = evolve_plans(
+                case,
+                orders,
+                genes,
+                scores,
+                settings.tries,
+                settings.mutation,
+                bound,
+                state,
+                count,
+                stop,
             )
-            last, born = found or last, born + children
-        best = np.lexsort((marks[:, 1], marks[:, 0]))[0]
-        makespan = float(marks[best, 0])
+            last, children_total = found_at or last, children_total + children
+        best = np.lexsort((scores[:, 1], scores[:, 0]))[0]
+        makespan = float(scores[best, 0])
         notes = {
             "evaluations": int(count),
-            "children": born,
+            "children": children_total,
             "found": int(last),
             "first": float(first),
             "bound": bound,
@@ -251,43 +261,47 @@ class GeneticScheduler:
         }
         return decoded_plan(problem, case, "ga", orders[best], genes[best], notes)
 
-    def _ended(self, marks: Any, bound: float, count: int, limit: int, began: float) -> str | None:
-        if marks[:, 0].min() <= bound:
+    def _ended(
+        self, scores: Any, bound: float, count: int, limit: int, started: float
+    ) -> str | None:
+        if scores[:, 0].min() <= bound:
             return "bound"
         seconds = self._settings.seconds
-        if seconds and monotonic() - began >= seconds:
+        if seconds and monotonic() - started >= seconds:
             return "seconds"
         return "evaluations" if count >= limit else None
 
     def _first(self, problem: Problem, limit: int) -> tuple[Any, Any]:
-        """Orders and genes of the first plans: HEFT's, of other heuristics, by changed ranks.
+        """Return orders and genes of the first plans: HEFT, other heuristics, and changed ranks.
 
-        A twentieth of the evaluations may be theirs, but HEFT's is always there.
+        The heuristics may take a twentieth of the evaluations; HEFT is always included.
         """
         count = min(self._settings.population, max(2, limit // 200))
         rng = np.random.default_rng(self._seed)
-        others = _heuristic_plans(problem)[: count - 1]
+        heuristic_plans = _heuristic_plans(problem)[: count - 1]
         orders = ranked_orders(problem, count, rng)
         genes = np.full((count, problem.tasks), FREE, np.int32)
-        for at, plan in enumerate(others, 1):
-            orders[-at], genes[-at] = start_order(plan), plan.processor[problem.group]
+        for index, plan in enumerate(heuristic_plans, 1):
+            orders[-index], genes[-index] = start_order(plan), plan.processor[problem.group]
         return orders, genes
 
 
 def _heuristic_plans(problem: Problem) -> list[Plan]:
-    """The plans of heuristics, as far as they are quick."""
-    some: tuple[Any, ...] = _HEURISTICS if problem.tasks <= _MAX_SEEDED_TASKS else _HEURISTICS[:1]
-    return [each().plan(problem) for each in some]
+    """Return the plans of heuristics that are fast enough for *problem*."""
+    heuristics: tuple[Any, ...] = (
+        _HEURISTICS if problem.tasks <= _MAX_SEEDED_TASKS else _HEURISTICS[:1]
+    )
+    return [heuristic().plan(problem) for heuristic in heuristics]
 
 
 Ints = NDArray[np.int64]
 Losses = Callable[[Ints], Floats]
-"""What each row of genes is worth: the lower the better."""
+"""Maps rows of genes to losses: lower is better."""
 
 
 @dataclass(frozen=True)
 class Ga2005Settings:
-    """As section 6 of the paper has them."""
+    """Defaults of section 6 of the paper."""
 
     objective: str = setting("makespan", f"what is made best: {', '.join(METRICS)}")
     population: int = setting(150, "population size", low=2)
@@ -304,7 +318,7 @@ class Ga2005Settings:
 
 @dataclass(frozen=True)
 class _SearchResult:
-    """Of a search: the best genes, the losses of the best ever, first and last, and how it went."""
+    """The best genes, the best loss, those of the first and last generation, and counts."""
 
     genes: Ints
     best: float
@@ -316,17 +330,16 @@ class _SearchResult:
 
 
 class Ga2005:
-    """The genetic algorithm of Prodan and Fahringer, as it was: to compare with, not to use.
+    """The genetic algorithm of Prodan and Fahringer (2005), for comparison only.
 
-    A gene is an abstract machine: a group of tasks that run together, mostly one. Its alleles are
-    the processors that can run them. Individuals begin by chance; remainder stochastic sampling
-    with replacement, single point crossover, mutation, linear fitness scaling of Const - T (Const:
-    the worst that was seen, if nothing else is said), elitism, steady state. Tasks of a processor
-    run in the order of the longest way to an end. With any metric as objective.
-    Mostly worse than heft, for it knows nothing of workflows; ga is the one to use.
-    Cost: population x generations x edges.
-    R. Prodan, T. Fahringer: Dynamic scheduling of scientific workflow applications on the Grid: a
-    case study. ACM SAC 2005, sections 4.1 and 6.
+    A gene is an abstract machine: a group of tasks that run together, usually one. Its alleles are
+    the processors that can run them. Random initial population, remainder stochastic sampling with
+    replacement, single-point crossover, mutation, linear fitness scaling of Const - T (by default
+    Const is the worst makespan seen), elitism, steady state. Tasks of a processor run by upward
+    rank. Works with any metric as objective. Usually worse than heft, because it ignores the
+    structure of the workflow; use ga instead. Cost: population x generations x edges. R. Prodan, T.
+    Fahringer: Dynamic scheduling of scientific workflow applications on the Grid: a case study. ACM
+    SAC 2005, sections 4.1 and 6.
     """
 
     kind: ClassVar[Kind] = "static"
@@ -338,36 +351,37 @@ class Ga2005:
         metric(self._settings.objective)
 
     def plan(self, problem: Problem) -> Plan:
-        """Notes: points visited, generations, and in which of them the best was found first.
+        """Return the best plan; the notes have points visited, generations, and when the best was
+        found.
 
-        The best of the last generation, which without elitism may not be the best of all; and the
-        improvement in %, from the best of the first generation to that of the last, as defined in
-        section 6. A child that equals a parent is no new point.
+        "last" is the best of the last generation, which without elitism may not be the best of all;
+        "improvement" is in % from the best of the first generation to that of the last, as defined
+        in section 6. A child equal to a parent is not a new point.
         """
         rank = upward_ranks(problem, mean_times(problem), mean_delays(problem))
         order = topological_orders(problem, -rank)
         if not problem.tasks:
             return evaluate(problem, order, order, "ga-2005")
-        chosen = self._settings
+        settings = self._settings
         coding = _coding(problem, order)
-        chance = np.random.default_rng(self._seed)
-        genes = chance.integers(coding.sizes, size=(chosen.population, len(coding.sizes)))
-        if chosen.objective == "makespan":
-            found = self._shortest(coding, genes)
+        rng = np.random.default_rng(self._seed)
+        genes = rng.integers(coding.sizes, size=(settings.population, len(coding.sizes)))
+        if settings.objective == "makespan":
+            result = self._shortest(coding, genes)
         else:
-            found = self._search(
-                coding, genes, _loss_function(problem, coding, order, chosen.objective)
+            result = self._search(
+                coding, genes, _loss_function(problem, coding, order, settings.objective)
             )
         notes = {
-            "objective": chosen.objective,
-            "visited": found.visited,
-            "generations": found.generations,
-            "settled": found.settled,
-            "last": abs(found.last),
-            "improvement": 100 * (found.first - found.last) / abs(found.last or 1.0),
+            "objective": settings.objective,
+            "visited": result.visited,
+            "generations": result.generations,
+            "settled": result.settled,
+            "last": abs(result.last),
+            "improvement": 100 * (result.first - result.last) / abs(result.last or 1.0),
         }
-        where = _decoded_processors(coding, order, found.genes[None])[0]
-        return evaluate(problem, where, order, "ga-2005", notes)
+        processors = _decoded_processors(coding, order, result.genes[None])[0]
+        return evaluate(problem, processors, order, "ga-2005", notes)
 
     @property
     def _patience(self) -> int:
@@ -394,46 +408,52 @@ class Ga2005:
         )
 
     def _shortest(self, coding: GeneCoding, genes: Ints) -> _SearchResult:
-        """The search for the shortest plan, compiled as a whole."""
+        """Search for the shortest plan, in one compiled call."""
         from zenturio.schedule.kernels.genetic import EvolutionLimits, evolve_2005  # noqa: PLC0415
         from zenturio.search.kernels.rng import stream  # noqa: PLC0415
 
-        chosen = self._settings
-        course = EvolutionLimits(chosen.generations, self._patience, chosen.const)
-        return _SearchResult(*evolve_2005(coding, genes, self._rules(), course, stream(self._seed)))
+        settings = self._settings
+        limits = EvolutionLimits(settings.generations, self._patience, settings.const)
+        return _SearchResult(*evolve_2005(coding, genes, self._rules(), limits, stream(self._seed)))
 
     def _search(self, coding: GeneCoding, genes: Ints, losses: Losses) -> _SearchResult:
-        """The same for any other objective."""
+        """Search for the best plan by any other objective."""
         from zenturio.schedule.kernels.genetic import zero_fitness_loss  # noqa: PLC0415
         from zenturio.search.kernels.generation import breed  # noqa: PLC0415
         from zenturio.search.kernels.rng import stream  # noqa: PLC0415
 
-        chosen, rules, state = self._settings, self._rules(), stream(self._seed)
+        settings, rules, state = self._settings, self._rules(), stream(self._seed)
         unordered = np.zeros(genes.shape[1], np.bool_)
-        kept, best, first, worst, last = genes[0], np.inf, np.inf, -np.inf, 0
+        best_genes, best, first, worst, best_generation = genes[0], np.inf, np.inf, -np.inf, 0
         visited = len(genes)
-        for generation in range(chosen.generations):
-            found = losses(genes)
-            at = int(np.argmin(found))
-            if found[at] < best:
-                best, last, kept = float(found[at]), generation, genes[at]
+        for generation in range(settings.generations):
+            values = losses(genes)
+            index = int(np.argmin(values))
+            if values[index] < best:
+                best, best_generation, best_genes = float(values[index]), generation, genes[index]
             first = best if generation == 0 else first
-            if generation - last >= self._patience:
+            if generation - best_generation >= self._patience:
                 break
-            worst = max(worst, float(found[found < np.inf].max(initial=-np.inf)))
+            worst = max(worst, float(values[values < np.inf].max(initial=-np.inf)))
             children, parents = np.empty_like(genes), np.zeros((len(genes), 2), np.int64)
-            zero = zero_fitness_loss(worst, chosen.const)
-            breed(genes, found, zero, coding.sizes, unordered, rules, state, children, parents)
-            known = (children[:, None] == genes[parents]).all(axis=2).any(axis=1)
-            visited += int((~known).sum()) if generation + 1 < chosen.generations else 0
+            zero = zero_fitness_loss(worst, settings.const)
+            breed(genes, values, zero, coding.sizes, unordered, rules, state, children, parents)
+            inherited = (children[:, None] == genes[parents]).all(axis=2).any(axis=1)
+            visited += int((~inherited).sum()) if generation + 1 < settings.generations else 0
             genes = children
         return _SearchResult(
-            kept, best, first, float(found.min()), visited, generation + 1, last + 1
+            best_genes,
+            best,
+            first,
+            float(values.min()),
+            visited,
+            generation + 1,
+            best_generation + 1,
         )
 
 
 def _coding(problem: Problem, order: Indices) -> GeneCoding:
-    """A gene for each group of tasks, with a value for each processor that can run them."""
+    """Return a gene for each group of tasks, with an allele for each processor that can run it."""
     from zenturio.schedule.kernels.genetic import GeneCoding  # noqa: PLC0415
 
     groups = np.unique(problem.group)
@@ -462,10 +482,10 @@ def _coding(problem: Problem, order: Indices) -> GeneCoding:
 
 
 def _decoded_processors(coding: GeneCoding, order: Indices, genes: Ints) -> NDArray[np.uint32]:
-    """The processor of each task, for each row of genes."""
-    found = np.empty((len(genes), len(order)), np.uint32)
-    found[:, order] = coding.allele[coding.gene, genes[:, coding.gene]]
-    return found
+    """Return the processor of each task, for each row of genes."""
+    processors = np.empty((len(genes), len(order)), np.uint32)
+    processors[:, order] = coding.allele[coding.gene, genes[:, coding.gene]]
+    return processors
 
 
 def _loss_function(problem: Problem, coding: GeneCoding, order: Indices, objective: str) -> Losses:

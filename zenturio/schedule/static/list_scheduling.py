@@ -1,4 +1,8 @@
-"""What list algorithms share: means, ranks, and placing tasks in an order."""
+"""List scheduling: HEFT, CPOP, PEFT, and plans for tasks whose processors are given.
+
+A list algorithm orders the tasks by a rank and places each, in this order, on the processor where
+it finishes first, also in idle gaps between tasks that were placed before.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +20,19 @@ from zenturio.schedule.model.workflow import Adjacency, Floats, Indices
 from zenturio.search.settings import NoSettings
 
 NONE = -1
-"""In place of a processor: the one where the task ends first."""
+"""In place of a processor: the one where the task finishes first."""
 
 
 def mean_times(problem: Problem) -> Floats:
-    """The mean time of each task over the processors that can run it."""
+    """Return the mean time of each task over the processors that can run it."""
     fits = np.isfinite(problem.pace)
     total = np.where(fits, problem.pace, 0.0).sum(axis=1)
-    found: Floats = problem.work * (total / np.maximum(fits.sum(axis=1), 1))[problem.row]
-    return found
+    times: Floats = problem.work * (total / np.maximum(fits.sum(axis=1), 1))[problem.row]
+    return times
 
 
 def mean_delays(problem: Problem) -> Floats:
-    """The mean time that the data of each edge take between two processors of two machines."""
+    """Return the mean transfer time of each edge between processors of different machines."""
     counts = np.bincount(problem.node)
     sites = np.zeros(len(counts), np.int64)
     sites[problem.node] = problem.site
@@ -41,7 +45,7 @@ def mean_delays(problem: Problem) -> Floats:
 
 
 def upward_ranks(problem: Problem, times: Floats, delays: Floats) -> Floats:
-    """The longest way from each task to an end: times of tasks and delays of edges."""
+    """Return the length of the longest path from each task to an exit, the task included."""
     from zenturio.schedule.kernels.list_scheduling import longest_paths  # noqa: PLC0415 - loads Numba
 
     ranks: Floats = longest_paths(
@@ -51,16 +55,16 @@ def upward_ranks(problem: Problem, times: Floats, delays: Floats) -> Floats:
 
 
 def downward_ranks(problem: Problem, times: Floats, delays: Floats) -> Floats:
-    """The longest way from a beginning to each task, which does not count itself."""
+    """Return the length of the longest path from an entry to each task, the task excluded."""
     from zenturio.schedule.kernels.list_scheduling import longest_paths  # noqa: PLC0415 - loads Numba
 
     order = problem.order[::-1].astype(np.uint32)
-    ways: Floats = longest_paths(order, times, *_edge_arrays(problem.before, delays))
-    return ways - times
+    path_lengths: Floats = longest_paths(order, times, *_edge_arrays(problem.before, delays))
+    return path_lengths - times
 
 
 def child_edges(problem: Problem, delays: Floats) -> tuple[Any, Any, Any]:
-    """What follows each task, and after which delay, as bare arrays."""
+    """Return the successors of each task and their delays, as bare arrays."""
     return _edge_arrays(problem.after, delays)
 
 
@@ -76,10 +80,10 @@ def list_schedule(
     ahead: Floats | None = None,
     notes: dict[str, Any] | None = None,
 ) -> Plan:
-    """The plan in which each task of *order* is put into the first gap that fits.
+    """Return the plan in which each task of *order* takes the first gap that fits.
 
-    On the processor that *home* has for its group, if any; else on the one where its end, and
-    what *ahead* has for it there, are least.
+    A task runs on the processor that *home* has for its group, if any; otherwise on the one where
+    its finish time plus its entry in *ahead* is least.
     """
     from zenturio.schedule.kernels.list_scheduling import place_in_gaps  # noqa: PLC0415
 
@@ -99,21 +103,21 @@ def list_schedule(
 
 
 def check_finite(end: Floats) -> Floats:
-    """*end*, of which each must be finite: every task runs where it can."""
+    """Return *end*; InputError if a task was placed where it cannot run."""
     if not np.isfinite(end).all():
         raise InputError("an algorithm put a task where it cannot run")
     return end
 
 
 class Heft:
-    """The longest way to an end first, each task where it ends first, in gaps as well (HEFT).
+    """Place tasks by upward rank, each where it finishes first, also in idle gaps (HEFT).
 
-    For nearly every workflow, and the first to try: of the list heuristics it is mostly the best.
-    Not where a few tasks decide and machines differ in what they are good at: each task takes
-    what is best for itself, which cost 11% on average over the optimum of 24 such instances.
-    Cost: tasks x processors; a million tasks on 300 processors take seconds.
-    H. Topcuoglu, S. Hariri, M.-Y. Wu: Performance-effective and low-complexity task scheduling
-    for heterogeneous computing. IEEE TPDS 13(3), 2002.
+    For nearly every workflow, and the one to try first: usually the best of the list heuristics.
+    Not where a few tasks dominate and machines are specialised: each task takes what is best for
+    itself, which cost 11% on average over the optimum of 24 such instances. Cost: tasks x
+    processors; a million tasks on 300 processors take seconds. H. Topcuoglu, S. Hariri, M.-Y. Wu:
+    Performance-effective and low-complexity task scheduling for heterogeneous computing. IEEE TPDS
+    13(3), 2002.
     """
 
     kind: ClassVar[Kind] = "static"
@@ -123,29 +127,28 @@ class Heft:
         pass
 
     def plan(self, problem: Problem) -> Plan:
-        """Ranks by mean times and mean transfers, as in section 4.1; insertion as in 4.2."""
+        """Return the plan: mean ranks as in section 4.1, insertion as in section 4.2."""
         rank = upward_ranks(problem, mean_times(problem), mean_delays(problem))
         return list_schedule(problem, "heft", topological_orders(problem, -rank))
 
 
 def heft(problem: Problem) -> Plan:
-    """The plan of HEFT, for algorithms that begin with it."""
+    """Return the plan of HEFT, for algorithms that begin with it."""
     return Heft().plan(problem)
 
 
 TIE_TOLERANCE = 1e-9
-"""By which part of them the lengths of equal ways may differ, added up in another order."""
+"""Relative difference below which two path lengths are equal, as sums in another order."""
 
 
 class Cpop:
-    """The critical path on the processor that is best for it, the others around it (CPOP).
+    """Run the critical path on its best processor, and the other tasks around it (CPOP).
 
     For workflows with one long path whose data are large: they never leave a processor. Not where
-    many paths are about as long, nor where the tasks of the path are best on machines of several
-    kinds: then HEFT is better, as it mostly is.
-    Cost: that of HEFT.
-    H. Topcuoglu, S. Hariri, M.-Y. Wu: Performance-effective and low-complexity task scheduling
-    for heterogeneous computing. IEEE TPDS 13(3), 2002.
+    many paths are about equally long, nor where the tasks of the path are fastest on different
+    machines: HEFT is better there, as it usually is. Cost: that of HEFT. H. Topcuoglu, S. Hariri,
+    M.-Y. Wu: Performance-effective and low-complexity task scheduling for heterogeneous computing.
+    IEEE TPDS 13(3), 2002.
     """
 
     kind: ClassVar[Kind] = "static"
@@ -155,7 +158,9 @@ class Cpop:
         pass
 
     def plan(self, problem: Problem) -> Plan:
-        """Section 4.3: of the ready tasks, that on the longest way from a beginning to an end."""
+        """Return the plan, which places ready tasks on the longest entry-to-exit path first
+        (section 4.3).
+        """
         times, delays = mean_times(problem), mean_delays(problem)
         upward = upward_ranks(problem, times, delays)
         through = upward + downward_ranks(problem, times, delays)
@@ -164,7 +169,7 @@ class Cpop:
         if path:
             home[problem.group[path]] = _processor_of(problem, path)
             able = np.isfinite(problem.pace[problem.row, home[problem.group]])
-            home[problem.group[~able]] = NONE  # what cannot run there goes where it ends first
+            home[problem.group[~able]] = NONE  # placed where it finishes first
         names = [problem.workflow.names[task] for task in path]
         notes = {"critical path": names}
         return list_schedule(
@@ -173,26 +178,26 @@ class Cpop:
 
 
 def critical_path(problem: Problem, upward: Floats, delays: Floats) -> list[int]:
-    """The tasks on the longest way; *upward* has the longest from each task to an end."""
+    """Return the tasks of the longest path; *upward* has the upward ranks."""
     if not problem.tasks:
         return []
     first = np.flatnonzero(np.diff(problem.before.start) == 0)
-    found, after = [_highest(first, upward[first])], problem.after
+    path, after = [_highest(first, upward[first])], problem.after
     while True:
-        edges = slice(after.start[found[-1]], after.start[found[-1] + 1])
+        edges = slice(after.start[path[-1]], after.start[path[-1] + 1])
         if edges.start == edges.stop:
-            return found
-        behind = after.task[edges]
-        found.append(_highest(behind, delays[after.edge[edges]] + upward[behind]))
+            return path
+        children = after.task[edges]
+        path.append(_highest(children, delays[after.edge[edges]] + upward[children]))
 
 
 def _highest(tasks: NDArray[Any], lengths: Floats) -> int:
-    """Of *tasks*, that with the greatest of *lengths*; the lowest of those that are as good."""
+    """Return the task with the greatest length; the lowest number on ties."""
     return int(tasks[lengths >= lengths.max() * (1 - TIE_TOLERANCE)].min())
 
 
 def _processor_of(problem: Problem, path: list[int]) -> int:
-    """The processor that runs most of *path*; of several, in the least time."""
+    """Return the processor that can run most of *path*, in the least time on ties."""
     times = problem.pace[problem.row[path]]
     fits = np.isfinite(times)
     total = (np.where(fits, times, 0.0) * problem.work[path][:, None]).sum(axis=0)
@@ -200,13 +205,12 @@ def _processor_of(problem: Problem, path: list[int]) -> int:
 
 
 class Peft:
-    """Each task where its end and what must follow it there take least (PEFT).
+    """Place each task where its finish time plus its optimistic cost is least (PEFT).
 
-    For machines that differ in what they are good at: it knows what a choice costs the tasks
-    behind. Not for a million tasks: the table has a number for each task on each processor. Nor
-    for large data and much work for few processors: what it foresees has no queues.
-    Cost: edges x processors, in time and memory.
-    H. Arabnejad, J. G. Barbosa: List scheduling algorithm for heterogeneous systems by an
+    For specialised machines: it knows what a choice costs the tasks that follow. Not for a million
+    tasks, as the table has a number for each task on each processor; nor for large data and much
+    work on few processors, as its forecast ignores queues. Cost: edges x processors, in time and
+    memory. H. Arabnejad, J. G. Barbosa: List scheduling algorithm for heterogeneous systems by an
     optimistic cost table. IEEE TPDS 25(3), 2014.
     """
 
@@ -217,14 +221,14 @@ class Peft:
         pass
 
     def plan(self, problem: Problem) -> Plan:
-        """Of the ready tasks, that with the highest mean of its row in the table."""
+        """Return the plan, which places ready tasks by the mean of their row in the cost table."""
         table = optimistic_costs(problem)
         order = topological_orders(problem, -table.mean(axis=1))
         return list_schedule(problem, "peft", order, ahead=table)
 
 
 def optimistic_costs(problem: Problem) -> Floats:
-    """For each task on each processor, how long what follows takes at best (equation 5)."""
+    """Return for each task on each processor the least time of what follows (equation 5)."""
     from zenturio.schedule.kernels.list_scheduling import optimistic_cost_table  # noqa: PLC0415 - loads Numba
 
     start, child, delay = child_edges(problem, mean_delays(problem))
@@ -234,26 +238,32 @@ def optimistic_costs(problem: Problem) -> Floats:
 
 
 def plan_as_assigned(problem: Problem) -> Plan:
-    """Each task on the processor that its ``machine`` names, the most urgent of each first."""
+    """Return the plan with each task on the processor its ``machine`` names, by rank.
+
+    Raise InputError if a task names no processor of the platform.
+    """
     number = {name: i for i, name in enumerate(processor_names(problem))}
-    where = np.zeros(problem.tasks, np.int32)
+    processors = np.zeros(problem.tasks, np.int32)
     for task in range(problem.tasks):
         name = problem.workflow.task(task).machine
         if name not in number:
             hint = did_you_mean(name, number) if name else "--algorithm NAME or --plan FILE decide"
             raise InputError(
-                f"task {problem.workflow.names[task]!r} does not say where it runs: {name!r} is no "
+                f"task {problem.workflow.names[task]!r} is not assigned: {name!r} is not a "
                 f"processor of {problem.platform.name}",
                 hint=hint,
             )
-        where[task] = number[name]
+        processors[task] = number[name]
     return evaluate(
-        problem, where, topological_orders(problem, -ranks_as_placed(problem, where)), "assigned"
+        problem,
+        processors,
+        topological_orders(problem, -ranks_as_placed(problem, processors)),
+        "assigned",
     )
 
 
 def processor_names(problem: Problem) -> list[str]:
-    """The name of each processor: its machine's, and which core it is, if there are several."""
+    """Return the name of each processor: its machine's, with a core number if needed."""
     counts = np.bincount(problem.node, minlength=len(problem.platform)).tolist()
     return [
         f"{machine.name}/{core}" if count > 1 else machine.name
@@ -262,11 +272,14 @@ def processor_names(problem: Problem) -> list[str]:
     ]
 
 
-def ranks_as_placed(problem: Problem, where: Indices) -> Floats:
-    """Seconds from the start of each task to the end of the longest path from it, as placed."""
-    flow, times = problem.workflow, problem.work * problem.pace[problem.row, where]
-    a, b = where[flow.sources], where[flow.targets]
-    here, there = problem.site[a], problem.site[b]
-    moved = problem.latency[here, there] + flow.data * problem.slowness[here, there]
-    apart = problem.node[a] != problem.node[b]
-    return upward_ranks(problem, times, np.where(apart, moved, 0.0))
+def ranks_as_placed(problem: Problem, processors: Indices) -> Floats:
+    """Return the upward rank of each task when all tasks run as placed."""
+    flow, times = problem.workflow, problem.work * problem.pace[problem.row, processors]
+    a, b = processors[flow.sources], processors[flow.targets]
+    source_site, target_site = problem.site[a], problem.site[b]
+    delays = (
+        problem.latency[source_site, target_site]
+        + flow.data * problem.slowness[source_site, target_site]
+    )
+    crosses = problem.node[a] != problem.node[b]
+    return upward_ranks(problem, times, np.where(crosses, delays, 0.0))
