@@ -51,7 +51,7 @@ def test_a_plan_whose_order_cannot_be_kept_is_refused(folder):
     told = zen(
         "simulate", "flow.json", "--on", "grid.toml", "--plan", "late.json", cwd=folder, code=2
     )
-    assert "late.json:1:11: its order cannot be kept: " in told.err
+    assert "late.json:1:11: its order is impossible: " in told.err
     assert "solve -> prep" in told.err
 
 

@@ -176,7 +176,7 @@ def test_what_never_ends_has_no_makespan(place, tmp_path):
         (["zen simulate 'flow.json"], "cannot run"),
         ([], "cannot run"),
         (["zen simulate --on identical:2"], "a workflow"),
-        ([f"{PLAIN} --gantt x"], "no --gantt here"),
+        ([f"{PLAIN} --gantt x"], "has no option --gantt"),
         ([f"{PLAIN} --on identical:3"], "--on is given twice"),
         ([f"{PLAIN} other.json"], "other.json"),
         (["zen schedule flow.json other.json"], "a workflow is given twice"),
@@ -184,9 +184,9 @@ def test_what_never_ends_has_no_makespan(place, tmp_path):
         (["zen simulate gee@0 --algorithm heft"], "heft is static"),
         ([f"{PLAIN} --seed many"], "a seed that is a number"),
         ([f"{PLAIN} --algorithm heft --plan x"], "one of them"),
-        (["zen schedule flow.json --on identical:2 --plan x"], "zen schedule: no --plan here"),
+        (["zen schedule flow.json --on identical:2 --plan x"], "zen schedule has no option --plan"),
         (["zen schedule flow.json --algorithm srpt"], "it decides while workflows run"),
-        (["zen simulate flow.json --on identical:1"], "'solve' does not say where it runs: 'p2'"),
+        (["zen simulate flow.json --on identical:1"], "'solve' is not assigned: 'p2'"),
     ],
 )
 def test_what_it_cannot_run_is_an_outcome_that_says_why(place, commands, diagnostic):

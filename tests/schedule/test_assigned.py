@@ -64,5 +64,5 @@ def test_urgency_is_the_longest_path_from_the_start_of_a_task(drawn):
 @pytest.mark.parametrize(("machine", "hint"), [("", "--algorithm NAME"), ("p3", "p1, p2")])
 def test_a_task_that_names_no_processor_is_shown(machine, hint):
     problem = Problem.of(Workflow.of("f", [WorkflowTask("a", 1, machine=machine)]), identical(2))
-    with pytest.raises(InputError, match=f"(?s)task 'a' does not say where it runs.*{hint}"):
+    with pytest.raises(InputError, match=f"(?s)task 'a' is not assigned.*{hint}"):
         plan_as_assigned(problem)

@@ -34,17 +34,17 @@ JSON = {
     ),
     "a key twice": (
         '{"tasks": [{"name": "a", "work": 1,\n "work": 2}]}',
-        "f.json:2:2: the key 'work' is there twice",
+        "f.json:2:2: the key 'work' occurs twice",
     ),
     "a key twice, written otherwise": (
         '{"name": "\\"{", "tasks": [], "t\\u0061sks": []}',
-        "f.json:1:30: the key 'tasks' is there twice",
+        "f.json:1:30: the key 'tasks' occurs twice",
     ),
     "half a letter": (
         '{"tasks": [{"name": "\\\\ud800 \\ud83d\\ude00"},\n {"name": "a\\ud800"}]}',
-        "f.json:2:13: \\ud800 is half a letter",
+        "f.json:2:13: \\ud800 is a lone surrogate",
     ),
-    "NaN": ('{"tasks": [{"name": "a", "work": NaN}]}', "f.json:1:34: NaN is no number of JSON"),
+    "NaN": ('{"tasks": [{"name": "a", "work": NaN}]}', "f.json:1:34: NaN is not a number in JSON"),
     "infinity": (
         '{"tasks": [{"name": "a", "work": 1e999}]}',
         "f.json:1:34: work is inf; it has to be a number from 0 on",
@@ -147,11 +147,11 @@ STG = {
     "one that ends": ("3\n0 0 0\n1 1 1 0\n", "3 and two dummies: the file ends too soon"),
     "a wrong count": ("1\n0 0 0\n1 1 3 0\n", "f.stg:3:1: task 1 has 1 predecessors, and says 3"),
     "a wrong number": ("1\n5 0 0\n", "f.stg:2:1: task 5 stands where 0 should"),
-    "a time that is none": ("1\n0 x 0\n", "f.stg:2:1: 'x' is no time"),
+    "a time that is none": ("1\n0 x 0\n", "f.stg:2:1: 'x' is not a time"),
     "one that waits for nobody": ("1\n0 0 0\n1 1 1 9\n", "f.stg:3:1: task 1 cannot wait for 9"),
-    "a negative time": ("1\n0 -4 0\n", "f.stg:2:1: '-4' is no time"),
-    "NaN": ("1\n0 0 0\n1 nan 1 0\n", "f.stg:3:1: 'nan' is no time"),
-    "a time without end": ("1\n0 0 0\n1 1e999 1 0\n", "f.stg:3:1: '1e999' is no time"),
+    "a negative time": ("1\n0 -4 0\n", "f.stg:2:1: '-4' is not a time"),
+    "NaN": ("1\n0 0 0\n1 nan 1 0\n", "f.stg:3:1: 'nan' is not a time"),
+    "a time without end": ("1\n0 0 0\n1 1e999 1 0\n", "f.stg:3:1: '1e999' is not a time"),
 }
 
 DOT = {
@@ -167,7 +167,7 @@ DOT = {
     "NaN": ("digraph {\n a [work=nan]; }", "f.dot:2:2: task 'a': work is nan"),
     "a loop of one": ("digraph {\n a -> a }", "f.dot:2:2: task 'a' waits for itself"),
     "an edge without directions": ("digraph { a -- b }", "f.dot:1:13: '--'"),
-    "nothing": ("digraph {}", "a graph without nodes is no workflow"),
+    "nothing": ("digraph {}", "a graph without nodes is not a workflow"),
     "an empty group that is set": ("digraph { {} = 3 }", "f.dot:1:14: a group cannot be set"),
 }
 

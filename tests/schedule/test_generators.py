@@ -351,7 +351,7 @@ def test_generators_and_files_are_named_in_one_line(tmp_path, monkeypatch):
         ("wien2k:kpoint=3", "generator wien2k has no setting 'kpoint'", "did you mean 'kpoints'?"),
         ("wien2k:kpoints", "'kpoints' is no setting", "NAME=VALUE"),
         ("wien2k:kpoints=0", "kpoints=0 is not possible", "from 1 to"),
-        ("wien2k:seed=-1", "seed=-1 is not possible", "from 0 on"),
+        ("wien2k:seed=-1", "seed=-1 is not a valid seed", "from 0 on"),
         ("otg:pst=20,branches=100", "subtasks", "up to 1,000,000"),
         ("sweep:total=1000000,adps=900", "dependencies", "up to 2,000,000"),
         ("dotg:pst=2,narrow=400000,branches=1000", "dependencies", "up to 2,000,000"),

@@ -103,10 +103,10 @@ def test_one_workflow_is_no_stream(words, whether):
 @pytest.mark.parametrize(
     ("word", "words"),
     [
-        ("gee@x", "'x' is no time"),
-        ("gee@0:5", "is no time"),
-        ("gee@0:5:0", "is no time"),
-        ("gee@0:inf:1", "is no time"),
+        ("gee@x", "'x' is not a time"),
+        ("gee@0:5", "is not a time"),
+        ("gee@0:5:0", "is not a time"),
+        ("gee@0:inf:1", "is not a time"),
         ("gee@5:0:1", "0 times"),
         ("gee@0:1e9:1e-3", "times"),
         ("gee@-3", "arrives at -3"),
@@ -132,7 +132,7 @@ def test_a_name_that_is_neither_file_nor_generator_is_refused_with_what_is_near(
         ("[[submit]]\nat = 3\n", 1, "without a workflow"),
         ('[[submit]]\nworkflow = "gee"\nat = -3\n', 3, "at is -3"),
         ('[[submit]]\nworkflow = "gee"\nat = [1, "x:y"]\n', 3, "'x:y'"),
-        ('[[submit]]\nworkflow = "gee"\nat = "0:9"\n', 3, "is no time"),
+        ('[[submit]]\nworkflow = "gee"\nat = "0:9"\n', 3, "is not a time"),
         ("[[submit]]\nworkflow = 3\n", 2, "has to be a text"),
         ('[[sumbit]]\nworkflow = "gee"\n', 1, "unknown key 'sumbit'"),
         ('name = "none"\n', 1, "submits no workflow"),

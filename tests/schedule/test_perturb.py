@@ -134,7 +134,7 @@ def test_a_perturbation_is_read_from_a_line():
         ("every=20:60", "every and lasting are missing"),
         ("evry=20:60,lasting=1", "did you mean.*every"),
         ("every=20:60,lasting=1,every=3", "'every'"),
-        ("every=20:ten,lasting=1", "'every=20:ten' is no range"),
+        ("every=20:ten,lasting=1", "'every=20:ten' is not a range"),
         ("every=60:20,lasting=1", "every=60:20: seconds from 0 on, the lower first"),
         ("every=0:0,lasting=1", "every=0:0"),
         ("every=1,lasting=nan", "lasting=nan:nan"),

@@ -39,7 +39,7 @@ def test_the_cost_functions_are_those_of_the_paper():
     assert LAPW2_SHARE == 0.1
 
 
-def test_tasks_of_a_program_take_what_its_model_foretells():
+def test_tasks_of_a_program_take_what_its_model_predicts():
     found = with_predicted_times(FLOW, {"solve": lambda columns: 0.5 * columns["n"]}, features)
     assert [task.work for task in found.tasks] == [5, 10, 3]
     assert [task.cores for task in found.tasks] == [1, 2, 1]
@@ -72,9 +72,9 @@ def test_a_moldable_task_scales_as_its_model_does():
     ("models", "diagnostic"),
     [
         ({"solv": lambda columns: columns["n"]}, "no task of f runs the program 'solv'"),
-        ({"solve": lambda columns: columns["n"] - 15}, "program 'solve' foretells -5 s for n=10"),
-        ({"solve": lambda columns: columns["n"] * np.nan}, "foretells nan s"),
-        ({"solve": lambda _columns: [1.0]}, "answers (1,) to 2 questions"),
+        ({"solve": lambda columns: columns["n"] - 15}, "program 'solve' predicts -5 s for n=10"),
+        ({"solve": lambda columns: columns["n"] * np.nan}, "predicts nan s"),
+        ({"solve": lambda _columns: [1.0]}, "returned shape (1,) for 2 rows"),
     ],
 )
 def test_what_no_task_can_take_is_refused(models, diagnostic):

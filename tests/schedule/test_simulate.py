@@ -247,7 +247,7 @@ def test_each_task_arrives_at_a_time(arrivals):
 
 
 def test_each_edge_is_waited_for_or_not():
-    with pytest.raises(InputError, match="2 answers for 1 edges"):
+    with pytest.raises(InputError, match="2 values for 1 edges"):
         played(PAIR, loaded(), forward=[True, True])
 
 

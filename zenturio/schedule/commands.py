@@ -1,4 +1,8 @@
-"""The words behind ``zen simulate`` or ``zen schedule``, where no shell reads them."""
+"""Requests of ``zen schedule`` and ``zen simulate``.
+
+The command line builds them, and simulated experiments (place ``simulate``) parse them from a
+command line that no shell runs.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,7 @@ from zenturio.search.settings import pairs
 
 @dataclass(frozen=True)
 class ParsedArguments:
-    """A workflow or a stream of several, options, settings and a seed, all as written."""
+    """Arguments of ``zen schedule`` or ``zen simulate``: workflows, options, settings, seed."""
 
     workflows: tuple[str, ...]
     options: dict[str, str]
@@ -43,32 +47,32 @@ class ParsedArguments:
     seed: int
 
     @classmethod
-    def read(cls, verb: str, words: Sequence[str], known: Sequence[str]) -> ParsedArguments:
-        """What the *words* behind *verb* say; of options, those that are *known*."""
-        given: dict[str, str] = {}
+    def read(cls, verb: str, words: Sequence[str], allowed: Sequence[str]) -> ParsedArguments:
+        """Parse *words*; InputError for an option that is not *allowed*, or a missing workflow."""
+        options_by_name: dict[str, str] = {}
         workflows: list[str] = []
         settings: list[str] = []
-        rest = iter(words)
-        for word in rest:
+        remaining = iter(words)
+        for word in remaining:
             name, sign, value = word.partition("=") if word.startswith("--") else ("", "", word)
-            if name and name not in known:
-                raise InputError(f"{verb}: no {name} here", hint=did_you_mean(name, known))
+            if name and name not in allowed:
+                raise InputError(f"{verb} has no option {name}", hint=did_you_mean(name, allowed))
             if name and name != "--json" and not sign:
-                value = next(rest, "")
+                value = next(remaining, "")
             if name in ("", "--set"):
                 (settings if name else workflows).append(value)
-            elif name in given:
+            elif name in options_by_name:
                 raise InputError(f"{verb}: {name} is given twice")
             else:
-                given[name] = value
-        seed = given.get("--seed", "0")
+                options_by_name[name] = value
+        seed = options_by_name.get("--seed", "0")
         if not workflows or not seed.isdecimal():
             raise InputError(f"{verb} WORKFLOW: a workflow, and a seed that is a number")
-        options = {name.removeprefix("--"): value for name, value in given.items()}
+        options = {name.removeprefix("--"): value for name, value in options_by_name.items()}
         return cls(tuple(workflows), options, settings, int(seed))
 
     def only(self, verb: str) -> str:
-        """The one workflow there is."""
+        """Return the only workflow; InputError if there are several."""
         if len(self.workflows) > 1:
             raise InputError(f"{verb}: a workflow is given twice")
         return self.workflows[0]
@@ -88,7 +92,7 @@ SIMULATE_OPTIONS = (
 
 @dataclass(frozen=True)
 class SimulationRequest:
-    """A workflow, the machines, who decides what runs where, and what disturbs it."""
+    """A workflow, its platform, what decides where tasks run, and perturbations."""
 
     workflow: str
     on: str = ""
@@ -99,56 +103,58 @@ class SimulationRequest:
     seed: int = 0
     iterations: str = ""
     folder: Path = Path()
-    """Where files are looked for."""
+    """Folder of relative file names."""
 
     @classmethod
     def read(cls, words: Sequence[str], folder: Path) -> SimulationRequest:
-        """What the *words* behind ``zen simulate`` ask."""
-        found = ParsedArguments.read("zen simulate", words, SIMULATE_OPTIONS)
+        """Parse the arguments of ``zen simulate``."""
+        arguments = ParsedArguments.read("zen simulate", words, SIMULATE_OPTIONS)
         names = ("on", "plan", "algorithm", "perturb", "iterations")
-        texts = {each: found.options.get(each, "") for each in names}
+        texts = {name: arguments.options.get(name, "") for name in names}
         return cls(
-            found.only("zen simulate"),
+            arguments.only("zen simulate"),
             **texts,
-            settings=pairs(found.settings),
-            seed=found.seed,
+            settings=pairs(arguments.settings),
+            seed=arguments.seed,
             folder=folder,
         )
 
-    def problem(self, library: ProblemCache | None = None) -> Problem:
-        """The workflow on its machines; what *library* knows is not read again."""
-        known = library or ProblemCache()
-        found: Problem = known.problem(self._file(self.workflow), self._file(self.on))
-        return found
+    def problem(self, cache: ProblemCache | None = None) -> Problem:
+        """Return the workflow on its platform; *cache* avoids reading files again."""
+        problems = cache or ProblemCache()
+        problem: Problem = problems.problem(self._file(self.workflow), self._file(self.on))
+        return problem
 
     def what(self, problem: Problem) -> Plan | Policy:
-        """What is played: the plan in a file, what an algorithm decides, or what tasks name."""
+        """Return what is simulated: a plan, a policy, or the assignment in the workflow."""
         if self.plan and self.algorithm:
-            raise InputError("--plan and --algorithm: one of them", hint="leave the other out")
+            raise InputError("--plan and --algorithm exclude each other", hint="leave one out")
         if self.plan:
             return read_plan(self._file(self.plan), problem)
         if not self.algorithm:
             return plan_as_assigned(problem)
-        made = make(self.algorithm, self.settings, self.seed)
-        if made.kind in {"moldable", "online"}:
+        algorithm = make(self.algorithm, self.settings, self.seed)
+        if algorithm.kind in {"moldable", "online"}:
             raise InputError(
-                f"--algorithm {self.algorithm} is {made.kind}: it does not plan tasks one by one",
+                f"--algorithm {self.algorithm} is {algorithm.kind}: it does not plan single tasks",
                 hint="zen algorithms shows the kind of each",
             )
-        found: Plan | Policy = made if hasattr(made, "react") else made.plan(problem)
-        return found
+        decider: Plan | Policy = (
+            algorithm if hasattr(algorithm, "react") else algorithm.plan(problem)
+        )
+        return decider
 
     @property
     def disturbance(self) -> Perturbation | None:
         return Perturbation.read(self.perturb) if self.perturb else None
 
     def played(self, problem: Problem, what: Plan | Policy, seed: int) -> ExecutionTrace:
-        """What happens with the disturbances, and the iterations of loops, of *seed*."""
+        """Return the trace with the perturbations and loop iterations of *seed*."""
         repeats = self._repeats(problem, seed)
-        how = self.disturbance
-        if how is None:
+        perturbation = self.disturbance
+        if perturbation is None:
             return simulate(problem, what, repeats=repeats)
-        return simulate_perturbed(problem, what, how, seed, repeats=repeats)
+        return simulate_perturbed(problem, what, perturbation, seed, repeats=repeats)
 
     def _repeats(self, problem: Problem, seed: int) -> LoopIterations:
         if self.iterations and not problem.workflow.looped:
@@ -158,20 +164,21 @@ class SimulationRequest:
         return LoopIterations.read(self.iterations, seed)
 
     def _file(self, text: str) -> str:
-        """*text* as the path of a file in the folder, if it is one: it may be a generator."""
+        """Return *text* as a path in the folder if the file exists; otherwise unchanged."""
         return str(self.folder / text) if text and (self.folder / text).exists() else text
 
 
 def simulation_report(trace: ExecutionTrace) -> bytes:
-    """The metrics of *trace* as a program reports them to the study that it is run by.
+    """Return the metrics of *trace* as a program reports them to its study.
 
-    Those of a plan are for tasks that are run once: a loop has but its makespan.
+    A workflow with loops has its makespan only, because metrics are defined for tasks that run
+    once.
     """
     if trace.left:
         return b""
-    found = {"makespan": trace.makespan} if trace.again else metrics(trace.plan)
-    known: dict[str, Any] = {n: v for n, v in found.items() if v == v}  # noqa: PLR0124
-    return json.dumps({**known, "wasted": trace.wasted}).encode() + b"\n"
+    values = {"makespan": trace.makespan} if trace.again else metrics(trace.plan)
+    defined: dict[str, Any] = {n: v for n, v in values.items() if v == v}  # noqa: PLR0124
+    return json.dumps({**defined, "wasted": trace.wasted}).encode() + b"\n"
 
 
 SCHEDULE_OPTIONS = ("--on", "--algorithm", "--objective", "--set", "--seed", "--json")
@@ -179,7 +186,7 @@ SCHEDULE_OPTIONS = ("--on", "--algorithm", "--objective", "--set", "--seed", "--
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """A workflow, the machines, and what plans."""
+    """A workflow, its platform, and the algorithm that plans it."""
 
     workflow: str
     on: str = ""
@@ -188,75 +195,81 @@ class PlanRequest:
     settings: Mapping[str, str] = field(default_factory=dict)
     seed: int = 0
     folder: Path = Path()
-    """Where files are looked for."""
+    """Folder of relative file names."""
 
     @classmethod
     def read(cls, words: Sequence[str], folder: Path) -> PlanRequest:
-        """What the *words* behind ``zen schedule`` ask."""
-        found = ParsedArguments.read("zen schedule", words, SCHEDULE_OPTIONS)
-        texts = {n: v for n, v in found.options.items() if n in ("on", "algorithm", "objective")}
+        """Parse the arguments of ``zen schedule``."""
+        arguments = ParsedArguments.read("zen schedule", words, SCHEDULE_OPTIONS)
+        texts = {
+            n: v for n, v in arguments.options.items() if n in ("on", "algorithm", "objective")
+        }
         return cls(
-            found.only("zen schedule"),
+            arguments.only("zen schedule"),
             **texts,
-            settings=pairs(found.settings),
-            seed=found.seed,
+            settings=pairs(arguments.settings),
+            seed=arguments.seed,
             folder=folder,
         )
 
-    def plan(self, library: ProblemCache | None = None) -> Plan | MoldablePlan:
-        """The plan, which can be carried out; what *library* knows is not read again."""
-        given = {**self.settings, **_objective_setting(self.algorithm, self.objective)}
-        made = make(self.algorithm, given, self.seed)
-        if not hasattr(made, "plan"):
+    def plan(self, cache: ProblemCache | None = None) -> Plan | MoldablePlan:
+        """Return the plan, checked; *cache* avoids reading files again."""
+        settings = {**self.settings, **_objective_setting(self.algorithm, self.objective)}
+        algorithm = make(self.algorithm, settings, self.seed)
+        if not hasattr(algorithm, "plan"):
             raise InputError(
-                f"--algorithm {self.algorithm} is {made.kind}: it decides while workflows run",
+                f"--algorithm {self.algorithm} is {algorithm.kind}: it decides while workflows run",
                 hint=f"zen simulate {self.workflow} --algorithm {self.algorithm}",
             )
-        kind: Any = MoldableProblem if made.kind == "moldable" else Problem
-        known = library or ProblemCache()
-        problem = known.problem(self._file(self.workflow), self._file(self.on), kind)
-        plan: Plan | MoldablePlan = check(made.plan(problem))
+        kind: Any = MoldableProblem if algorithm.kind == "moldable" else Problem
+        problems = cache or ProblemCache()
+        problem = problems.problem(self._file(self.workflow), self._file(self.on), kind)
+        plan: Plan | MoldablePlan = check(algorithm.plan(problem))
         return plan
 
     def _file(self, text: str) -> str:
-        """*text* as the path of a file in the folder, if it is one: it may be a generator."""
+        """Return *text* as a path in the folder if the file exists; otherwise unchanged."""
         return str(self.folder / text) if text and (self.folder / text).exists() else text
 
 
 def plan_report(plan: Plan | MoldablePlan) -> bytes:
-    """The metrics of *plan* as a program reports them to the study that it is run by.
+    """Return the metrics of *plan* as a program reports them to its study, as a line of JSON.
 
-    And what its algorithm tells of itself in numbers: generations, a bound.
+    Includes numeric notes of the algorithm, such as generations or a bound.
     """
-    told = {name: value for name, value in plan.notes.items() if isinstance(value, int | float)}
-    known = {name: value for name, value in (told | metrics(plan)).items() if not isnan(value)}
-    return json.dumps(known).encode() + b"\n"
+    numeric_notes = {
+        name: value for name, value in plan.notes.items() if isinstance(value, int | float)
+    }
+    values = {
+        name: value for name, value in (numeric_notes | metrics(plan)).items() if not isnan(value)
+    }
+    return json.dumps(values).encode() + b"\n"
 
 
 def _objective_setting(algorithm: str, objective: str) -> dict[str, str]:
-    """The setting that says what is made best."""
+    """Return the setting that selects *objective*; InputError if the algorithm has none."""
     if not objective:
         return {}
     metric(objective)
-    if any(each.name == "objective" for each in describe(algorithm).settings):
+    if any(item.name == "objective" for item in describe(algorithm).settings):
         return {"objective": objective}
     if objective == "makespan":
         return {}
     if describe(algorithm).kind == "moldable":
         raise InputError(
-            f"{algorithm} takes no objective but the makespan",
+            f"{algorithm} only optimises the makespan",
             hint="moldable-global weighs it with the cost, moldable-static with idle nodes: "
             "--algorithm moldable-static --set alpha=0.2",
         )
     raise InputError(
-        f"{algorithm} cannot make {objective} best: it looks at the makespan",
+        f"{algorithm} cannot optimise {objective}: it only optimises the makespan",
         hint=f"--algorithm ga --objective {objective}",
     )
 
 
 @dataclass(frozen=True)
 class StreamRequest:
-    """A stream of workflows, the machines, who decides whose task is next, and what disturbs it."""
+    """A stream of workflows, its platform, the policy, and perturbations."""
 
     workflows: tuple[str, ...]
     on: str = ""
@@ -267,33 +280,33 @@ class StreamRequest:
 
     @classmethod
     def read(cls, words: Sequence[str], folder: Path) -> StreamRequest | None:
-        """What the *words* behind ``zen simulate`` ask; nothing, if they tell no stream."""
-        found = ParsedArguments.read("zen simulate", words, SIMULATE_OPTIONS)
-        workflows = tuple(_path_in_folder(word, folder) for word in found.workflows)
-        if not is_stream_request(workflows, found.options.get("algorithm", "")):
+        """Parse the arguments of ``zen simulate``; None if they do not name a stream."""
+        arguments = ParsedArguments.read("zen simulate", words, SIMULATE_OPTIONS)
+        workflows = tuple(_path_in_folder(word, folder) for word in arguments.workflows)
+        if not is_stream_request(workflows, arguments.options.get("algorithm", "")):
             return None
-        if found.options.keys() & {"plan", "iterations"}:
+        if arguments.options.keys() & {"plan", "iterations"}:
             raise InputError("a stream has neither --plan nor --iterations", hint="leave them out")
-        texts = {n: v for n, v in found.options.items() if n in ("on", "algorithm", "perturb")}
+        texts = {n: v for n, v in arguments.options.items() if n in ("on", "algorithm", "perturb")}
         texts["on"] = _path_in_folder(texts.get("on", ""), folder)
-        return cls(workflows, **texts, settings=pairs(found.settings), seed=found.seed)
+        return cls(workflows, **texts, settings=pairs(arguments.settings), seed=arguments.seed)
 
     def played(self, machines: Callable[[str], Platform] = read_platform) -> list[StreamResult]:
-        """What becomes of it; *machines* reads a platform."""
+        """Return the results; *machines* reads a platform."""
         check_online(self.algorithm)
         online = online_simulation(self.workflows, self.on, self.seed, machines)
         return play_stream(online, self.algorithm, self.settings, self.perturb, self.seed)
 
 
-def stream_report(found: StreamResult) -> bytes:
-    """The metrics of *found* as a program reports them to the study that it is run by."""
-    if not found.metrics:
+def stream_report(result: StreamResult) -> bytes:
+    """Return the metrics of *result* as a program reports them to its study."""
+    if not result.metrics:
         return b""
-    return json.dumps({**found.metrics, "wasted": found.wasted}).encode() + b"\n"
+    return json.dumps({**result.metrics, "wasted": result.wasted}).encode() + b"\n"
 
 
 def is_stream_request(words: Sequence[str], algorithm: str) -> bool:
-    """Whether *words* are a stream, or *algorithm* plays nothing else."""
+    """Return whether *words* name a stream, or *algorithm* is an online algorithm."""
     return is_stream(words) or (bool(algorithm) and describe(algorithm).kind == "online")
 
 
@@ -303,12 +316,12 @@ def online_simulation(
     seed: int = 0,
     machines: Callable[[str], Platform] = read_platform,
 ) -> OnlineSimulation:
-    """The stream that *words* tell on its platform; *machines* reads one."""
+    """Return the stream of *words* on its platform; *machines* reads a platform."""
     stream, platform = stream_of(words, seed)
     platform = machines(on) if on else platform
     if platform is None:
         raise InputError(
-            "the workflows name no machines, or not the same",
+            "the workflows have no machines, or different ones",
             hint="--on grid.toml, or identical:8",
         )
     return OnlineSimulation(stream, platform)
@@ -317,14 +330,14 @@ def online_simulation(
 def play_stream(
     online: OnlineSimulation, algorithm: str, settings: Mapping[str, str], perturb: str, seed: int
 ) -> list[StreamResult]:
-    """The stream under *algorithm*, or under all that there are for streams."""
-    chosen = [algorithm] if algorithm else online_algorithms()
-    how = Perturbation.read(perturb) if perturb else None
-    return [make(each, settings, seed).play(online, how, seed) for each in chosen]
+    """Return the results of the stream under *algorithm*, or under all online algorithms."""
+    algorithms = [algorithm] if algorithm else online_algorithms()
+    perturbation = Perturbation.read(perturb) if perturb else None
+    return [make(name, settings, seed).play(online, perturbation, seed) for name in algorithms]
 
 
 def check_online(algorithm: str) -> None:
-    """InputError, if *algorithm* is one and plays no streams."""
+    """Raise InputError if *algorithm* is not an online algorithm."""
     kind = describe(algorithm).kind if algorithm else "online"
     if kind != "online":
         raise InputError(
@@ -334,17 +347,17 @@ def check_online(algorithm: str) -> None:
 
 
 def online_algorithms() -> list[str]:
-    """All algorithms that play streams; one that does not load does not hide the others."""
-    found = []
+    """Return all online algorithms that load; broken plug-ins are skipped."""
+    online = []
     for name in names():
         with suppress(PluginError):
             if describe(name).kind == "online":
-                found.append(name)
-    return found
+                online.append(name)
+    return online
 
 
 def _path_in_folder(word: str, folder: Path) -> str:
-    """*word*, with the path of the file in *folder* that it names, if it does."""
+    """Return *word* with its file's path in *folder*, if the file exists there."""
     workflow, sign, times = word.rpartition("@")
     if not sign or (folder / word).is_file():
         workflow, sign, times = word, "", ""

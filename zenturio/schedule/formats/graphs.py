@@ -223,7 +223,7 @@ class _DotParser:
             self.strict = True
             self.step()
         if self.sign == "graph":
-            self.wrong("a graph without directions is no workflow", "write digraph, and ->")
+            self.wrong("a graph without directions is not a workflow", "write digraph, and ->")
         self.take("digraph")
         name = self.step() if self.sign == "name" else ""
         self.take("{")
@@ -340,7 +340,7 @@ def read_dot(path: Path, text: str) -> Workflow:
     tasks = [task_with(node, node_attributes) for node, node_attributes in reader.nodes.items()]
     edges = [(*ends, bytes_) for ends, bytes_ in reader.edges.items()]
     if not tasks:
-        reader.wrong("a graph without nodes is no workflow")
+        reader.wrong("a graph without nodes is not a workflow")
     return Workflow.of(name or path.stem, tasks, edges)
 
 

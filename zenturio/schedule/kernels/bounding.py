@@ -1,4 +1,4 @@
-"""Sums and counts that no plan can be shorter than."""
+"""Lower bounds of the makespan."""
 
 from __future__ import annotations
 
@@ -8,60 +8,61 @@ import numpy as np
 from numba import njit
 
 MAX_SETS = 64
-"""So many sets of a task's neighbours are tried."""
+"""Subsets of a task's neighbours that are tried."""
 
 
 @njit(cache=True)
 def interval_excess(first: Any, last: Any, length: Any, begins: Any, processors: Any) -> Any:
-    """By how much the work that must lie in some interval is more than processors have room for.
+    """Return how far the work of some interval exceeds what the processors can do in it.
 
-    *first* and *last* say when each task starts in a plan as long as the critical path, at the
-    earliest and at the latest. For an interval from one of *begins* on, a task adds what of its
-    *length* lies in it even if it is moved out as far as it may be: nothing, up to some end of the
-    interval, then more and more, up to some other. So intervals need to end only at the latter.
+    Fernandez and Bussell (1973). *first* and *last* are the earliest and latest starts in a plan as
+    long as the critical path. For an interval that starts at one of *begins*, a task contributes
+    the part of its *length* that lies inside however far it is shifted. That part is zero up to
+    some end of the interval and then grows up to another; so intervals need to end only at the
+    latter.
     """
     count, worst = len(length), 0.0
     rises, stops = np.empty(count), np.empty(count)
     for begin in begins:
         used = 0
         for task in range(count):
-            inside = min(length[task], first[task] + length[task] - begin)
-            if inside > 0.0:
+            overlap = min(length[task], first[task] + length[task] - begin)
+            if overlap > 0.0:
                 rises[used] = max(last[task], begin)
-                stops[used] = rises[used] + inside
+                stops[used] = rises[used] + overlap
                 used += 1
-        ups, downs = np.sort(rises[:used]), np.sort(stops[:used])
-        begun, sum_up, sum_down = 0, 0.0, 0.0
-        for ended in range(used):
-            end = downs[ended]
-            while begun < used and ups[begun] < end:
-                sum_up += ups[begun]
-                begun += 1
-            rising = begun - ended
-            inside = rising * end - sum_up + sum_down
-            worst = max(worst, inside / processors - (end - begin))
+        rise_times, stop_times = np.sort(rises[:used]), np.sort(stops[:used])
+        rising_count, sum_up, sum_down = 0, 0.0, 0.0
+        for stopped in range(used):
+            end = stop_times[stopped]
+            while rising_count < used and rise_times[rising_count] < end:
+                sum_up += rise_times[rising_count]
+                rising_count += 1
+            rising = rising_count - stopped
+            overlap = rising * end - sum_up + sum_down
+            worst = max(worst, overlap / processors - (end - begin))
             sum_down += end
     return worst
 
 
 @njit(cache=True)
 def equal_task_times(pace: Any, count: Any) -> Any:
-    """The shortest times in which processors do 1 to *count* tasks of work 1."""
-    found, ends = np.empty(count), pace.copy()
+    """Return the shortest times in which the processors do 1 to *count* tasks of work 1."""
+    times, ends = np.empty(count), pace.copy()
     for i in range(count):
         place = np.argmin(ends)
-        found[i] = ends[place]
+        times[i] = ends[place]
         ends[place] += pace[place]
-    return found
+    return times
 
 
 @njit(cache=True)
-def joint_time(tasks: Any, work: Any, least: Any, unit: Any, processors: Any) -> Any:
-    """How long *tasks* take at the least, if they start at one time and wait for nothing."""
+def joint_time(tasks: Any, work: Any, fastest: Any, unit: Any, processors: Any) -> Any:
+    """Return the least time of *tasks* that start together and wait for nothing."""
     longest, total = 0.0, 0.0
     for task in tasks:
-        longest = max(longest, least[task])
-        total += least[task]
+        longest = max(longest, fastest[task])
+        total += fastest[task]
     falling = np.sort(work[tasks])[::-1]
     for i in range(len(falling)):
         longest = max(longest, falling[i] * unit[i])
@@ -70,24 +71,24 @@ def joint_time(tasks: Any, work: Any, least: Any, unit: Any, processors: Any) ->
 
 @njit(cache=True)
 def earliest_starts(
-    order: Any, start: Any, near: Any, work: Any, least: Any, unit: Any, processors: Any
+    order: Any, start: Any, parent_of: Any, work: Any, fastest: Any, unit: Any, processors: Any
 ) -> Any:
-    """How long it takes at the least from the beginning to each task of *order*.
+    """Return the least time from the start to each task of *order*.
 
-    Of the *near* ones, that it waits for, those with the longest ways begin behind the shortest of
-    these, and are done together. If they are many, some numbers of them are tried.
+    Of the predecessors of a task, the k with the longest paths start no earlier than the shortest
+    of these paths and run together; the best k is taken. If there are many, only some k are tried.
     """
-    found = np.zeros(len(order))
+    starts = np.zeros(len(order))
     for task in order:
-        parents = near[start[task] : start[task + np.uint64(1)]]
+        parents = parent_of[start[task] : start[task + np.uint64(1)]]
         count = len(parents)
-        by = parents[np.argsort(-found[parents], kind="mergesort")]
+        sorted_parents = parents[np.argsort(-starts[parents], kind="mergesort")]
         step = max(1, count // MAX_SETS)
         for used in range(1, count + 1):
             if used == count or used % step == 0:
-                behind = joint_time(by[:used], work, least, unit, processors)
-                found[task] = max(found[task], found[by[used - 1]] + behind)
+                joint = joint_time(sorted_parents[:used], work, fastest, unit, processors)
+                starts[task] = max(starts[task], starts[sorted_parents[used - 1]] + joint)
             else:
-                alone = found[by[used - 1]] + least[by[used - 1]]
-                found[task] = max(found[task], alone)
-    return found
+                alone = starts[sorted_parents[used - 1]] + fastest[sorted_parents[used - 1]]
+                starts[task] = max(starts[task], alone)
+    return starts

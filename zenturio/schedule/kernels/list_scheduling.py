@@ -1,8 +1,8 @@
-"""Idle times between the tasks of each processor, found by length in logarithmic time.
+"""List scheduling: placing tasks in order into idle gaps, and batch-mode selection.
 
-The gaps of a processor are a treap in the order of time. Each knows the longest of its subtree, so
-that a search leaves out what is too short. A gap that is used up stays with no length: there are
-never more than there are tasks.
+The gaps of a processor form a treap in the order of time. Each node knows the longest gap of its
+subtree, so that a search skips subtrees that are too short: a gap is found in logarithmic time. A
+gap that is used up stays with zero length; there are never more gaps than tasks.
 """
 
 from __future__ import annotations
@@ -16,42 +16,42 @@ NONE = -1
 
 
 class Gaps(NamedTuple):
-    """The gaps of all processors, by number; -1 stands for none."""
+    """The gaps of all processors; -1 means none."""
 
     root: Any
-    """Of each processor."""
+    """Root of the treap of each processor."""
     latest: Any
-    """Of each processor, a time after which it has none: -1, if it never had."""
+    """For each processor, a time after which it has no gap; -1 if it never had one."""
     start: Any
     end: Any
     longest: Any
-    """The length of the longest in the subtree of each."""
+    """Length of the longest gap in each subtree."""
     left: Any
     right: Any
     above: Any
     count: Any
-    """How many there are, in an array of one."""
+    """The number of gaps, in an array of one element."""
 
 
 @njit(cache=True)
-def no_gaps(processors: Any, most: Any) -> Any:
-    """None yet, with room for *most*."""
+def no_gaps(processors: Any, capacity: Any) -> Any:
+    """Return an empty set of gaps with room for *most*."""
     return Gaps(
         np.full(processors, NONE, np.int32),
         np.full(processors, -1.0),
-        np.empty(most),
-        np.empty(most),
-        np.empty(most),
-        np.empty(most, np.int32),
-        np.empty(most, np.int32),
-        np.empty(most, np.int32),
+        np.empty(capacity),
+        np.empty(capacity),
+        np.empty(capacity),
+        np.empty(capacity, np.int32),
+        np.empty(capacity, np.int32),
+        np.empty(capacity, np.int32),
         np.zeros(1, np.int32),
     )
 
 
 @njit(cache=True)
 def heap_weight(gap: Any) -> Any:
-    """A number that looks like chance, and is always the same."""
+    """Return a deterministic pseudo-random weight, which keeps the treap balanced."""
     mixed = np.uint64(gap) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= mixed >> np.uint64(29)
     return mixed * np.uint64(0xBF58476D1CE4E5B9) >> np.uint64(32)
@@ -59,27 +59,27 @@ def heap_weight(gap: Any) -> Any:
 
 @njit(cache=True)
 def update_longest(gaps: Any, gap: Any) -> Any:
-    """Finds the longest below *gap* again, and returns whether it is another one."""
-    found = gaps.end[gap] - gaps.start[gap]
+    """Recompute the longest gap below *gap*; return whether it changed."""
+    longest = gaps.end[gap] - gaps.start[gap]
     if gaps.left[gap] != NONE:
-        found = max(found, gaps.longest[gaps.left[gap]])
+        longest = max(longest, gaps.longest[gaps.left[gap]])
     if gaps.right[gap] != NONE:
-        found = max(found, gaps.longest[gaps.right[gap]])
-    changed = found != gaps.longest[gap]
-    gaps.longest[gap] = found
+        longest = max(longest, gaps.longest[gaps.right[gap]])
+    changed = longest != gaps.longest[gap]
+    gaps.longest[gap] = longest
     return changed
 
 
 @njit(cache=True)
 def update_longest_upwards(gaps: Any, gap: Any) -> None:
-    """The same from *gap* to the root."""
+    """Recompute the longest gaps from *gap* to the root, as far as they change."""
     while gap != NONE and update_longest(gaps, gap):
         gap = gaps.above[gap]
 
 
 @njit(cache=True)
 def rotate_up(gaps: Any, processor: Any, gap: Any) -> None:
-    """Puts *gap* in the place of the one above it, which comes below: a rotation."""
+    """Rotate *gap* into the place of its parent."""
     parent = gaps.above[gap]
     grand = gaps.above[parent]
     if gaps.left[parent] == gap:
@@ -103,28 +103,28 @@ def rotate_up(gaps: Any, processor: Any, gap: Any) -> None:
 
 @njit(cache=True)
 def insert_gap(gaps: Any, processor: Any, before: Any, start: Any, end: Any) -> None:
-    """A new gap right behind *before*; behind all, if that is none."""
+    """Insert a gap directly after *before*, or after all gaps if that is -1."""
     gaps.latest[processor] = max(gaps.latest[processor], end)
     gap = gaps.count[0]
     gaps.count[0] = gap + 1
     gaps.start[gap], gaps.end[gap], gaps.longest[gap] = start, end, end - start
     gaps.left[gap] = gaps.right[gap] = NONE
-    at = gaps.root[processor]
+    parent = gaps.root[processor]
     if before != NONE and gaps.right[before] == NONE:
-        at = before
-        gaps.right[at] = gap
+        parent = before
+        gaps.right[parent] = gap
     elif before != NONE:
-        at = gaps.right[before]
-        while gaps.left[at] != NONE:
-            at = gaps.left[at]
-        gaps.left[at] = gap
-    elif at != NONE:
-        while gaps.right[at] != NONE:
-            at = gaps.right[at]
-        gaps.right[at] = gap
+        parent = gaps.right[before]
+        while gaps.left[parent] != NONE:
+            parent = gaps.left[parent]
+        gaps.left[parent] = gap
+    elif parent != NONE:
+        while gaps.right[parent] != NONE:
+            parent = gaps.right[parent]
+        gaps.right[parent] = gap
     else:
         gaps.root[processor] = gap
-    gaps.above[gap] = at
+    gaps.above[gap] = parent
     while gaps.above[gap] != NONE and heap_weight(gap) > heap_weight(gaps.above[gap]):
         rotate_up(gaps, processor, gap)
     update_longest_upwards(gaps, gaps.above[gap])
@@ -132,7 +132,7 @@ def insert_gap(gaps: Any, processor: Any, before: Any, start: Any, end: Any) -> 
 
 @njit(cache=True)
 def use_gap(gaps: Any, processor: Any, gap: Any, start: Any, end: Any) -> None:
-    """Takes *start* to *end* out of *gap*; what is left before and behind remain gaps."""
+    """Remove *start* to *end* from *gap*; what remains before and after stays a gap."""
     first, last = gaps.start[gap], gaps.end[gap]
     if start > first:
         gaps.end[gap] = start
@@ -146,11 +146,11 @@ def use_gap(gaps: Any, processor: Any, gap: Any, start: Any, end: Any) -> None:
 
 @njit(cache=True)
 def first_long(gaps: Any, gap: Any, length: Any) -> Any:
-    """The first of the subtree of *gap* that is so long; one must be."""
+    """Return the first gap of length *length* in the subtree of *gap*; one must exist."""
     while True:
-        below = gaps.left[gap]
-        if below != NONE and gaps.longest[below] >= length:
-            gap = below
+        left_child = gaps.left[gap]
+        if left_child != NONE and gaps.longest[left_child] >= length:
+            gap = left_child
         elif gaps.end[gap] - gaps.start[gap] >= length:
             return gap
         else:
@@ -159,11 +159,11 @@ def first_long(gaps: Any, gap: Any, length: Any) -> Any:
 
 @njit(cache=True)
 def next_long(gaps: Any, gap: Any, length: Any) -> Any:
-    """The first behind *gap* that is so long, or none."""
+    """Return the next gap after *gap* of length *length*, or -1."""
     while True:
-        below = gaps.right[gap]
-        if below != NONE and gaps.longest[below] >= length:
-            return first_long(gaps, below, length)
+        right_child = gaps.right[gap]
+        if right_child != NONE and gaps.longest[right_child] >= length:
+            return first_long(gaps, right_child, length)
         above = gaps.above[gap]
         while above != NONE and gaps.right[above] == gap:
             gap, above = above, gaps.above[above]
@@ -176,40 +176,40 @@ def next_long(gaps: Any, gap: Any, length: Any) -> Any:
 
 @njit(cache=True)
 def find_gap(gaps: Any, processor: Any, ready: Any, length: Any) -> Any:
-    """The first gap in which a task of *length* fits from *ready* on, or none."""
-    found, at = NONE, gaps.root[processor]
-    while at != NONE:  # the first that ends late enough
-        if gaps.end[at] >= ready + length:
-            found, at = at, gaps.left[at]
+    """Return the first gap in which a task of *length* fits from *ready* on, or -1."""
+    candidate, node = NONE, gaps.root[processor]
+    while node != NONE:  # the first gap that ends late enough
+        if gaps.end[node] >= ready + length:
+            candidate, node = node, gaps.left[node]
         else:
-            at = gaps.right[at]
-    while found != NONE:
-        first, last = gaps.start[found], gaps.end[found]
+            node = gaps.right[node]
+    while candidate != NONE:
+        first, last = gaps.start[candidate], gaps.end[candidate]
         if last > first and last - first >= length and max(first, ready) + length <= last:
-            return found
-        found = next_long(gaps, found, length)
+            return candidate
+        candidate = next_long(gaps, candidate, length)
     return NONE
 
 
 class DataArrivals(NamedTuple):
-    """When the data of a task are on each processor; the other arrays are for finding that out."""
+    """When the data of a task arrive on each processor, with buffers to compute it."""
 
     ready: Any
     first: Any
-    """At each site, when the data of all that it waits for are there, if none is near."""
+    """At each site, when all data arrive, ignoring data that are local to a machine."""
     origin: Any
-    """From which machine the last of them come."""
+    """The machine from which the last of these data come."""
     second: Any
-    """When those of the other machines are there."""
+    """At each site, when the data of all other machines arrive."""
     near: Any
-    """On each machine, when the last of those that run on it ends."""
+    """On each machine, when the last predecessor that ran there ended."""
     begin: Any
     """The first processor of each machine."""
 
 
 @njit(cache=True)
 def data_arrivals(numbers: Any) -> Any:
-    """Arrays for one task after the other."""
+    """Return buffers for the arrivals of one task after the other."""
     processors, sites = len(numbers.node), len(numbers.latency)
     machines = np.int64(numbers.node[processors - 1]) + 1
     begin = np.zeros(machines + 1, np.uint32)
@@ -227,10 +227,10 @@ def data_arrivals(numbers: Any) -> Any:
 
 @njit(cache=True)
 def fill_arrivals(numbers: Any, task: Any, processor: Any, end: Any, arrivals: Any) -> None:
-    """Fills ``arrivals.ready`` for *task*: in the number of parents and sites, and processors.
+    """Fill ``arrivals.ready`` for *task*, in O(parents x sites + processors).
 
-    On the machine of a parent only the data of the others have a way to go. So of each site it
-    must be known which machine's data are the last there, and when the others' are.
+    Data of a parent need no transfer on its own machine. So for each site, the machine whose data
+    arrive last must be known, and when those of all other machines have arrived.
     """
     first, last = numbers.start[task], numbers.start[task + np.uint64(1)]
     if not numbers.moves:
@@ -250,35 +250,35 @@ def fill_arrivals(numbers: Any, task: Any, processor: Any, end: Any, arrivals: A
         machine = numbers.node[processor[numbers.parent[edge]]]
         for place in range(arrivals.begin[machine], arrivals.begin[machine + np.uint64(1)]):
             site = numbers.site[place]
-            same = arrivals.origin[site] == machine
-            moved = arrivals.second[site] if same else arrivals.first[site]
-            arrivals.ready[place] = max(arrivals.near[machine], moved)
+            is_origin = arrivals.origin[site] == machine
+            transferred = arrivals.second[site] if is_origin else arrivals.first[site]
+            arrivals.ready[place] = max(arrivals.near[machine], transferred)
     for edge in range(first, last):
         arrivals.near[numbers.node[processor[numbers.parent[edge]]]] = 0.0
 
 
 @njit(cache=True)
 def send_data(numbers: Any, edge: Any, processor: Any, end: Any, arrivals: Any) -> None:
-    """Moves the data of *edge* to every site."""
+    """Update the arrivals at every site by the data of *edge*."""
     parent = numbers.parent[edge]
-    machine, here = numbers.node[processor[parent]], numbers.site[processor[parent]]
+    machine, origin_site = numbers.node[processor[parent]], numbers.site[processor[parent]]
     arrivals.near[machine] = max(arrivals.near[machine], end[parent])
-    ended, data, own = end[parent], numbers.data[edge], np.int64(machine)
-    latency, slowness = numbers.latency[here], numbers.slowness[here]
+    ended, data, machine_number = end[parent], numbers.data[edge], np.int64(machine)
+    latency, slowness = numbers.latency[origin_site], numbers.slowness[origin_site]
     first, second, origin = arrivals.first, arrivals.second, arrivals.origin
-    for site in range(np.uint64(len(first))):  # without branches, so that it becomes vectors
-        moved = ended + latency[site]
-        moved += data * slowness[site]
-        before, last = first[site], origin[site]
-        if last != own:
-            second[site] = max(second[site], min(before, moved))
-        first[site] = max(before, moved)
-        origin[site] = own if moved > before else last
+    for site in range(np.uint64(len(first))):  # branch-free, so that LLVM vectorises it
+        arrival = ended + latency[site]
+        arrival += data * slowness[site]
+        previous, last = first[site], origin[site]
+        if last != machine_number:
+            second[site] = max(second[site], min(previous, arrival))
+        first[site] = max(previous, arrival)
+        origin[site] = machine_number if arrival > previous else last
 
 
 @njit(cache=True)
 def longest_paths(order: Any, time: Any, start: Any, child: Any, delay: Any) -> Any:
-    """For each task the longest way to an end: its time, and delays and times behind it."""
+    """Return for each task the longest path to an exit: times of tasks and delays of edges."""
     rank = np.zeros(len(order))
     for i in range(len(order) - 1, -1, -1):
         task, longest = order[i], 0.0
@@ -290,9 +290,10 @@ def longest_paths(order: Any, time: Any, start: Any, child: Any, delay: Any) -> 
 
 @njit(cache=True)
 def optimistic_cost_table(numbers: Any, order: Any, start: Any, child: Any, delay: Any) -> Any:
-    """For each task on each processor the longest way behind it, where all behind is at its best.
+    """Return the optimistic cost table of PEFT (equation 5).
 
-    A child ends best on the machine of its parent, or on any other after the delay.
+    The cost of a task on a processor is the longest path behind it if all following tasks run at
+    their best: a child either on its parent's machine, or on any other after the delay.
     """
     processors = len(numbers.node)
     table = np.zeros((len(order), processors))
@@ -300,12 +301,12 @@ def optimistic_cost_table(numbers: Any, order: Any, start: Any, child: Any, dela
     for i in range(len(order) - 1, -1, -1):
         task = order[i]
         for edge in range(start[task], start[task + np.uint64(1)]):
-            other, best = child[edge], np.inf
+            child_task, best = child[edge], np.inf
             near[:] = np.inf
-            pace = numbers.pace[numbers.row[other]]
+            pace = numbers.pace[numbers.row[child_task]]
             for place in range(processors):
                 if np.isfinite(pace[place]):
-                    cost = table[other, place] + numbers.work[other] * pace[place]
+                    cost = table[child_task, place] + numbers.work[child_task] * pace[place]
                     near[numbers.node[place]] = min(near[numbers.node[place]], cost)
                     best = min(best, cost)
             for place in range(processors):
@@ -318,11 +319,11 @@ def optimistic_cost_table(numbers: Any, order: Any, start: Any, child: Any, dela
 def place_in_gaps(
     numbers: Any, order: Any, group: Any, home: Any, ahead: Any, start: Any, end: Any, place: Any
 ) -> None:
-    """Fills *place*, *start* and *end*: each task of *order* in the first gap that fits.
+    """Fill *place*, *start* and *end*: each task of *order* takes the first gap that fits.
 
-    It goes where its end, and what *ahead* adds for the processor, are least: the lowest
-    processor of equal ones. If *home* has one for its group, it goes there; if not, *home* is
-    told.
+    A task goes where its end plus the entry of *ahead* is least; ties go to the lower processor. If
+    *home* has a processor for its group, the task goes there; otherwise its processor is stored in
+    *home*.
     """
     tasks, processors = np.uint64(len(order)), np.uint64(len(numbers.node))
     gaps, arrivals = no_gaps(len(numbers.node), len(order)), data_arrivals(numbers)
@@ -332,80 +333,81 @@ def place_in_gaps(
         task = order[i]
         fill_arrivals(numbers, task, place, end, arrivals)
         ready, work, pace = arrivals.ready, numbers.work[task], numbers.pace[numbers.row[task]]
-        more = ahead[task] if len(ahead) else nothing
-        where = home[group[task]]
-        if where == NONE:
-            where = best_processor(gaps, ready, work, pace, more, free, likely, bounds)
-            home[group[task]] = where
-        length = work * pace[where]
-        begin, gap = max(free[where], ready[where]), NONE
-        if ready[where] + length <= gaps.latest[where]:
-            gap = find_gap(gaps, where, ready[where], length)
+        extra = ahead[task] if len(ahead) else nothing
+        processor = home[group[task]]
+        if processor == NONE:
+            processor = best_processor(gaps, ready, work, pace, extra, free, likely, bounds)
+            home[group[task]] = processor
+        length = work * pace[processor]
+        begin, gap = max(free[processor], ready[processor]), NONE
+        if ready[processor] + length <= gaps.latest[processor]:
+            gap = find_gap(gaps, processor, ready[processor], length)
         if gap != NONE:
-            begin = max(gaps.start[gap], ready[where])
-            use_gap(gaps, where, gap, begin, begin + length)
+            begin = max(gaps.start[gap], ready[processor])
+            use_gap(gaps, processor, gap, begin, begin + length)
         else:
-            if begin > free[where]:
-                insert_gap(gaps, where, NONE, free[where], begin)
-            free[where] = begin + length
-        place[task], start[task], end[task] = where, begin, begin + length
+            if begin > free[processor]:
+                insert_gap(gaps, processor, NONE, free[processor], begin)
+            free[processor] = begin + length
+        place[task], start[task], end[task] = processor, begin, begin + length
 
 
 @njit(cache=True)
 def best_processor(
     gaps: Any, ready: Any, work: Any, pace: Any, more: Any, free: Any, likely: Any, bounds: Any
 ) -> Any:
-    """The processor on which a task of so much *work* ends first, with what *more* adds.
+    """Return the processor on which *work* ends first, plus the entry of *more*.
 
-    First behind all tasks, then in gaps: where it could end soonest there, first.
+    First tries the ends of all processors, then gaps, in the order of their lower bounds; gaps
+    whose bound is no better than the best end are skipped.
     """
-    found: Any = np.uint64(0)
+    best_place: Any = np.uint64(0)
     best, count = np.inf, 0
     for place in range(np.uint64(len(free))):
         length = work * pace[place]
         end = max(free[place], ready[place]) + length + more[place]
         if end < best:
-            best, found = end, place
-        late = ready[place] + length <= gaps.latest[place]
-        if late and gaps.longest[gaps.root[place]] >= length:
+            best, best_place = end, place
+        fits_before_last = ready[place] + length <= gaps.latest[place]
+        if fits_before_last and gaps.longest[gaps.root[place]] >= length:
             likely[count], bounds[count] = place, ready[place] + length + more[place]
             count += 1
     while count > 0:
-        at = np.argmin(bounds[:count])
-        place, bound = likely[at], bounds[at]
+        index = np.argmin(bounds[:count])
+        place, bound = likely[index], bounds[index]
         if bound > best:
             break
         count -= 1
-        likely[at], bounds[at] = likely[count], bounds[count]
+        likely[index], bounds[index] = likely[count], bounds[count]
         length = work * pace[place]
         gap = find_gap(gaps, place, ready[place], length)
         if gap != NONE:
             end = max(gaps.start[gap], ready[place]) + length + more[place]
-            if end < best or (end == best and place < found):
-                best, found = end, place
-    return np.int64(found)
+            if end < best or (end == best and place < best_place):
+                best, best_place = end, place
+    return np.int64(best_place)
 
 
 MIN_MIN, MAX_MIN, SUFFERAGE = range(3)
 
 
 class BestProcessors(NamedTuple):
-    """For each ready task, where it would end first, and where next."""
+    """For each ready task, its best and second-best processor."""
 
     place: Any
     begin: Any
     end: Any
     other: Any
-    """The second best processor, or -1."""
+    """The second-best processor, or -1."""
     later: Any
-    """When it would end there: infinite, if there is none."""
+    """The end on the second-best processor; infinite if there is none."""
 
 
 @njit(cache=True)
 def find_best_two(
     numbers: Any, task: Any, home: Any, free: Any, arrivals: Any, place: Any, end: Any, choices: Any
 ) -> None:
-    """Finds the best two processors for *task*, behind what runs there; or only *home*."""
+    """Find the best two processors of *task* after the tasks placed there, or only *home*."""
     fill_arrivals(numbers, task, place, end, arrivals)
     work, pace = numbers.work[task], numbers.pace[numbers.row[task]]
     choices.place[task], choices.end[task] = 0, np.inf
@@ -413,19 +415,19 @@ def find_best_two(
     first, last = 0, len(free)
     if home != NONE:
         first, last = home, home + 1
-    for where in range(first, last):
-        begin = max(free[where], arrivals.ready[where])
-        ends = begin + work * pace[where]
-        if ends < choices.end[task]:
+    for processor in range(first, last):
+        begin = max(free[processor], arrivals.ready[processor])
+        finish = begin + work * pace[processor]
+        if finish < choices.end[task]:
             choices.other[task], choices.later[task] = choices.place[task], choices.end[task]
-            choices.place[task], choices.begin[task], choices.end[task] = where, begin, ends
-        elif ends < choices.later[task]:
-            choices.other[task], choices.later[task] = where, ends
+            choices.place[task], choices.begin[task], choices.end[task] = processor, begin, finish
+        elif finish < choices.later[task]:
+            choices.other[task], choices.later[task] = processor, finish
 
 
 @njit(cache=True)
 def merit(choices: Any, task: Any, rule: Any) -> Any:
-    """The higher, the sooner *task* is placed."""
+    """Return the merit of a ready task: the highest is placed next."""
     if rule == MIN_MIN:
         return -choices.end[task]
     if rule == MAX_MIN:
@@ -445,10 +447,14 @@ def batch_mode(
     end: Any,
     place: Any,
 ) -> None:
-    """Fills *start*, *end* and *place*; of ready tasks of equal merit the lowest comes first."""
+    """Fill *start*, *end* and *place*; ties go to the lower task number.
+
+    After a task is placed, only tasks are re-evaluated whose best or second-best processor was
+    used, so a step costs as much as there are such tasks.
+    """
     tasks, processors = len(waits), len(numbers.node)
     free, arrivals, home = np.zeros(processors), data_arrivals(numbers), np.full(tasks, NONE)
-    ready, count, left = np.empty(tasks, np.int64), 0, waits.copy()
+    ready, count, missing = np.empty(tasks, np.int64), 0, waits.copy()
     choices = BestProcessors(
         np.zeros(tasks, np.int64),
         np.zeros(tasks),
@@ -457,35 +463,44 @@ def batch_mode(
         np.zeros(tasks),
     )
     for task in range(tasks):
-        if left[task] == 0:
+        if missing[task] == 0:
             ready[count] = task
             count += 1
             find_best_two(numbers, task, NONE, free, arrivals, place, end, choices)
     while count > 0:
-        at, best = 0, -np.inf
+        chosen, best = 0, -np.inf
         for i in range(count):
-            found = merit(choices, ready[i], rule)
-            if found > best or (found == best and ready[i] < ready[at]):
-                at, best = i, found
-        task, count = ready[at], count - 1
-        ready[at] = ready[count]
-        where, mine = choices.place[task], group[task]
-        place[task], start[task], end[task] = where, choices.begin[task], choices.end[task]
-        free[where] = end[task]
+            value = merit(choices, ready[i], rule)
+            if value > best or (value == best and ready[i] < ready[chosen]):
+                chosen, best = i, value
+        task, count = ready[chosen], count - 1
+        ready[chosen] = ready[count]
+        processor, group_of_task = choices.place[task], group[task]
+        place[task], start[task], end[task] = processor, choices.begin[task], choices.end[task]
+        free[processor] = end[task]
         for i in range(count):
-            other = ready[i]
-            bound = group[other] == mine and home[mine] == NONE
-            stale = choices.place[other] == where or choices.other[other] == where
+            waiting_task = ready[i]
+            bound = group[waiting_task] == group_of_task and home[group_of_task] == NONE
+            stale = (
+                choices.place[waiting_task] == processor or choices.other[waiting_task] == processor
+            )
             if stale or bound:
-                to = where if bound else home[group[other]]
-                find_best_two(numbers, other, to, free, arrivals, place, end, choices)
-        home[mine] = where
+                allowed = processor if bound else home[group[waiting_task]]
+                find_best_two(numbers, waiting_task, allowed, free, arrivals, place, end, choices)
+        home[group_of_task] = processor
         for edge in range(first[task], first[task + 1]):
-            other = child[edge]
-            left[other] -= 1
-            if left[other] == 0:
-                ready[count] = other
+            waiting_task = child[edge]
+            missing[waiting_task] -= 1
+            if missing[waiting_task] == 0:
+                ready[count] = waiting_task
                 count += 1
                 find_best_two(
-                    numbers, other, home[group[other]], free, arrivals, place, end, choices
+                    numbers,
+                    waiting_task,
+                    home[group[waiting_task]],
+                    free,
+                    arrivals,
+                    place,
+                    end,
+                    choices,
                 )

@@ -1,7 +1,8 @@
-"""What is to come, by time: a heap in two arrays, which costs no more than it must.
+"""Times of plans: the innermost loop of every search, and the figures that metrics need.
 
-Bare arrays and numbers: an array in a tuple is counted whenever it is touched, which takes ten
-times as long as what is done with it.
+Kernels take bare arrays where they can: each access to an array inside a tuple counts references,
+which costs more than the work itself. Indices are unsigned, because NumPy's wrap-around of negative
+indices would cost half of the speed.
 """
 
 from __future__ import annotations
@@ -14,47 +15,47 @@ from numba import njit
 
 @njit(cache=True)
 def push(times: Any, codes: Any, size: Any, time: Any, code: Any) -> None:
-    """Put *code* into a heap of *size*; of one time the lowest code comes first."""
-    at = size
-    while at > 0:
-        above = (at - 1) >> 1
-        if times[above] < time or (times[above] == time and codes[above] < code):
+    """Insert *code* into a binary heap of *size* entries; ties go to the lower code."""
+    child = size
+    while child > 0:
+        parent = (child - 1) >> 1
+        if times[parent] < time or (times[parent] == time and codes[parent] < code):
             break
-        times[at], codes[at] = times[above], codes[above]
-        at = above
-    times[at], codes[at] = time, code
+        times[child], codes[child] = times[parent], codes[parent]
+        child = parent
+    times[child], codes[child] = time, code
 
 
 @njit(cache=True)
 def pop(times: Any, codes: Any, size: Any) -> Any:
-    """Take the code that comes first out of a heap of *size*."""
-    found = codes[0]
+    """Remove and return the first code of a heap of *size* entries."""
+    first = codes[0]
     last = size - 1
     time, code = times[last], codes[last]
-    at, below = 0, 1
-    while below < last:
-        other = below + 1
-        if other < last and (
-            times[other] < times[below]
-            or (times[other] == times[below] and codes[other] < codes[below])
+    hole, child = 0, 1
+    while child < last:
+        right = child + 1
+        if right < last and (
+            times[right] < times[child]
+            or (times[right] == times[child] and codes[right] < codes[child])
         ):
-            below = other
-        if time < times[below] or (time == times[below] and code < codes[below]):
+            child = right
+        if time < times[child] or (time == times[child] and code < codes[child]):
             break
-        times[at], codes[at] = times[below], codes[below]
-        at, below = below, 2 * below + 1
-    times[at], codes[at] = time, code
-    return found
+        times[hole], codes[hole] = times[child], codes[child]
+        hole, child = child, 2 * child + 1
+    times[hole], codes[hole] = time, code
+    return first
 
 
 class ProblemArrays(NamedTuple):
-    """A problem as bare arrays, indices without a sign: NumPy's wrapping around costs half."""
+    """A problem as bare arrays; the predecessors are stored as in ``Adjacency``."""
 
     work: Any
     row: Any
     pace: Any
     start: Any
-    """Where in *parent* and *data* those that a task waits for begin, as in ``Links``."""
+    """Where the predecessors of a task begin in *parent* and *data*."""
     parent: Any
     data: Any
     """Bytes, in the order of *parent*."""
@@ -63,15 +64,16 @@ class ProblemArrays(NamedTuple):
     latency: Any
     slowness: Any
     moves: bool
-    """Whether data ever take time."""
+    """Whether transfers ever take time."""
 
 
-@njit(cache=True, inline="always")  # LLVM finds it too long, and it is a quarter of the time
+@njit(cache=True, inline="always")  # LLVM would not inline it; saves a quarter
 def plan_times(numbers: Any, processor: Any, order: Any, free: Any, start: Any, end: Any) -> Any:
-    """Fills *start* and *end*, and returns the makespan.
+    """Fill *start* and *end* and return the makespan.
 
-    Each task of *order* starts when its processor has ended those before and its data are there.
-    It is infinite where a task cannot run, or comes before one that it waits for.
+    Each task of *order* starts when the tasks before it on its processor have ended and its data
+    have arrived. The makespan is infinite if a task cannot run, or precedes one of its
+    predecessors.
     """
     makespan = 0.0
     end[:] = np.inf
@@ -84,17 +86,17 @@ def plan_times(numbers: Any, processor: Any, order: Any, free: Any, start: Any, 
         task = order[i]
         place = processor[task]
         begin, node = free[place], numbers.node[place]
-        site = numbers.site[place]  # rows of one site: its links go both ways
+        site = numbers.site[place]  # rows of one site suffice: links are symmetric
         latency, slowness = numbers.latency[site], numbers.slowness[site]
         for edge in range(numbers.start[task], numbers.start[task + np.uint64(1)]):
             parent = numbers.parent[edge]
             ready, origin = end[parent], processor[parent]
             if numbers.moves and numbers.node[origin] != node:
-                there = numbers.site[origin]
-                ready += latency[there] + numbers.data[edge] * slowness[there]
+                origin_site = numbers.site[origin]
+                ready += latency[origin_site] + numbers.data[edge] * slowness[origin_site]
             begin = max(begin, ready)
         stop = begin + numbers.work[task] * numbers.pace[numbers.row[task], place]
-        if stop != stop:  # no work, where it cannot run  # noqa: PLR0124
+        if stop != stop:  # 0 * inf: no work, but it cannot run  # noqa: PLR0124
             stop = np.inf
         start[task] = begin
         end[task] = stop
@@ -105,7 +107,7 @@ def plan_times(numbers: Any, processor: Any, order: Any, free: Any, start: Any, 
 
 @njit(cache=True)
 def all_makespans(numbers: Any, processors: Any, orders: Any, makespans: Any) -> None:
-    """The makespan of each row of *processors*, in its row of *orders* or in the only one."""
+    """Fill *makespans* for each row of *processors*, with its row of *orders* or the only one."""
     tasks = len(numbers.work)
     free, start, end = np.empty(len(numbers.node)), np.empty(tasks), np.empty(tasks)
     for i in range(len(processors)):
@@ -115,17 +117,17 @@ def all_makespans(numbers: Any, processors: Any, orders: Any, makespans: Any) ->
 
 @njit(cache=True)
 def topological_sorts(start: Any, after: Any, waits: Any, ranks: Any, orders: Any) -> None:
-    """For each row of *ranks* the tasks, each after all before it, the lowest ready rank first.
+    """Fill *orders* with a topological order for each row of *ranks*, lowest ready rank first.
 
-    *start* and *after* list those that wait for each task; *waits* says for how many each waits.
-    Of equal ranks, the lower number.
+    *start* and *after* are the successors of each task, *waits* its number of predecessors. Ties go
+    to the lower number.
     """
     heap = np.empty(len(waits), np.uint32)
-    left = np.empty(len(waits), np.uint32)
+    missing = np.empty(len(waits), np.uint32)
     for i in range(len(ranks)):
         rank, order, size = ranks[i], orders[i], 0
         for task in range(len(waits)):
-            left[task] = waits[task]
+            missing[task] = waits[task]
             if waits[task] == 0:
                 size = push_by_rank(heap, size, np.uint32(task), rank)
         done = 0
@@ -135,51 +137,51 @@ def topological_sorts(start: Any, after: Any, waits: Any, ranks: Any, orders: An
             order[done] = task
             done += 1
             for edge in range(start[task], start[task + np.uint64(1)]):
-                other = after[edge]
-                left[other] -= np.uint32(1)
-                if left[other] == 0:
-                    size = push_by_rank(heap, size, other, rank)
+                successor = after[edge]
+                missing[successor] -= np.uint32(1)
+                if missing[successor] == 0:
+                    size = push_by_rank(heap, size, successor, rank)
 
 
 @njit(cache=True)
-def sooner(one: Any, other: Any, rank: Any) -> Any:
-    """Whether task *one* comes before *other*."""
-    return rank[one] < rank[other] or (rank[one] == rank[other] and one < other)
+def sooner(first: Any, second: Any, rank: Any) -> Any:
+    """Return whether task *one* precedes task *other* in the heap."""
+    return rank[first] < rank[second] or (rank[first] == rank[second] and first < second)
 
 
 @njit(cache=True)
 def push_by_rank(heap: Any, size: Any, task: Any, rank: Any) -> Any:
-    """Puts *task* among the *size* tasks of *heap*, and returns how many they are then."""
-    at = size
-    while at > 0:
-        above = (at - 1) >> 1
-        if not sooner(task, heap[above], rank):
+    """Insert *task* into *heap*, and return the new size."""
+    child = size
+    while child > 0:
+        parent = (child - 1) >> 1
+        if not sooner(task, heap[parent], rank):
             break
-        heap[at] = heap[above]
-        at = above
-    heap[at] = task
+        heap[child] = heap[parent]
+        child = parent
+    heap[child] = task
     return size + 1
 
 
 @njit(cache=True)
 def pop_by_rank(heap: Any, size: Any, rank: Any) -> Any:
-    """Takes the first of the *size* tasks of *heap* away, and returns how many are left."""
+    """Remove the first task of *heap*, and return the new size."""
     size -= 1
-    task, at = heap[size], 0
-    while 2 * at + 1 < size:
-        below = 2 * at + 1
-        if below + 1 < size and sooner(heap[below + 1], heap[below], rank):
-            below += 1
-        if not sooner(heap[below], task, rank):
+    task, hole = heap[size], 0
+    while 2 * hole + 1 < size:
+        child = 2 * hole + 1
+        if child + 1 < size and sooner(heap[child + 1], heap[child], rank):
+            child += 1
+        if not sooner(heap[child], task, rank):
             break
-        heap[at] = heap[below]
-        at = below
-    heap[at] = task
+        heap[hole] = heap[child]
+        hole = child
+    heap[hole] = task
     return size
 
 
 class LoadArrays(NamedTuple):
-    """For each machine the times at which its share changes, and to what."""
+    """For each machine, the times at which its share changes, and the shares."""
 
     start: Any
     time: Any
@@ -190,10 +192,11 @@ class LoadArrays(NamedTuple):
 def play_loaded(
     numbers: Any, loads: Any, processor: Any, order: Any, free: Any, start: Any, end: Any
 ) -> Any:
-    """Fills *start* and *end*, the last ones of each task, and returns the makespan.
+    """Fill *start* and *end* under changing loads, and return the makespan.
 
-    A task that is lost with its machine fetches its data again, and starts when it is back. One of
-    no length is in nobody's way.
+    Without decisions at run time, tasks can be played one after the other through the loads of
+    their machines. A task that is lost with its machine fetches its data again and restarts when
+    the machine is back. A task of zero length delays no other.
     """
     makespan = 0.0
     for i in range(len(order)):
@@ -202,15 +205,15 @@ def play_loaded(
     for i in range(len(order)):
         task = order[i]
         place = processor[task]
-        left = numbers.work[task] * numbers.pace[numbers.row[task], place]
-        known, lost = 0.0, True
-        while lost:
-            begin = arrival_under_load(numbers, processor, end, task, known)
-            if left > 0.0:
+        seconds = numbers.work[task] * numbers.pace[numbers.row[task], place]
+        sent, is_lost = 0.0, True
+        while is_lost:
+            begin = arrival_under_load(numbers, processor, end, task, sent)
+            if seconds > 0.0:
                 begin = max(begin, free[place])
-            start[task], stop, lost = run_under_load(loads, numbers.node[place], begin, left)
-            known = stop
-            if left > 0.0:
+            start[task], stop, is_lost = run_under_load(loads, numbers.node[place], begin, seconds)
+            sent = stop
+            if seconds > 0.0:
                 free[place] = stop
         end[task] = stop
         makespan = max(makespan, stop)
@@ -218,16 +221,17 @@ def play_loaded(
 
 
 @njit(cache=True)
-def arrival_under_load(numbers: Any, processor: Any, end: Any, task: Any, known: Any) -> Any:
-    """When the data of *task* are there, which is sent to its processor at *known*."""
-    begin, place = known, processor[task]
+def arrival_under_load(numbers: Any, processor: Any, end: Any, task: Any, sent: Any) -> Any:
+    """Return when the data of *task*, sent to its processor at *sent*, arrive."""
+    begin, place = sent, processor[task]
     for edge in range(numbers.start[task], numbers.start[task + np.uint64(1)]):
         parent = numbers.parent[edge]
-        origin, ready = processor[parent], max(end[parent], known)
+        origin, ready = processor[parent], max(end[parent], sent)
         if numbers.node[origin] != numbers.node[place]:
-            here, there = numbers.site[origin], numbers.site[place]
+            origin_site, target_site = numbers.site[origin], numbers.site[place]
             ready += (
-                numbers.latency[here, there] + numbers.data[edge] * numbers.slowness[here, there]
+                numbers.latency[origin_site, target_site]
+                + numbers.data[edge] * numbers.slowness[origin_site, target_site]
             )
         begin = max(begin, ready)
     return begin
@@ -235,30 +239,33 @@ def arrival_under_load(numbers: Any, processor: Any, end: Any, task: Any, known:
 
 @njit(cache=True)
 def run_under_load(loads: Any, machine: Any, begin: Any, left: Any) -> Any:
-    """Start and end of *left* seconds from *begin* on; or when they are lost with the machine."""
-    at, last = loads.start[machine], loads.start[machine + np.uint32(1)]
+    """Return start and end of *left* seconds of work from *begin* on, and whether it was lost.
+
+    If the machine fails, the end is the time of the failure.
+    """
+    step, last = loads.start[machine], loads.start[machine + np.uint32(1)]
     share = 1.0
-    while at < last and loads.time[at] <= begin:
-        share = loads.share[at]
-        at += np.uint64(1)
+    while step < last and loads.time[step] <= begin:
+        share = loads.share[step]
+        step += np.uint64(1)
     while share <= 0.0:
-        if at == last:
+        if step == last:
             return np.inf, np.inf, False
-        begin, share = loads.time[at], loads.share[at]
-        at += np.uint64(1)
-        while at < last and loads.time[at] <= begin:
-            share = loads.share[at]
-            at += np.uint64(1)
+        begin, share = loads.time[step], loads.share[step]
+        step += np.uint64(1)
+        while step < last and loads.time[step] <= begin:
+            share = loads.share[step]
+            step += np.uint64(1)
     now = begin
     while True:
         stop = now + left / share
-        if stop != stop:  # no work, where it cannot run  # noqa: PLR0124
+        if stop != stop:  # 0 * inf: no work, but it cannot run  # noqa: PLR0124
             stop = np.inf
-        if at == last or stop <= loads.time[at]:
+        if step == last or stop <= loads.time[step]:
             return begin, stop, False
-        left = max(left - (loads.time[at] - now) * share, 0.0)
-        now, share = loads.time[at], loads.share[at]
-        at += np.uint64(1)
+        left = max(left - (loads.time[step] - now) * share, 0.0)
+        now, share = loads.time[step], loads.share[step]
+        step += np.uint64(1)
         if share <= 0.0:
             return begin, now, True
 
@@ -267,28 +274,28 @@ FIGURES = (
     "makespan", "computation", "communication", "synchronisation", "sequential", "processors",
     "busy", "cost",
 )  # fmt: skip
-"""What `account` fills in, in this order."""
+"""The columns that `plan_figures` fills."""
 
 
 class CostArrays(NamedTuple):
-    """What more is to be known of a problem."""
+    """Further data of a problem, for figures of plans."""
 
     alone: Any
-    """For each processor: seconds of all tasks on it."""
+    """Seconds of all tasks on each processor."""
     cores: Any
-    """For each task."""
+    """Cores of each task."""
     price: Any
-    """For each processor: of one core for a second."""
+    """Price of a core for a second, by processor."""
 
 
 @njit(cache=True)
 def plan_figures(
     numbers: Any, prices: Any, processor: Any, start: Any, end: Any, used: Any, row: Any
 ) -> None:
-    """Fills *row* with the `COLUMNS` of a plan; *used* has room for a mark for each processor.
+    """Fill *row* with the FIGURES of a plan; *used* is a buffer of one mark for each processor.
 
-    The critical path goes back from the task that ends last to the one whose data came last, and
-    so on; of several, to the first.
+    The critical path goes from the task that ends last back to the predecessor whose data arrived
+    last, and so on; ties go to the first.
     """
     used[:] = False
     last, busy, cost = 0, 0.0, 0.0
@@ -311,32 +318,32 @@ def plan_figures(
 
 @njit(cache=True)
 def critical_path_parts(numbers: Any, processor: Any, start: Any, end: Any, last: Any) -> Any:
-    """Seconds on the critical path to task *last*: computing, moving data, and waiting."""
+    """Return the seconds of computing, transfers and waiting on the path to task *last*."""
     computation, communication, synchronisation = 0.0, 0.0, 0.0
-    task, found = last, len(end) > 0
-    while found:
+    task, has_more = last, len(end) > 0
+    while has_more:
         computation += end[task] - start[task]
-        found, latest, moved, before = False, 0.0, 0.0, task
+        has_more, latest, moved, previous = False, 0.0, 0.0, task
         for edge in range(numbers.start[task], numbers.start[task + np.uint64(1)]):
             parent = numbers.parent[edge]
-            way, origin, place = 0.0, processor[parent], processor[task]
+            delay, origin, place = 0.0, processor[parent], processor[task]
             if numbers.node[origin] != numbers.node[place]:
-                here, there = numbers.site[origin], numbers.site[place]
-                way = (
-                    numbers.latency[here, there]
-                    + numbers.data[edge] * numbers.slowness[here, there]
+                origin_site, target_site = numbers.site[origin], numbers.site[place]
+                delay = (
+                    numbers.latency[origin_site, target_site]
+                    + numbers.data[edge] * numbers.slowness[origin_site, target_site]
                 )
-            if not found or end[parent] + way > latest:
-                found, latest, moved, before = True, end[parent] + way, way, parent
+            if not has_more or end[parent] + delay > latest:
+                has_more, latest, moved, previous = True, end[parent] + delay, delay, parent
         communication += moved
         synchronisation += start[task] - latest
-        task = before
+        task = previous
     return computation, communication, synchronisation
 
 
 @njit(cache=True)
 def all_plan_figures(numbers: Any, prices: Any, processors: Any, orders: Any, rows: Any) -> None:
-    """Plays each row of *processors* in its row of *orders*, or the only, and accounts for it."""
+    """Fill a row of figures for each row of *processors*, with its order or the only one."""
     tasks = len(numbers.work)
     free, start, end = np.empty(len(numbers.node)), np.empty(tasks), np.empty(tasks)
     used = np.empty(len(numbers.node), np.bool_)
@@ -348,12 +355,12 @@ def all_plan_figures(numbers: Any, prices: Any, processors: Any, orders: Any, ro
 
 @njit(cache=True)
 def longest_path(numbers: Any, order: Any, least: Any, ends: Any) -> Any:
-    """The longest path, where each task takes its *least* time, and data none."""
-    found = 0.0
+    """Return the longest path where each task takes its *least* time and transfers take none."""
+    longest = 0.0
     for i in range(len(order)):
         task, begin = order[i], 0.0
         for edge in range(numbers.start[task], numbers.start[task + np.uint64(1)]):
             begin = max(begin, ends[numbers.parent[edge]])
         ends[task] = begin + least[task]
-        found = max(found, ends[task])
-    return found
+        longest = max(longest, ends[task])
+    return longest

@@ -1,15 +1,14 @@
-"""Whose turn it is, among several that share machines: the highest priority first.
+"""Priorities of online scheduling, as plain functions of plain numbers: the highest goes first.
 
-Plain functions of plain numbers, which need nothing but `math`: tasks of workflows on a platform
-are ordered by them, and whatever else has arrived, takes so long and has so much left. All are
-those of section 4 of Bolze, Desprez and Isnard, "Evaluation of Online Multi-Workflow Heuristics
-based on List-Scheduling Algorithms".
+All are from section 4 of Bolze, Desprez and Isnard, "Evaluation of Online Multi-Workflow Heuristics
+based on List-Scheduling Algorithms". They need nothing but `math`, so that they order the tasks of
+workflows on a platform as well as whatever else waits for a shared resource.
 
-* rank: the longest way from a task to the end of its workflow, the task included
+* rank: the longest path from a task to the end of its workflow, the task included
 * arrival: when the workflow was submitted; age: how long ago that was
-* alone: how long the workflow would take if there were no other
-* remaining: the work of all its tasks that have not ended
-* ahead: how long it would still take if all machines were for it from now on
+* alone: how long the workflow would take by itself
+* remaining: the work of all its unfinished tasks
+* ahead: how long it would still take if it had all machines from now on
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import NamedTuple
 
 
 class WaitingWorkflow(NamedTuple):
-    """One that waits: its best task, and what its workflow has behind and before it."""
+    """A waiting workflow: the rank of its best task, its history and what remains."""
 
     rank: float = 1.0
     arrival: float = 0.0
@@ -30,41 +29,41 @@ class WaitingWorkflow(NamedTuple):
 
 
 def g_heft(rank: float) -> float:
-    """The longest way first, whoever it is of: what is young starves what is nearly done."""
+    """Return the rank: long paths first. Young workflows starve those that are nearly done."""
     return rank
 
 
 def aging(rank: float, age: float, alone: float) -> float:
-    """The rank, times ``1 + age / alone``."""
+    """Return the rank times ``1 + age / alone``."""
     return rank * (1 + age / alone)
 
 
 def aging_exp(rank: float, age: float, alone: float) -> float:
-    """The rank, times ``e ** (1 + age / alone)``: its logarithm, which cannot overflow."""
+    """Return the logarithm of the rank times ``e ** (1 + age / alone)``, which cannot overflow."""
     return log(rank) + 1 + age / alone if rank > 0 else -inf
 
 
 def fcfs(arrival: float) -> float:
-    """First come, first served."""
+    """Return the priority by arrival: first come, first served."""
     return -arrival
 
 
 def srpt(remaining: float) -> float:
-    """The shortest remaining processing time first."""
+    """Return the priority by remaining work: the least goes first."""
     return 1 / remaining if remaining > 0 else inf
 
 
 def foft(age: float, ahead: float, alone: float) -> float:
-    """The slowdown that it will have suffered at best: who lags most goes first."""
+    """Return the slowdown that the workflow will have at best: the most delayed goes first."""
     return (age + ahead) / alone
 
 
 POLICIES = ("basic", "g-heft", "aging", "aging-exp", "fcfs", "srpt", "foft")
-"""By their numbers. BASIC knows no priority: each task is sent as soon as it can be."""
+"""Policies by number. BASIC has no priority: each task is sent as soon as it is ready."""
 
 
 def priority(policy: str, of: WaitingWorkflow) -> float:
-    """The priority that *policy* gives."""
+    """Return the priority of a waiting workflow under *policy*."""
     match policy:
         case "g-heft":
             return g_heft(of.rank)

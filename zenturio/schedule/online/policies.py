@@ -1,6 +1,9 @@
-"""The policy that shares machines among workflows while these, and the machines, change.
+"""Online scheduling of streams: policies that decide which workflow's task runs next.
 
-It decides as `kernels.sharing` does, which is faster where nothing disturbs the machines.
+Within a workflow, tasks are ordered by HEFT's ranks; among workflows, each policy has its own
+priority. A task goes to the idle processor where it finishes first. Decisions are made whenever a
+task ends or a workflow arrives. On undisturbed machines, a compiled kernel
+(`kernels.machine_sharing`) plays the same policies faster.
 """
 
 from __future__ import annotations
@@ -42,26 +45,26 @@ Granularity = Literal["task", "dag"]
 
 @dataclass(frozen=True, eq=False)
 class RankedTasks:
-    """What the order of tasks and workflows depends on, beside what happens."""
+    """What the order of tasks and workflows depends on, apart from events."""
 
     arrival: Floats
     alone: Floats
-    """Seconds that each workflow would take if there were no other."""
+    """Seconds that each workflow would take by itself."""
     owner: Indices
     """The workflow of each task."""
     first: Indices
-    """The tasks of workflow w are those from ``first[w]`` to before ``first[w + 1]``."""
+    """The tasks of workflow w are those from ``first[w]`` up to ``first[w + 1]``."""
     sequence: Indices
-    """The tasks by their workflow, and in it by their rank."""
+    """The tasks by workflow, and within it by rank."""
     rank: Floats
     mean: Floats
-    """Seconds that each task takes, on average over the processors."""
+    """Mean seconds of each task over the processors."""
 
 
 class SharingPolicy:
-    """Sends tasks to idle processors, those of the workflow first whose turn it is.
+    """A policy for disturbed machines: idle processors serve the most urgent workflows.
 
-    With *by* = "dag", each workflow sends one task before any of them sends another.
+    With granularity "dag", each workflow sends one task before any sends another.
     """
 
     def __init__(self, ranked: RankedTasks, policy: str, by: Granularity = "task") -> None:
@@ -71,7 +74,7 @@ class SharingPolicy:
         self._owner: list[int] = ranked.owner.tolist()
         self._mean: list[float] = ranked.mean.tolist()
         self._rank: list[float] = ranked.rank.tolist()
-        self._place = {task: at for at, task in enumerate(ranked.sequence.tolist())}
+        self._place = {task: position for position, task in enumerate(ranked.sequence.tolist())}
         self._remaining: list[float] = []
         self._home: dict[int, int] = {}
         """The processor of each group of which a task was sent."""
@@ -97,53 +100,56 @@ class SharingPolicy:
         self._home, self._due = {}, {}
 
     def _serve(self, grid: MachineState, ready: dict[int, list[int]]) -> None:
-        """Sends what can be sent: in rounds of one task for each workflow, or in one round."""
+        """Send what can be sent: in rounds of one task per workflow, or all in one round."""
         foft = self._policy == "foft"
-        ahead = {flow: self._ahead(grid, flow) if foft else 0.0 for flow in ready}
-        out: set[int] = set()
+        remaining_times = {flow: self._ahead(grid, flow) if foft else 0.0 for flow in ready}
+        served: set[int] = set()
         sent = 0
         while places := self._places(grid):
-            left = [flow for flow, tasks in ready.items() if tasks and flow not in out]
-            if not left:
+            candidates = [flow for flow, tasks in ready.items() if tasks and flow not in served]
+            if not candidates:
                 if not self._turns or not sent:
                     return
                 sent = 0
-                out.clear()
+                served.clear()
                 continue
-            flow = max(left, key=lambda f: (self._priority(grid, f, ready[f][0], ahead[f]), -f))
+            flow = max(
+                candidates,
+                key=lambda f: (self._priority(grid, f, ready[f][0], remaining_times[f]), -f),
+            )
             task = ready[flow].pop(0)
             place = self._suited(grid, task, places)
             if place is not None:
                 self._send(grid, task, place)
                 sent += 1
                 if self._turns:
-                    out.add(flow)
+                    served.add(flow)
 
-    def _priority(self, grid: MachineState, flow: int, task: int, ahead: float) -> float:
+    def _priority(self, grid: MachineState, flow: int, task: int, remaining_time: float) -> float:
         arrival, alone = float(self._ranked.arrival[flow]), float(self._ranked.alone[flow])
         age, remaining = grid.now - arrival, self._remaining[flow]
-        standing = WaitingWorkflow(self._rank[task], arrival, age, alone, remaining, ahead)
+        standing = WaitingWorkflow(self._rank[task], arrival, age, alone, remaining, remaining_time)
         return priority(self._policy, standing)
 
     def _places(self, grid: MachineState) -> list[int]:
-        """The processors to which something can be sent."""
-        may = grid.up if self._policy == "basic" else grid.idle
-        return [place for place in range(grid.problem.processors) if may(place)]
+        """Return the processors to which a task can be sent."""
+        is_available = grid.up if self._policy == "basic" else grid.idle
+        return [place for place in range(grid.problem.processors) if is_available(place)]
 
     def _suited(self, grid: MachineState, task: int, places: list[int]) -> int | None:
-        """Where among *places* the *task* ends first, if it can run on any."""
+        """Return the one of *places* where *task* finishes first, or None."""
         home = self._home.get(int(grid.problem.group[task]))
-        mine = [place for place in places if home in {None, place}]
-        end, place = min(((self._finish(grid, task, p), p) for p in mine), default=(inf, -1))
+        allowed = [place for place in places if home in {None, place}]
+        end, place = min(((self._finish(grid, task, p), p) for p in allowed), default=(inf, -1))
         return place if end < inf else None
 
     def _finish(self, grid: MachineState, task: int, place: int) -> float:
-        """When *task*, sent now, would end on *place*."""
+        """Return when *task*, sent now, would end on *place*."""
         begin = max(self._free(grid, place), grid.arrival(task, place))
         return begin + grid.time(task, place) / grid.share[grid.node[place]]
 
     def _free(self, grid: MachineState, place: int) -> float:
-        """When *place* would have run all that it was sent, if its load stayed as it is."""
+        """Return when *place* would finish its tasks if its load stayed as it is."""
         if not grid.up(place):
             return inf
         run, share = grid.running[place], grid.share[grid.node[place]]
@@ -158,15 +164,15 @@ class SharingPolicy:
         grid.send(task, place)
 
     def _ahead(self, grid: MachineState, flow: int) -> float:
-        """How long *flow* would still take, if all that it has left were sent, and no other."""
+        """Return how long *flow* would still take if only its tasks were sent."""
         free = [self._free(grid, place) for place in range(grid.problem.processors)]
-        ahead = _FinishEstimate(grid, free, self._home)
+        estimate = _FinishEstimate(grid, free, self._home)
         order = self._ranked.sequence[self._ranked.first[flow] : self._ranked.first[flow + 1]]
-        return max((ahead.end(task) for task in order.tolist()), default=grid.now) - grid.now
+        return max((estimate.end(task) for task in order.tolist()), default=grid.now) - grid.now
 
 
 class _FinishEstimate:
-    """The machines as they would be if tasks were sent one after the other, from now on."""
+    """The machines as they would be if tasks were sent one after the other from now on."""
 
     def __init__(self, grid: MachineState, free: list[float], home: dict[int, int]) -> None:
         self._grid = grid
@@ -176,7 +182,7 @@ class _FinishEstimate:
         self._ends: dict[int, tuple[float, int]] = {}
 
     def end(self, task: int) -> float:
-        """When *task* ends, or has ended; those that it waits for have been asked before."""
+        """Return when *task* ends or ended; its predecessors must have been asked before."""
         grid = self._grid
         state, place = grid.state[task], grid.where[task]
         if state == "done":
@@ -190,7 +196,7 @@ class _FinishEstimate:
         return self._ends[task][0]
 
     def _possible(self, task: int, home: int | None) -> Iterator[tuple[float, int]]:
-        """When *task* would end on each processor."""
+        """Yield when *task* would end on each processor, with the processor."""
         grid = self._grid
         for place, free in enumerate(self._free):
             if home in {None, place} and free < inf:
@@ -203,16 +209,16 @@ class _FinishEstimate:
         problem, now = self._grid.problem, self._grid.now
         before = problem.before
         begin = now
-        for at in range(before.start[task], before.start[task + 1]):
-            end, other = self._ends[int(before.task[at])]
-            data = float(problem.workflow.data[before.edge[at]])
-            begin = max(begin, max(end, now) + problem.transfer(data, other, place))
+        for edge_index in range(before.start[task], before.start[task + 1]):
+            end, origin = self._ends[int(before.task[edge_index])]
+            data = float(problem.workflow.data[before.edge[edge_index]])
+            begin = max(begin, max(end, now) + problem.transfer(data, origin, place))
         return begin
 
 
 @dataclass(frozen=True, eq=False)
 class OnlineSimulation:
-    """*stream* on *platform*: what all policies need is computed once."""
+    """A stream on a platform; what all policies need is computed once."""
 
     stream: WorkflowStream
     platform: Platform
@@ -224,15 +230,16 @@ class OnlineSimulation:
         disturbance: Perturbation | None = None,
         seed: int = 0,
     ) -> StreamResult:
-        """What becomes of the workflows under *policy*, which knows none before it arrives.
+        """Return the result of the stream under *policy*.
 
-        Machines have the loads that the platform tells, and are disturbed on top of them.
+        The policy does not know workflows before they arrive. Machines have the loads of the
+        platform, and are perturbed on top of them. Raise NotFoundError for an unknown policy.
         """
         if policy not in POLICIES:
             hint = did_you_mean(policy, POLICIES)
             raise NotFoundError(f"no policy is named {policy!r}", hint=hint)
-        changing = any(machine.load for machine in self.platform.machines)
-        if disturbance is None and not changing:
+        has_loads = any(machine.load for machine in self.platform.machines)
+        if disturbance is None and not has_loads:
             plan, wasted = self._steady(policy, by), 0.0
         else:
             sharing, arrivals = SharingPolicy(self.ranked, policy, by), self._arrivals
@@ -247,7 +254,7 @@ class OnlineSimulation:
 
     @cached_property
     def problem(self) -> Problem:
-        """All workflows as one, which no algorithm of another kind should see."""
+        """All workflows as one problem, which only online algorithms may see."""
         return Problem.of(self.stream.workflow, self.platform)
 
     @cached_property
@@ -266,43 +273,45 @@ class OnlineSimulation:
         return self.stream.arrivals[self.stream.owner]
 
     def _alone(self) -> Floats:
-        """The makespan of each workflow, if HEFT had all machines for it."""
-        known: dict[int, float] = {}
-        for each in self.stream.submissions:
-            flow = each.workflow
-            if id(flow) not in known:
-                known[id(flow)] = _heft_makespan(Problem.of(flow, self.platform))
-            if not known[id(flow)] > 0:
+        """Return the makespan of each workflow if HEFT had all machines for it."""
+        makespans: dict[int, float] = {}
+        for submission in self.stream.submissions:
+            flow = submission.workflow
+            if id(flow) not in makespans:
+                makespans[id(flow)] = _heft_makespan(Problem.of(flow, self.platform))
+            if not makespans[id(flow)] > 0:
                 raise InputError(
-                    f"workflow {each.name!r} takes no time", hint="give its tasks some work"
+                    f"workflow {submission.name!r} takes no time", hint="give its tasks some work"
                 )
-        return np.array([known[id(each.workflow)] for each in self.stream.submissions])
+        return np.array(
+            [makespans[id(submission.workflow)] for submission in self.stream.submissions]
+        )
 
     def _steady(self, policy: str, by: Granularity) -> Plan:
         from zenturio.schedule.kernels.machine_sharing import share_machines  # noqa: PLC0415 - loads Numba
 
         count = self.problem.tasks
         start, end = np.full(count, np.nan), np.full(count, np.nan)
-        where = np.full(count, -1, np.int64)
-        known, tasks = self._bare
-        share_machines(known, tasks, POLICIES.index(policy), by == "dag", start, end, where)
-        assert (where >= 0).all(), "a task was left lying"
-        return Plan(self.problem, policy, where.astype(np.int32), start, end)
+        processors = np.full(count, -1, np.int64)
+        arrays, tasks = self._bare
+        share_machines(arrays, tasks, POLICIES.index(policy), by == "dag", start, end, processors)
+        assert (processors >= 0).all(), "a task was never sent"
+        return Plan(self.problem, policy, processors.astype(np.int32), start, end)
 
     @cached_property
     def _bare(self) -> tuple[Any, Any]:
-        """The workflows as the kernel wants them."""
+        """The workflows as the kernel takes them."""
         from zenturio.schedule.kernels.machine_sharing import SharedTasks  # noqa: PLC0415 - loads Numba
 
         problem, ranked = self.problem, self.ranked
-        place = np.empty(problem.tasks, np.int64)
-        place[ranked.sequence] = np.arange(problem.tasks)
+        position = np.empty(problem.tasks, np.int64)
+        position[ranked.sequence] = np.arange(problem.tasks)
         tasks = SharedTasks(
             ranked.arrival,
             ranked.alone,
             ranked.first.astype(np.int64),
             ranked.sequence.astype(np.int64),
-            place,
+            position,
             ranked.owner.astype(np.int64),
             ranked.rank,
             ranked.mean,
@@ -315,25 +324,25 @@ class OnlineSimulation:
 
 
 def _ranks(problem: Problem) -> tuple[Floats, Indices]:
-    """The ranks of HEFT, and the tasks in the order that they make."""
+    """Return the upward ranks of HEFT, and the tasks in their order."""
     rank = upward_ranks(problem, mean_times(problem), mean_delays(problem))
     return rank, topological_orders(problem, -rank)
 
 
 def _heft_makespan(problem: Problem) -> float:
-    """The makespan of HEFT."""
+    """Return the makespan of HEFT."""
     return list_schedule(problem, "heft", _ranks(problem)[1]).makespan
 
 
 @dataclass(frozen=True)
 class OnlineSettings:
     by: Granularity = setting(
-        "task", "what is ordered: all ready tasks, or one of each workflow (dag)"
+        "task", "order all ready tasks, or one task of each workflow at a time (dag)"
     )
 
 
 class _OnlineAlgorithm:
-    """What all have in common: settings, and being played."""
+    """Settings and execution, which all online algorithms share."""
 
     kind: ClassVar[Kind] = "online"
     Settings = OnlineSettings
@@ -345,43 +354,41 @@ class _OnlineAlgorithm:
     def play(
         self, online: OnlineSimulation, disturbance: Perturbation | None = None, seed: int = 0
     ) -> StreamResult:
-        """What becomes of the workflows of *online*."""
+        """Return the result of the stream under this policy."""
         return online.play(self.policy, self._by, disturbance, seed)
 
 
 class Basic(_OnlineAlgorithm):
-    """Each task to where it ends first, as soon as it is ready; it may wait there (BASIC).
+    """Send each ready task at once to where it finishes first, even if it queues there (BASIC).
 
-    To compare with: nobody decides whose turn it is, servers run what they are sent in its order.
-    Not for use beside others: slowdowns are as long as the queues.
-    Cost: tasks x processors.
-    R. Bolze, F. Desprez, B. Isnard: Evaluation of online multi-workflow heuristics based on
-    list-scheduling algorithms. GWENDIA L3.3 (ANR-06-MDCA-009).
+    The baseline: no priorities, servers run tasks in the order of arrival. Not for use with other
+    workflows: slowdowns are as long as the queues. Cost: tasks x processors. R. Bolze, F. Desprez,
+    B. Isnard: Evaluation of online multi-workflow heuristics based on list-scheduling algorithms.
+    GWENDIA L3.3 (ANR-06-MDCA-009).
     """
 
     policy = "basic"
 
 
 class GHeft(_OnlineAlgorithm):
-    """The task with the longest way to an end first, whoever it is of (G-HEFT).
+    """Run the task with the greatest upward rank of all workflows first (G-HEFT).
 
-    For the end of all, as if they were one workflow. Not while workflows keep coming: what is
-    young has long ways, and starves what is nearly done; its slowdowns were the worst of all.
-    Cost: tasks x (workflows that are there + processors).
-    R. Bolze, F. Desprez, B. Isnard: Evaluation of online multi-workflow heuristics based on
-    list-scheduling algorithms. GWENDIA L3.3 (ANR-06-MDCA-009).
+    Minimises the end of all, as if they were one workflow. Not while workflows keep arriving: young
+    ones have high ranks and starve those that are nearly done; its slowdowns were the worst of all.
+    Cost: tasks x (active workflows + processors). R. Bolze, F. Desprez, B. Isnard: Evaluation of
+    online multi-workflow heuristics based on list-scheduling algorithms. GWENDIA L3.3
+    (ANR-06-MDCA-009).
     """
 
     policy = "g-heft"
 
 
 class Aging(_OnlineAlgorithm):
-    """As g-heft, but ranks grow with age, in a straight line (aging G-HEFT).
+    """As g-heft, but ranks grow linearly with age (aging G-HEFT).
 
-    A rank counts 1 + age / makespan alone. Milder than g-heft, but most workflows still end
-    late, together: aging-exp is better.
-    Cost: tasks x (workflows that are there + processors).
-    R. Bolze, F. Desprez, B. Isnard: Evaluation of online multi-workflow heuristics based on
+    A rank is multiplied by 1 + age / makespan alone. Milder than g-heft, but most workflows still
+    end late and together; aging-exp is better. Cost: tasks x (active workflows + processors). R.
+    Bolze, F. Desprez, B. Isnard: Evaluation of online multi-workflow heuristics based on
     list-scheduling algorithms. GWENDIA L3.3 (ANR-06-MDCA-009).
     """
 
@@ -389,38 +396,35 @@ class Aging(_OnlineAlgorithm):
 
 
 class AgingExp(_OnlineAlgorithm):
-    """As g-heft, but ranks grow with age exponentially (aging e G-HEFT).
+    """As g-heft, but ranks grow exponentially with age (aging e G-HEFT).
 
-    A rank counts e ** (1 + age / makespan alone), so that soon age alone decides. With foft the
-    fairest: slowdowns lie close together. Not where the mean slowdown is all that counts: srpt.
-    Cost: tasks x (workflows that are there + processors).
-    R. Bolze, F. Desprez, B. Isnard: Evaluation of online multi-workflow heuristics based on
-    list-scheduling algorithms. GWENDIA L3.3 (ANR-06-MDCA-009).
+    A rank is multiplied by e ** (1 + age / makespan alone), so that age soon decides. With foft the
+    fairest: slowdowns are close together. If only the mean slowdown counts, use srpt. Cost: tasks x
+    (active workflows + processors). R. Bolze, F. Desprez, B. Isnard: Evaluation of online
+    multi-workflow heuristics based on list-scheduling algorithms. GWENDIA L3.3 (ANR-06-MDCA-009).
     """
 
     policy = "aging-exp"
 
 
 class Fcfs(_OnlineAlgorithm):
-    """First come, first served: what arrived first may use all that it can.
+    """First come, first served: the earliest workflow may use all that it can (FCFS).
 
-    For a promise that anybody understands. Not for small workflows among large ones: they wait
-    as long, and suffer most.
-    Cost: tasks x (workflows that are there + processors).
-    R. Bolze, F. Desprez, B. Isnard: Evaluation of online multi-workflow heuristics based on
-    list-scheduling algorithms. GWENDIA L3.3 (ANR-06-MDCA-009).
+    Easy to explain and to promise. Not for small workflows among large ones: they wait as long, and
+    suffer most. Cost: tasks x (active workflows + processors). R. Bolze, F. Desprez, B. Isnard:
+    Evaluation of online multi-workflow heuristics based on list-scheduling algorithms. GWENDIA L3.3
+    (ANR-06-MDCA-009).
     """
 
     policy = "fcfs"
 
 
 class Srpt(_OnlineAlgorithm):
-    """The workflow with the least work left first (SRPT).
+    """Run the workflow with the least remaining work first (SRPT).
 
-    For the lowest mean slowdown, if many workflows are small. Not where large ones must not
-    starve: they wait while small ones keep coming.
-    Cost: tasks x (workflows that are there + processors).
-    R. Bolze, F. Desprez, B. Isnard: Evaluation of online multi-workflow heuristics based on
+    For the lowest mean slowdown, if many workflows are small. Not where large ones must not starve:
+    they wait while small ones keep arriving. Cost: tasks x (active workflows + processors). R.
+    Bolze, F. Desprez, B. Isnard: Evaluation of online multi-workflow heuristics based on
     list-scheduling algorithms. GWENDIA L3.3 (ANR-06-MDCA-009).
     """
 
@@ -428,14 +432,13 @@ class Srpt(_OnlineAlgorithm):
 
 
 class Foft(_OnlineAlgorithm):
-    """The workflow that will have been slowed down most first: fairness on finish time (FOFT).
+    """Run the workflow with the greatest expected slowdown first: finish-time fairness (FOFT).
 
-    The slowdown is what it would be if all that the workflow has left were for it from now on,
-    by its makespan alone. With aging-exp the fairest, and next to srpt in the mean. Not for
-    streams of huge workflows: each time, all that is left of each is planned again.
-    Cost: events x tasks that are there x processors.
-    R. Bolze, F. Desprez, B. Isnard: Evaluation of online multi-workflow heuristics based on
-    list-scheduling algorithms. GWENDIA L3.3 (ANR-06-MDCA-009).
+    The slowdown is the one it would have if only its remaining tasks ran from now on, relative to
+    its makespan alone. With aging-exp the fairest, and second to srpt in the mean. Not for streams
+    of huge workflows: the rest of each is planned again at each event. Cost: events x active tasks
+    x processors. R. Bolze, F. Desprez, B. Isnard: Evaluation of online multi-workflow heuristics
+    based on list-scheduling algorithms. GWENDIA L3.3 (ANR-06-MDCA-009).
     """
 
     policy = "foft"
