@@ -1,4 +1,11 @@
-"""How many nodes are free from when on: where a conservative queue looks for room."""
+"""A cluster of identical nodes with a batch queue: from numbers of nodes to start and end times.
+
+Tasks are submitted in a given order, each held until its predecessors have ended. The discipline
+decides which of the others start. FIFO: the first ones, until one does not fit (the Tetrisator of
+Jaros and Jaros). EASY: also others that do not delay the first (Lifka 1995). CONSERVATIVE: each at
+the earliest time that delays none released before it (Mu'alem and Feitelson 2001). Free nodes over
+time are spans: *begins* has their starts, *room* the free nodes of each.
+"""
 
 from __future__ import annotations
 
@@ -15,39 +22,36 @@ from zenturio.search.kernels.rng import below, unit
 
 @njit(cache=True)
 def split_span(begins: Any, room: Any, size: Any, time: Any) -> Any:
-    """The number of the span that begins at *time*, made if there is none; and how many there are.
-
-    There is one that begins before.
-    """
-    at = np.searchsorted(begins[:size], time)
-    if at < size and begins[at] == time:
-        return at, size
-    for i in range(size, at, -1):
+    """Return the index of the span that begins at *time*, splitting one if needed, and the size."""
+    index = np.searchsorted(begins[:size], time)
+    if index < size and begins[index] == time:
+        return index, size
+    for i in range(size, index, -1):
         begins[i], room[i] = begins[i - 1], room[i - 1]
-    begins[at], room[at] = time, room[at - 1]
-    return at, size + 1
+    begins[index], room[index] = time, room[index - 1]
+    return index, size + 1
 
 
 @njit(cache=True)
 def drop_past(begins: Any, room: Any, size: Any, now: Any) -> Any:
-    """Drop what was before *now*; how many spans are left, the first of which begins then."""
-    at, size = split_span(begins, room, size, now)
-    for i in range(at, size):
-        begins[i - at], room[i - at] = begins[i], room[i]
-    return size - at
+    """Remove the spans before *now*; return the number left, of which the first begins at *now*."""
+    index, size = split_span(begins, room, size, now)
+    for i in range(index, size):
+        begins[i - index], room[i - index] = begins[i], room[i]
+    return size - index
 
 
 @njit(cache=True)
 def reserve_nodes(begins: Any, room: Any, size: Any, need: Any, lasts: Any) -> Any:
-    """The earliest time at which *need* nodes are free for as long as it *lasts*; they are taken.
+    """Reserve *need* nodes for as long as a task *lasts*, as early as possible.
 
-    With it, how many spans there are then.
+    Return the start, and the number of spans.
     """
-    first, at = 0, 0
-    while at < size and (at == first or begins[at] < begins[first] + lasts):
-        if room[at] < need:
-            first = at + 1
-        at += 1
+    first, index = 0, 0
+    while index < size and (index == first or begins[index] < begins[first] + lasts):
+        if room[index] < need:
+            first = index + 1
+        index += 1
     when = begins[first]
     if lasts > 0:
         last, size = split_span(begins, room, size, when + lasts)
@@ -63,37 +67,38 @@ class QueueGraph(NamedTuple):
     """A workflow as bare arrays."""
 
     waits: Any
-    """How many tasks each waits for."""
+    """The number of predecessors of each task."""
     first: Any
-    """Where in *child* and *delay* those that wait for a task begin, as in ``Links``."""
+    """Where the successors of a task begin in *child* and *delay*, as in ``Adjacency``."""
     child: Any
     delay: Any
     order: Any
-    """The tasks in the order in which they are submitted."""
+    """The tasks in the order of submission."""
     rank: Any
-    """The place of each task in it."""
+    """The position of each task in that order."""
 
 
 class QueueBuffers(NamedTuple):
-    """What is on the desk of the one who plays: used again for every row of a batch."""
+    """Buffers of a simulation, reused for every row of a batch."""
 
     waits: Any
     ready: Any
-    """When each task is held no longer."""
+    """When each task is released."""
     queue: Any
-    """Ranks of those that are not held, ascending."""
+    """Ranks of the released tasks, ascending."""
     times: Any
-    """With *codes* a heap of what is to come: task t ends; or its data arrive, if t + tasks."""
+    """With *codes*, a heap of events: code t means that task t ends, t + tasks that its data
+    arrive."""
     codes: Any
     freed: Any
     begins: Any
-    """With *room* how many nodes are free from when on: of CONSERVATIVE."""
+    """With *room*, the spans of free nodes (CONSERVATIVE only)."""
     room: Any
 
 
 @njit(cache=True)
 def queue_buffers(tasks: Any) -> Any:
-    """A desk for a workflow of so many *tasks*."""
+    """Return buffers for a workflow of so many *tasks*."""
     return QueueBuffers(
         np.empty(tasks, np.int64),
         np.empty(tasks),
@@ -108,28 +113,28 @@ def queue_buffers(tasks: Any) -> Any:
 
 @njit(cache=True)
 def enqueue(queue: Any, head: Any, tail: Any, rank: Any) -> None:
-    """Put a task in its place in the queue, which is mostly its end."""
-    at = tail
-    while at > head and queue[at - 1] > rank:
-        queue[at] = queue[at - 1]
-        at -= 1
-    queue[at] = rank
+    """Insert a task into the queue by rank; usually it goes to the end."""
+    position = tail
+    while position > head and queue[position - 1] > rank:
+        queue[position] = queue[position - 1]
+        position -= 1
+    queue[position] = rank
 
 
 @njit(cache=True)
 def reservation(codes: Any, size: Any, need: Any, free: Any, counts: Any, end: Any) -> Any:
-    """When *need* nodes will be free, and how many more than these, if nothing else starts."""
+    """Return when *need* nodes will be free if nothing else starts, and the spare nodes then."""
     running = codes[:size]
     running = running[running < len(end)]
     running = running[np.argsort(end[running], kind="mergesort")]
-    at = 0
+    index = 0
     while free < need:
-        free += counts[running[at]]
-        at += 1
-    when = end[running[at - 1]]
-    while at < len(running) and end[running[at]] == when:
-        free += counts[running[at]]
-        at += 1
+        free += counts[running[index]]
+        index += 1
+    when = end[running[index - 1]]
+    while index < len(running) and end[running[index]] == when:
+        free += counts[running[index]]
+        index += 1
     return when, free - need
 
 
@@ -149,32 +154,32 @@ def backfill(
     start: Any,
     end: Any,
 ) -> Any:
-    """While the first of the queue waits, start others that do not make it wait longer.
+    """Start tasks that do not delay the first one of the queue, which waits (EASY).
 
-    How many nodes are free then, what is to come, and where the queue ends.
+    Return the number of free nodes, the size of the event heap, and the end of the queue.
     """
     need = counts[order[queue[head]]]
     when, extra = reservation(codes, size, need, free, counts, end)
-    kept = head + 1
-    for at in range(head + 1, tail):
-        task = order[queue[at]]
-        short = now + seconds[task] <= when
-        if counts[task] <= free and (short or counts[task] <= extra):
+    queue_end = head + 1
+    for index in range(head + 1, tail):
+        task = order[queue[index]]
+        ends_in_time = now + seconds[task] <= when
+        if counts[task] <= free and (ends_in_time or counts[task] <= extra):
             free -= counts[task]
-            if not short:
+            if not ends_in_time:
                 extra -= counts[task]
             start[task], end[task] = now, now + seconds[task]
             push(times, codes, size, end[task], task)
             size += 1
         else:
-            queue[kept] = queue[at]
-            kept += 1
-    return free, size, kept
+            queue[queue_end] = queue[index]
+            queue_end += 1
+    return free, size, queue_end
 
 
 @njit(cache=True)
 def submit_all(order: Any, waiting: Any, waits: Any, ready: Any, queue: Any) -> Any:
-    """Submit all tasks; where the queue of those ends that wait for nothing."""
+    """Submit all tasks; return the end of the queue of those without predecessors."""
     tail = 0
     for place in range(len(order)):
         task = order[place]
@@ -187,12 +192,12 @@ def submit_all(order: Any, waiting: Any, waits: Any, ready: Any, queue: Any) -> 
 
 @njit(cache=True)
 def release_children(graph: Any, task: Any, now: Any, waits: Any, ready: Any, freed: Any) -> Any:
-    """Put into *freed* those that have waited for *task* alone; how many these are."""
+    """Store in *freed* the tasks that only waited for *task*; return their number."""
     count = 0
-    for at in range(graph.first[task], graph.first[task + 1]):
-        child = graph.child[at]
+    for edge in range(graph.first[task], graph.first[task + 1]):
+        child = graph.child[edge]
         waits[child] -= 1
-        ready[child] = max(ready[child], now + graph.delay[at])
+        ready[child] = max(ready[child], now + graph.delay[edge])
         if waits[child] == 0:
             freed[count] = child
             count += 1
@@ -203,7 +208,7 @@ def release_children(graph: Any, task: Any, now: Any, waits: Any, ready: Any, fr
 def play_queue(
     kind: Any, nodes: Any, graph: Any, counts: Any, seconds: Any, on: Any, start: Any, end: Any
 ) -> Any:
-    """Fills *start* and *end*, and returns the makespan: FIFO, EASY or CONSERVATIVE, by *kind*."""
+    """Simulate the queue: fill *start* and *end*, and return the makespan."""
     order, rank = graph.order, graph.rank
     ready, queue, times, codes, freed = on.ready, on.queue, on.times, on.codes, on.freed
     begins, room = on.begins, on.room
@@ -252,11 +257,11 @@ def play_queue(
 
 @njit(cache=True)
 def play_queues(
-    kind: Any, nodes: Any, graph: Any, table: Any, row: Any, counts: Any, found: Any
+    kind: Any, nodes: Any, graph: Any, table: Any, row: Any, counts: Any, figures: Any
 ) -> None:
-    """For each row of *counts*: all seconds, the makespan, all node seconds."""
+    """Fill *found* for each row of *counts*: all seconds, the makespan, all node seconds."""
     tasks = len(row)
-    on, start, end = queue_buffers(tasks), np.empty(tasks), np.empty(tasks)
+    buffers, start, end = queue_buffers(tasks), np.empty(tasks), np.empty(tasks)
     seconds = np.empty(tasks)
     for i in range(len(counts)):
         total, cost = 0.0, 0.0
@@ -264,47 +269,47 @@ def play_queues(
             seconds[task] = table[row[task], counts[i, task]]
             total += seconds[task]
             cost += seconds[task] * counts[i, task]
-        found[i, 0] = total
-        found[i, 1] = play_queue(kind, nodes, graph, counts[i], seconds, on, start, end)
-        found[i, 2] = cost
+        figures[i, 0] = total
+        figures[i, 1] = play_queue(kind, nodes, graph, counts[i], seconds, buffers, start, end)
+        figures[i, 2] = cost
 
 
 @njit(cache=True)
 def assign_nodes(
     sequence: Any, nodes: Any, counts: Any, first: Any, start: Any, end: Any, node: Any
 ) -> None:
-    """Give each task of *sequence*, which is by start, free nodes: *node* from *first* on.
+    """Assign free nodes to each task of *sequence*, which is sorted by start.
 
-    They are neighbours, the lowest that are free, where there are as many; else the lowest. To a
-    task of no length all are free, and it takes none from others.
+    Adjacent nodes with the lowest numbers if there are enough; otherwise the lowest free ones. A
+    task of zero length takes no nodes from others.
     """
     until = np.full(nodes, -np.inf)
     for task in sequence:
         count, now, lasts = counts[task], start[task], end[task] > start[task]
-        at, run = 0, 0
-        while at < nodes and run < count:
-            run = run + 1 if until[at] <= now or not lasts else 0
-            at += 1
-        at = at - run if run == count else 0
-        into = first[task]
-        while into < first[task + 1]:
-            if until[at] <= now or not lasts:
-                node[into] = at
-                until[at] = end[task] if lasts else until[at]
-                into += 1
-            at += 1
+        index, run = 0, 0
+        while index < nodes and run < count:
+            run = run + 1 if until[index] <= now or not lasts else 0
+            index += 1
+        index = index - run if run == count else 0
+        slot = first[task]
+        while slot < first[task + 1]:
+            if until[index] <= now or not lasts:
+                node[slot] = index
+                until[index] = end[task] if lasts else until[index]
+                slot += 1
+            index += 1
 
 
 @njit(cache=True)
 def bottom_levels(graph: Any, topological: Any, seconds: Any, below: Any) -> Any:
-    """Fill *below* with the longest way from each task to an end, itself included; the longest."""
+    """Fill *below* with the longest path from each task to an exit, and return the longest."""
     longest = 0.0
     for i in range(len(topological) - 1, -1, -1):
         task = topological[i]
-        way = 0.0
-        for at in range(graph.first[task], graph.first[task + 1]):
-            way = max(way, graph.delay[at] + below[graph.child[at]])
-        below[task] = seconds[task] + way
+        longest_behind = 0.0
+        for edge in range(graph.first[task], graph.first[task + 1]):
+            longest_behind = max(longest_behind, graph.delay[edge] + below[graph.child[edge]])
+        below[task] = seconds[task] + longest_behind
         longest = max(longest, below[task])
     return longest
 
@@ -320,28 +325,28 @@ def best_candidate(
     following: Any,
     below: Any,
 ) -> Any:
-    """The task of the critical path that gains most by more nodes; -1, if none can have more.
+    """Return the task on the critical path that gains most from more nodes, or -1 (CPA).
 
-    What it gains is how much less time it takes for each of its nodes (CPA). *following* is, by
-    row and number of nodes, the next larger number on which it is faster; 0, if there is none.
+    The gain is the decrease of time per node. *following* has, by row and number of nodes, the next
+    number that is faster, or 0.
     """
-    task, found, most = -1, -1, -np.inf
+    task, best, best_gain = -1, -1, -np.inf
     for i in topological:
         if graph.waits[i] == 0 and (task < 0 or below[i] > below[task]):
             task = i
     while task >= 0:
-        more = following[row[task], counts[task]]
-        if more:
-            gain = seconds[task] / counts[task] - table[row[task], more] / more
-            if gain > most:
-                found, most = task, gain
-        way, task_after = -1.0, -1
-        for at in range(graph.first[task], graph.first[task + 1]):
-            child = graph.child[at]
-            if graph.delay[at] + below[child] > way:
-                way, task_after = graph.delay[at] + below[child], child
+        next_count = following[row[task], counts[task]]
+        if next_count:
+            gain = seconds[task] / counts[task] - table[row[task], next_count] / next_count
+            if gain > best_gain:
+                best, best_gain = task, gain
+        longest, task_after = -1.0, -1
+        for edge in range(graph.first[task], graph.first[task + 1]):
+            child = graph.child[edge]
+            if graph.delay[edge] + below[child] > longest:
+                longest, task_after = graph.delay[edge] + below[child], child
         task = task_after
-    return found
+    return best
 
 
 @njit(cache=True)
@@ -356,21 +361,21 @@ def grow_nodes(
     following: Any,
     stride: Any,
 ) -> Any:
-    """Nodes for each task, grown from *counts*.
+    """Return numbers of nodes grown from *counts* on the critical path (CPA).
 
-    With a *stride* of 0 until the area, node seconds by nodes, is as long as the critical path.
-    Else on, as long as the area is shorter than the best plan, which is looked for after every
-    *stride* steps: tasks with the longest way to an end are submitted first.
+    With a *stride* of 0, stop when the area (node seconds / nodes) reaches the length of the
+    critical path. Otherwise continue while the area is shorter than the best plan, which is sought
+    after every *stride* steps with tasks submitted by bottom level.
     """
     tasks = len(row)
     seconds, below = np.empty(tasks), np.empty(tasks)
-    on, start, end = queue_buffers(tasks), np.empty(tasks), np.empty(tasks)
+    buffers, start, end = queue_buffers(tasks), np.empty(tasks), np.empty(tasks)
     order, rank = np.empty(tasks, np.int64), np.empty(tasks, np.int64)
     best, grown, area, step = counts.copy(), counts.copy(), 0.0, 0
     for task in range(tasks):
         seconds[task] = table[row[task], grown[task]]
         area += seconds[task] * grown[task]
-    least = np.inf
+    best_makespan = np.inf
     while True:
         longest = bottom_levels(graph, topological, seconds, below)
         task = best_candidate(graph, topological, table, row, grown, seconds, following, below)
@@ -379,12 +384,12 @@ def grow_nodes(
             for place in range(tasks):
                 rank[order[place]] = place
             queue = QueueGraph(graph.waits, graph.first, graph.child, graph.delay, order, rank)
-            makespan = play_queue(kind, nodes, queue, grown, seconds, on, start, end)
-            if makespan < least:
-                least = makespan
+            makespan = play_queue(kind, nodes, queue, grown, seconds, buffers, start, end)
+            if makespan < best_makespan:
+                best_makespan = makespan
                 best[:] = grown
-        # What is as long but for the rounding of a sum is as long.
-        if task < 0 or area / nodes >= (least if stride else longest) * (1 - TIE_TOLERANCE):
+        # The tolerance absorbs rounding errors of the area, which is updated step by step.
+        if task < 0 or area / nodes >= (best_makespan if stride else longest) * (1 - TIE_TOLERANCE):
             return best if stride else grown
         area -= seconds[task] * grown[task]
         grown[task] = following[row[task], grown[task]]
@@ -394,29 +399,29 @@ def grow_nodes(
 
 
 HOT_START, WARM_START, COLD_END = 0.1, 0.003, 1e-5
-"""By which share of its fitness a plan may become worse as likely as not: at first, at last."""
+"""Temperatures as shares of the fitness; rounds alternate between hot and warm starts."""
 ROUNDS = 8
 
 
 @njit(cache=True)
 def weighted_figures(weights: Any, total: Any, makespan: Any, cost: Any) -> Any:
-    """What makes a plan's fitness: weighed seconds, makespan, node seconds, busy nodes."""
+    """Return the weighted terms of the fitness: seconds, makespan, node seconds, busy nodes."""
     busy = cost / makespan if makespan > 0 else cost
     return (weights[0] * total, weights[1] * makespan, weights[2] * cost, weights[3] * busy)
 
 
 @njit(cache=True)
 def nearby_count(choices: Any, count: Any, state: Any) -> Any:
-    """A number of nodes out of *choices*, mostly one that is at most two from *count*."""
+    """Return a random number of nodes out of *choices*, usually at most two steps from *count*."""
     if unit(state) < 0.2:
         return choices[below(state, len(choices))]
-    at = np.searchsorted(choices, count) + below(state, 5) - 2
-    return choices[min(max(at, 0), len(choices) - 1)]
+    index = np.searchsorted(choices, count) + below(state, 5) - 2
+    return choices[min(max(index, 0), len(choices) - 1)]
 
 
 @njit(cache=True)
 def move_in_order(order: Any, rank: Any, place: Any, to: Any) -> None:
-    """Move the task at *place* of *order* to another; those between go a step aside."""
+    """Move the task at *place* of *order* to position *to*, shifting those between."""
     task, step = order[place], 1 if to > place else -1
     while place != to:
         order[place] = order[place + step]
@@ -440,17 +445,17 @@ def anneal_queue(
     counts: Any,
     state: Any,
 ) -> Any:
-    """The best of *budget* plans, each a small step from one before; *counts* and the order of it.
+    """Return the best numbers of nodes and order of *budget* plays, by simulated annealing.
 
-    A step gives a task another number of nodes, of the *choices* of its row, or submits it sooner
-    or later. Rounds that begin cold, and search nearby, take turns with some that begin hot.
+    A step gives a task another number of nodes, or submits it earlier or later. Each round restarts
+    from the best plan; rounds that start warm search nearby and alternate with hot ones.
     """
     tasks = len(row)
-    on, start, end = queue_buffers(tasks), np.empty(tasks), np.empty(tasks)
+    buffers, start, end = queue_buffers(tasks), np.empty(tasks), np.empty(tasks)
     order, rank, seconds = graph.order.copy(), graph.rank.copy(), np.empty(tasks)
     queue = QueueGraph(graph.waits, graph.first, graph.child, graph.delay, order, rank)
     best, best_counts, best_order = np.inf, counts.copy(), order.copy()
-    now, heat, cooling, total, cost = np.inf, 0.0, 1.0, 0.0, 0.0
+    current, temperature, cooling, total, cost = np.inf, 0.0, 1.0, 0.0, 0.0
     length = max(1, budget // ROUNDS)
     for step in range(budget):
         if step % length == 0:
@@ -461,31 +466,31 @@ def anneal_queue(
                 seconds[task] = table[row[task], counts[task]]
                 total += seconds[task]
                 cost += seconds[task] * counts[task]
-            makespan = play_queue(kind, nodes, queue, counts, seconds, on, start, end)
-            told = weighted_figures(weights, total, makespan, cost)
-            now = best = told[0] + told[1] + told[2] + told[3]
-            heat = HOT_START if step // length % 2 else WARM_START
-            cooling = (COLD_END / heat) ** (1.0 / length)
-            heat *= abs(told[0]) + abs(told[1]) + abs(told[2]) + abs(told[3])
-        heat *= cooling
+            makespan = play_queue(kind, nodes, queue, counts, seconds, buffers, start, end)
+            terms = weighted_figures(weights, total, makespan, cost)
+            current = best = terms[0] + terms[1] + terms[2] + terms[3]
+            temperature = HOT_START if step // length % 2 else WARM_START
+            cooling = (COLD_END / temperature) ** (1.0 / length)
+            temperature *= abs(terms[0]) + abs(terms[1]) + abs(terms[2]) + abs(terms[3])
+        temperature *= cooling
         task = below(state, tasks)
         before, place = counts[task], rank[task]
-        other, to = before, place
+        new_count, to = before, place
         if unit(state) < 0.5:
             to = below(state, tasks)
             move_in_order(order, rank, place, to)
         else:
-            other = nearby_count(choices[row[task], : sizes[row[task]]], before, state)
-        lasts = table[row[task], other]
-        longer, more = lasts - seconds[task], lasts * other - seconds[task] * before
-        counts[task], seconds[task] = other, lasts
-        makespan = play_queue(kind, nodes, queue, counts, seconds, on, start, end)
-        told = weighted_figures(weights, total + longer, makespan, cost + more)
-        found = told[0] + told[1] + told[2] + told[3]
-        if found <= now or unit(state) < math.exp((now - found) / heat):
-            now, total, cost = found, total + longer, cost + more
-            if now < best:
-                best, best_counts[:], best_order[:] = now, counts, order
+            new_count = nearby_count(choices[row[task], : sizes[row[task]]], before, state)
+        lasts = table[row[task], new_count]
+        added_time, added_cost = lasts - seconds[task], lasts * new_count - seconds[task] * before
+        counts[task], seconds[task] = new_count, lasts
+        makespan = play_queue(kind, nodes, queue, counts, seconds, buffers, start, end)
+        terms = weighted_figures(weights, total + added_time, makespan, cost + added_cost)
+        fitness = terms[0] + terms[1] + terms[2] + terms[3]
+        if fitness <= current or unit(state) < math.exp((current - fitness) / temperature):
+            current, total, cost = fitness, total + added_time, cost + added_cost
+            if current < best:
+                best, best_counts[:], best_order[:] = current, counts, order
         else:
             counts[task], seconds[task] = before, table[row[task], before]
             move_in_order(order, rank, to, place)

@@ -1,8 +1,8 @@
-"""Plans that grow or change by the critical path: where a task may stand in its queue, and where
-it ends first.
+"""DCP and xDCP: plans that grow or change along the critical path.
 
-Each processor has a queue. A task that is in none takes its mean time, and its data their mean
-delay. Times are recomputed after every change: a change of one queue moves tasks of all.
+Sources: Kwok and Ahmad (TPDS 1996) and Ma and Buyya (SBAC-PAD 2005). Each processor has a queue. A
+task in no queue takes its mean time, and its data their mean delay. All times are recomputed after
+each change, since a change of one queue moves tasks of all.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from numba import njit
 
 NONE = -1
 TIE_TOLERANCE = 1e-9
-"""What part of the whole time is no time."""
+"""Differences below this share of the makespan count as zero."""
 
 
 class PathProblem(NamedTuple):
-    """A problem, its edges both ways and by number, and means for what is not decided."""
+    """A problem with its edges in both directions and by number, and mean values."""
 
     numbers: Any
     start: Any
-    """Where those that wait for a task begin in *child* and *down*."""
+    """Where the successors of a task begin in *child* and *down*."""
     child: Any
     down: Any
-    """The number of each of these edges, and in *up* of those to the parents."""
+    """The number of each edge to a successor; *up* has those to predecessors."""
     up: Any
     data: Any
     mean: Any
@@ -34,11 +34,11 @@ class PathProblem(NamedTuple):
 
 
 class ProcessorQueues(NamedTuple):
-    """Who stands where: -1 for nobody; and how long tasks and edges take there."""
+    """Doubly linked queues of tasks (-1: none), and the present times of tasks and edges."""
 
     place: Any
     prior: Any
-    """The task before each in its queue."""
+    """The task before each one in its queue."""
     next: Any
     first: Any
     last: Any
@@ -47,7 +47,7 @@ class ProcessorQueues(NamedTuple):
 
 
 class FinishTimes(NamedTuple):
-    """The absolute earliest and latest finish times, and room to find them."""
+    """The absolute earliest and latest finish times (AEFT, ALFT), and buffers to compute them."""
 
     early: Any
     late: Any
@@ -64,7 +64,7 @@ def empty_times(tasks: Any) -> Any:
 
 @njit(cache=True)
 def empty_queues(net: Any) -> Any:
-    """Queues in which nobody stands."""
+    """Return queues without tasks."""
     tasks, processors = len(net.time), len(net.numbers.node)
     return ProcessorQueues(
         np.full(tasks, NONE, np.int64),
@@ -79,136 +79,146 @@ def empty_queues(net: Any) -> Any:
 
 @njit(cache=True)
 def task_seconds(net: Any, task: Any, place: Any) -> Any:
-    """The time of *task* on *place*."""
+    """Return the time of *task* on *place*; its mean time if *place* is -1."""
     if place == NONE:
         return net.time[task]
     return net.numbers.work[task] * net.numbers.pace[net.numbers.row[task], place]
 
 
 @njit(cache=True)
-def edge_delay(net: Any, here: Any, there: Any, edge: Any) -> Any:
-    """How long the data of *edge* take from one processor to the other."""
-    if min(here, there) == NONE:
+def edge_delay(net: Any, origin: Any, target: Any, edge: Any) -> Any:
+    """Return the delay of *edge* between two processors; its mean if one is undecided."""
+    if min(origin, target) == NONE:
         return net.mean[edge]
     numbers = net.numbers
-    if numbers.node[here] == numbers.node[there]:
+    if numbers.node[origin] == numbers.node[target]:
         return 0.0
-    one, other = numbers.site[here], numbers.site[there]
-    return numbers.latency[one, other] + net.data[edge] * numbers.slowness[one, other]
+    origin_site, target_site = numbers.site[origin], numbers.site[target]
+    return (
+        numbers.latency[origin_site, target_site]
+        + net.data[edge] * numbers.slowness[origin_site, target_site]
+    )
 
 
 @njit(cache=True)
-def data_arrival(net: Any, queues: Any, times: Any, task: Any, place: Any, but: Any) -> Any:
-    """When the data of *task* are on *place*, without those of the task *but*."""
-    found = 0.0
+def data_arrival(net: Any, queues: Any, times: Any, task: Any, place: Any, excluded: Any) -> Any:
+    """Return when the data of *task* arrive on *place*, ignoring those of the task *but*."""
+    arrival = 0.0
     for edge in range(net.numbers.start[task], net.numbers.start[task + 1]):
         parent = np.int64(net.numbers.parent[edge])
-        if parent != but:
-            moved = edge_delay(net, queues.place[parent], place, net.up[edge])
-            found = max(found, times.early[parent] + moved)
-    return found
+        if parent != excluded:
+            delay = edge_delay(net, queues.place[parent], place, net.up[edge])
+            arrival = max(arrival, times.early[parent] + delay)
+    return arrival
 
 
 @njit(cache=True)
 def latest_finish(
-    net: Any, queues: Any, times: Any, task: Any, place: Any, behind: Any, whole: Any, printed: Any
+    net: Any,
+    queues: Any,
+    times: Any,
+    task: Any,
+    place: Any,
+    behind: Any,
+    makespan: Any,
+    printed: Any,
 ) -> Any:
-    """ALFT: when *task* on *place*, before *behind*, must have ended, so that *whole* is kept.
+    """Return the latest finish (ALFT) of *task* on *place* before *behind* that keeps *whole*.
 
-    The soonest of what those that wait for it allow, as the paper's words have it; its printed
-    formula takes the latest.
+    The minimum over its successors, as the paper's text says; its printed formula takes the
+    maximum.
     """
-    found, any_waits = whole, False
+    limit, has_successor = makespan, False
     if behind != NONE:
-        found = times.late[behind] - queues.span[behind]
-        any_waits = True
+        limit = times.late[behind] - queues.span[behind]
+        has_successor = True
     for edge in range(net.start[task], net.start[task + 1]):
         child = np.int64(net.child[edge])
-        moved = edge_delay(net, place, queues.place[child], net.down[edge])
-        bound = times.late[child] - queues.span[child] - moved
-        found = max(found, bound) if printed and any_waits else min(found, bound)
-        any_waits = True
-    return found
+        delay = edge_delay(net, place, queues.place[child], net.down[edge])
+        bound = times.late[child] - queues.span[child] - delay
+        limit = max(limit, bound) if printed and has_successor else min(limit, bound)
+        has_successor = True
+    return limit
 
 
 @njit(cache=True)
-def update_times(net: Any, queues: Any, times: Any, whole: Any, printed: Any) -> Any:
-    """Fills *times*, and returns the length of the critical path.
+def update_times(net: Any, queues: Any, times: Any, makespan: Any, printed: Any) -> Any:
+    """Fill *times*, and return the length of the critical path.
 
-    The latest times keep *whole*; if that is 0, the length.
+    The latest times keep *whole*, or the length if *whole* is 0.
     """
     numbers = net.numbers
-    found = earliest_finish_times(
+    length = earliest_finish_times(
         numbers.start, numbers.parent, net.up, net.start, net.child,
         queues.prior, queues.next, queues.span, queues.lag,
         times.early, times.order, times.left,
     )  # fmt: skip
     latest_finish_times(
         net.start, net.child, net.down, queues.next, queues.span, queues.lag,
-        times.late, times.order, whole if whole > 0.0 else found, printed,
+        times.late, times.order, makespan if makespan > 0.0 else length, printed,
     )  # fmt: skip
-    return found
+    return length
 
 
 @njit(cache=True)
 def earliest_finish_times(
     start: Any, parent: Any, up: Any, begin: Any, child: Any, prior: Any, behind: Any,
-    span: Any, lag: Any, early: Any, order: Any, left: Any,
+    span: Any, lag: Any, early: Any, order: Any, missing: Any,
 ) -> Any:  # fmt: skip
-    """Fills *early* and *order*. Bare arrays: one in a tuple is counted whenever it is touched."""
-    tasks, done, known, found = len(early), 0, 0, 0.0
+    """Fill *early* and *order*. Bare arrays, because arrays in tuples are slow to access."""
+    tasks, done, reached, length = len(early), 0, 0, 0.0
     for task in range(tasks):
-        left[task] = np.int64(start[task + 1] - start[task]) + (prior[task] != NONE)
-        if left[task] == 0:
-            order[known] = task
-            known += 1
-    while done < known:
+        missing[task] = np.int64(start[task + 1] - start[task]) + (prior[task] != NONE)
+        if missing[task] == 0:
+            order[reached] = task
+            reached += 1
+    while done < reached:
         task = order[done]
         done += 1
         ready = 0.0 if prior[task] == NONE else early[prior[task]]
         for edge in range(start[task], start[task + 1]):
             ready = max(ready, early[parent[edge]] + lag[up[edge]])
         early[task] = ready + span[task]
-        found = max(found, early[task])
-        other = behind[task]
-        if other != NONE:
-            left[other] -= 1
-            if left[other] == 0:
-                order[known] = other
-                known += 1
+        length = max(length, early[task])
+        successor = behind[task]
+        if successor != NONE:
+            missing[successor] -= 1
+            if missing[successor] == 0:
+                order[reached] = successor
+                reached += 1
         for edge in range(begin[task], begin[task + 1]):
-            other = np.int64(child[edge])
-            left[other] -= 1
-            if left[other] == 0:
-                order[known] = other
-                known += 1
-    return found
+            successor = np.int64(child[edge])
+            missing[successor] -= 1
+            if missing[successor] == 0:
+                order[reached] = successor
+                reached += 1
+    return length
 
 
 @njit(cache=True)
 def latest_finish_times(
     start: Any, child: Any, down: Any, behind: Any, span: Any, lag: Any,
-    late: Any, order: Any, whole: Any, printed: Any,
+    late: Any, order: Any, makespan: Any, printed: Any,
 ) -> None:  # fmt: skip
-    """Fills *late*, against the *order* of times; the same as `deadline` for each task."""
+    """Fill *late*, in reverse *order*; equals `latest_finish` for each task."""
     for i in range(len(order) - 1, -1, -1):
         task = order[i]
-        limit, other, any_waits = whole, behind[task], False
-        if other != NONE:
-            limit, any_waits = late[other] - span[other], True
+        limit, successor, has_successor = makespan, behind[task], False
+        if successor != NONE:
+            limit, has_successor = late[successor] - span[successor], True
         for edge in range(start[task], start[task + 1]):
-            other = np.int64(child[edge])
-            bound = late[other] - span[other] - lag[down[edge]]
-            limit = max(limit, bound) if printed and any_waits else min(limit, bound)
-            any_waits = True
+            successor = np.int64(child[edge])
+            bound = late[successor] - span[successor] - lag[down[edge]]
+            limit = max(limit, bound) if printed and has_successor else min(limit, bound)
+            has_successor = True
         late[task] = limit
 
 
 @njit(cache=True)
 def mark_relatives(net: Any, queues: Any, times: Any, task: Any, marks: Any) -> None:
-    """Marks what must run before *task* with -1, what must run after it with 1, all else with 0.
+    """Mark what must run before *task* with -1, what must run after it with 1, all else with 0.
 
-    Once in the order of times, once against it; *task* stands in no queue.
+    Two passes over the order of times suffice; *task* is in no queue.
     """
     marks[:] = 0
     marks[task] = 1
@@ -218,33 +228,35 @@ def mark_relatives(net: Any, queues: Any, times: Any, task: Any, marks: Any) -> 
 
 
 @njit(cache=True)
-def spread_marks(start: Any, other: Any, queued: Any, order: Any, marks: Any, sign: Any) -> None:
-    """Marks what comes after what is marked with *sign*."""
+def spread_marks(
+    start: Any, neighbour: Any, queued: Any, order: Any, marks: Any, sign: Any
+) -> None:
+    """Mark the tasks that come after those marked with *sign*."""
     for i in range(len(order)):
         task = order[i]
-        after = queued[task] != NONE and marks[queued[task]] == sign
+        is_after = queued[task] != NONE and marks[queued[task]] == sign
         for edge in range(start[task], start[task + 1]):
-            after = after or marks[other[edge]] == sign
-        if after:
+            is_after = is_after or marks[neighbour[edge]] == sign
+        if is_after:
             marks[task] = sign
 
 
 @njit(cache=True)
 def update_seconds(net: Any, queues: Any, task: Any) -> None:
-    """How long *task* and its edges take, where it is now."""
+    """Update the times of *task* and its edges for its present processor."""
     place = queues.place[task]
     queues.span[task] = task_seconds(net, task, place)
     for edge in range(net.numbers.start[task], net.numbers.start[task + 1]):
-        here, number = queues.place[net.numbers.parent[edge]], net.up[edge]
-        queues.lag[number] = edge_delay(net, here, place, number)
+        origin, number = queues.place[net.numbers.parent[edge]], net.up[edge]
+        queues.lag[number] = edge_delay(net, origin, place, number)
     for edge in range(net.start[task], net.start[task + 1]):
-        there, number = queues.place[net.child[edge]], net.down[edge]
-        queues.lag[number] = edge_delay(net, place, there, number)
+        target, number = queues.place[net.child[edge]], net.down[edge]
+        queues.lag[number] = edge_delay(net, place, target, number)
 
 
 @njit(cache=True)
 def enqueue_task(net: Any, queues: Any, task: Any, place: Any, prior: Any, behind: Any) -> None:
-    """Puts *task* between two others of a queue."""
+    """Insert *task* between two others of a queue."""
     queues.place[task], queues.prior[task], queues.next[task] = place, prior, behind
     if prior == NONE:
         queues.first[place] = task
@@ -259,7 +271,7 @@ def enqueue_task(net: Any, queues: Any, task: Any, place: Any, prior: Any, behin
 
 @njit(cache=True)
 def dequeue_task(net: Any, queues: Any, task: Any) -> None:
-    """Takes *task* out of its queue."""
+    """Remove *task* from its queue."""
     place, prior, behind = queues.place[task], queues.prior[task], queues.next[task]
     if prior == NONE:
         queues.first[place] = behind
@@ -275,124 +287,135 @@ def dequeue_task(net: Any, queues: Any, task: Any) -> None:
 
 @njit(cache=True)
 def find_slot(
-    net: Any, queues: Any, times: Any, marks: Any, task: Any, place: Any, whole: Any, printed: Any
+    net: Any,
+    queues: Any,
+    times: Any,
+    marks: Any,
+    task: Any,
+    place: Any,
+    makespan: Any,
+    printed: Any,
 ) -> Any:
-    """The first slot of *place* that keeps *whole*: if any, after whom, and when *task* ends.
+    """Return whether *place* has a slot that keeps *whole*, the task before it, and the end.
 
-    If none does: the last slot in which it can stand at all.
+    If there is none, the last slot that precedence allows.
     """
     ready, time = (
         data_arrival(net, queues, times, task, place, NONE),
         task_seconds(net, task, place),
     )
-    prior, behind, least = NONE, queues.first[place], NONE
+    prior, behind, last_ancestor = NONE, queues.first[place], NONE
     while behind != NONE:
         if marks[behind] == -1:
-            least = behind
+            last_ancestor = behind
         behind = queues.next[behind]
-    prior = least
+    prior = last_ancestor
     while True:
         behind = queues.first[place] if prior == NONE else queues.next[prior]
-        free = 0.0 if prior == NONE else times.early[prior]
-        limit = latest_finish(net, queues, times, task, place, behind, whole, printed)
-        from_here = free if printed else max(free, ready)
-        if limit - from_here >= time - TIE_TOLERANCE * whole:
-            return True, prior, max(free, ready) + time
+        queue_free = 0.0 if prior == NONE else times.early[prior]
+        limit = latest_finish(net, queues, times, task, place, behind, makespan, printed)
+        earliest = queue_free if printed else max(queue_free, ready)
+        if limit - earliest >= time - TIE_TOLERANCE * makespan:
+            return True, prior, max(queue_free, ready) + time
         if behind == NONE or marks[behind] == 1:
-            return False, prior, max(free, ready) + time
+            return False, prior, max(queue_free, ready) + time
         prior = behind
 
 
 @njit(cache=True)
-def most_urgent(times: Any, level: Any, done: Any, whole: Any) -> Any:
-    """The task with the least time to spare; then of the first level, then that ends first."""
-    found, best = NONE, np.inf
+def most_urgent(times: Any, level: Any, done: Any, makespan: Any) -> Any:
+    """Return the task with the least slack; on ties by level, then by earliest finish."""
+    urgent, best = NONE, np.inf
     for task in range(len(done)):
         if not done[task]:
-            spare = times.late[task] - times.early[task]
-            if spare <= TIE_TOLERANCE * whole:
-                spare = 0.0
-            better = found == NONE or spare < best
-            if not better and spare == best:
-                better = level[task] < level[found] or (
-                    level[task] == level[found] and times.early[task] < times.early[found]
+            slack = times.late[task] - times.early[task]
+            if slack <= TIE_TOLERANCE * makespan:
+                slack = 0.0
+            is_better = urgent == NONE or slack < best
+            if not is_better and slack == best:
+                is_better = level[task] < level[urgent] or (
+                    level[task] == level[urgent] and times.early[task] < times.early[urgent]
                 )
-            if better:
-                found, best = task, spare
-    return found
+            if is_better:
+                urgent, best = task, slack
+    return urgent
 
 
 @njit(cache=True)
 def improve_round(net: Any, queues: Any, times: Any, level: Any, bound: Any, printed: Any) -> Any:
-    """Moves each task once, the most urgent first, to where it ends first; returns the length.
+    """Move each task once, the most urgent first, where it finishes first; return the length.
 
     Tasks that are *bound* to share a machine stay on theirs.
     """
     tasks, processors = len(level), len(queues.first)
     done, marks = np.zeros(tasks, np.bool_), np.zeros(tasks, np.int8)
     for _ in range(tasks):
-        whole = update_times(net, queues, times, 0.0, printed)
-        task = most_urgent(times, level, done, whole)
+        makespan = update_times(net, queues, times, 0.0, printed)
+        task = most_urgent(times, level, done, makespan)
         done[task] = True
         home, prior, behind = queues.place[task], queues.prior[task], queues.next[task]
         dequeue_task(net, queues, task)
-        update_times(net, queues, times, whole, printed)
+        update_times(net, queues, times, makespan, printed)
         mark_relatives(net, queues, times, task, marks)
         best = np.inf
         for place in range(processors):
             if place != home and (bound[task] or not np.isfinite(task_seconds(net, task, place))):
                 continue
-            fits, before, end = find_slot(net, queues, times, marks, task, place, whole, printed)
-            if fits and end < best - TIE_TOLERANCE * whole:
-                best, home, prior = end, place, before
-                behind = queues.first[place] if before == NONE else queues.next[before]
+            fits, previous, end = find_slot(
+                net, queues, times, marks, task, place, makespan, printed
+            )
+            if fits and end < best - TIE_TOLERANCE * makespan:
+                best, home, prior = end, place, previous
+                behind = queues.first[place] if previous == NONE else queues.next[previous]
         enqueue_task(net, queues, task, home, prior, behind)
     return update_times(net, queues, times, 0.0, printed)
 
 
 @njit(cache=True)
 def critical_child(net: Any, queues: Any, times: Any, task: Any) -> Any:
-    """The child in no queue with the least time to spare; -1, if there is none."""
-    found: Any = NONE
+    """Return the unplaced child with the least slack, or -1."""
+    critical: Any = NONE
     best = np.inf
     for edge in range(net.start[task], net.start[task + 1]):
         child = np.int64(net.child[edge])
-        spare = times.late[child] - times.early[child]
-        if queues.place[child] == NONE and spare < best:
-            found, best = child, spare
-    return found
+        slack = times.late[child] - times.early[child]
+        if queues.place[child] == NONE and slack < best:
+            critical, best = child, slack
+    return critical
 
 
 @njit(cache=True)
 def place_by_urgency(net: Any, queues: Any, times: Any, group: Any, home: Any) -> Any:
-    """Puts each task into a queue, the most urgent first; returns the length.
+    """Place all tasks, the most urgent first, and return the length.
 
-    It goes where it and its critical child, if that followed there, would start first; into a slot
-    that keeps the length of the critical path, where there is one.
+    A task goes where it and its critical child, if that followed there, would start first,
+    preferably into a slot that keeps the critical path.
     """
     tasks, processors = len(group), len(queues.first)
     done, marks = np.zeros(tasks, np.bool_), np.zeros(tasks, np.int8)
     level = np.zeros(tasks, np.int64)
     for _ in range(tasks):
-        whole = update_times(net, queues, times, 0.0, False)
-        task = most_urgent(times, level, done, whole)
+        makespan = update_times(net, queues, times, 0.0, False)
+        task = most_urgent(times, level, done, makespan)
         done[task] = True
         child = critical_child(net, queues, times, task)
         mark_relatives(net, queues, times, task, marks)
-        best, found, after, kept = np.inf, NONE, NONE, False
+        best, target, after, keeps_length = np.inf, NONE, NONE, False
         for place in range(processors):
             time = task_seconds(net, task, place)
-            elsewhere = home[group[task]] != NONE and home[group[task]] != place
-            if elsewhere or not np.isfinite(time):
+            excluded = home[group[task]] != NONE and home[group[task]] != place
+            if excluded or not np.isfinite(time):
                 continue
-            fits, prior, end = find_slot(net, queues, times, marks, task, place, whole, False)
+            fits, prior, end = find_slot(net, queues, times, marks, task, place, makespan, False)
             sum_of_starts = end - time
             if child != NONE:
                 sum_of_starts += max(end, data_arrival(net, queues, times, child, place, task))
-            better = fits and not kept
-            if better or (fits == kept and sum_of_starts < best - TIE_TOLERANCE * whole):
-                best, found, after, kept = sum_of_starts, place, prior, fits
-        behind = queues.first[found] if after == NONE else queues.next[after]
-        enqueue_task(net, queues, task, found, after, behind)
-        home[group[task]] = found
+            is_better = fits and not keeps_length
+            if is_better or (
+                fits == keeps_length and sum_of_starts < best - TIE_TOLERANCE * makespan
+            ):
+                best, target, after, keeps_length = sum_of_starts, place, prior, fits
+        behind = queues.first[target] if after == NONE else queues.next[after]
+        enqueue_task(net, queues, task, target, after, behind)
+        home[group[task]] = target
     return update_times(net, queues, times, 0.0, False)

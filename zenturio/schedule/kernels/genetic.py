@@ -1,4 +1,8 @@
-"""From an order of tasks, and where each runs, to times: every task in the first gap that fits."""
+"""Search for plans: decoding, moves and crossover, local search, annealing, and the GA of 2005.
+
+A plan is encoded as an order of tasks and a gene (a processor, or FREE) for each group. The decoder
+places each task into the first gap that fits.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from zenturio.search.kernels.genetic_search import inherited
 from zenturio.search.kernels.rng import below, unit
 
 FREE = -1
-"""In place of a processor: the one where the task ends first, when its turn comes."""
+"""A gene that lets the decoder choose the processor where the task finishes first."""
 NONE = -1
 
 
@@ -21,34 +25,34 @@ class DecodingProblem(NamedTuple):
     """A problem, forwards and backwards in time."""
 
     forth: Any
-    """Its ``Numbers``."""
+    """Its ``ProblemArrays``."""
     back: Any
-    """Those of the problem in which every edge points the other way."""
+    """Those of the problem with all edges reversed."""
     group: Any
-    """Of each task, the number of the first of its group."""
+    """For each task, the first task of its group."""
     fits: Any
-    """For each row of ``pace``, where it is finite: the same for all tasks of a group."""
+    """Where ``pace`` is finite; the same for all tasks of a group."""
     loose: bool
-    """Whether all processors are alike, and data take no time: then genes stay free."""
+    """Whether all processors are identical and transfers take no time; then genes stay FREE."""
 
 
 class PartialPlan(NamedTuple):
-    """A plan while it grows."""
+    """A plan that is being decoded."""
 
     start: Any
     end: Any
     place: Any
     above: Any
-    """The task before each on its processor, or none."""
+    """The task before each one on its processor, or -1."""
     last: Any
-    """Of each processor, the last task in time, or none."""
+    """The last task of each processor, or -1."""
     home: Any
-    """Of each group, its processor, or free."""
+    """The processor of each group, or FREE."""
 
 
 @njit(cache=True)
 def empty_plan(tasks: Any, processors: Any) -> Any:
-    """An empty board."""
+    """Return a partial plan without tasks."""
     return PartialPlan(
         np.zeros(tasks),
         np.zeros(tasks),
@@ -61,46 +65,46 @@ def empty_plan(tasks: Any, processors: Any) -> Any:
 
 @njit(cache=True)
 def arrival_of_edges(numbers: Any, board: Any, first: Any, stop: Any, place: Any) -> Any:
-    """When the data of the edges from *first* to before *stop* are on processor *place*.
+    """Return when the data of the edges from *first* up to *stop* arrive on *place*.
 
-    One call for all edges: what is called with so many arrays counts references of each.
+    One call for all edges: each call with so many arrays pays for counting their references.
     """
-    found = 0.0
+    arrival = 0.0
     for edge in range(first, stop):
         parent = numbers.parent[edge]
         ready = board.end[parent]
         if numbers.moves:
             origin = board.place[parent]
             if numbers.node[origin] != numbers.node[place]:
-                here, there = numbers.site[origin], numbers.site[place]
-                ready += numbers.latency[here, there]
-                ready += numbers.data[edge] * numbers.slowness[here, there]
-        found = max(found, ready)
-    return found
+                origin_site, target_site = numbers.site[origin], numbers.site[place]
+                ready += numbers.latency[origin_site, target_site]
+                ready += numbers.data[edge] * numbers.slowness[origin_site, target_site]
+        arrival = max(arrival, ready)
+    return arrival
 
 
 @njit(cache=True)
 def first_gap(board: Any, place: Any, ready: Any, length: Any) -> Any:
-    """The first start from *ready* on, and the task behind it: none, if it becomes the last.
+    """Return the first start from *ready* on, and the task after it, or -1 if it comes last.
 
-    Looks from the last task back, for that is where most tasks go.
+    Searches from the last task backwards, because most tasks are placed near the end.
     """
-    begin, behind, at = ready, NONE, board.last[place]
-    if at >= 0:
-        begin = max(ready, board.end[at])
-    while at >= 0 and board.start[at] >= ready + length:
-        other, sooner = board.above[at], ready
-        if other >= 0:
-            sooner = max(ready, board.end[other])
-        if sooner + length <= board.start[at]:
-            begin, behind = sooner, at
-        at = other
+    begin, behind, next_task = ready, NONE, board.last[place]
+    if next_task >= 0:
+        begin = max(ready, board.end[next_task])
+    while next_task >= 0 and board.start[next_task] >= ready + length:
+        previous, sooner = board.above[next_task], ready
+        if previous >= 0:
+            sooner = max(ready, board.end[previous])
+        if sooner + length <= board.start[next_task]:
+            begin, behind = sooner, next_task
+        next_task = previous
     return begin, behind
 
 
 @njit(cache=True)
 def link_before(board: Any, task: Any, place: Any, behind: Any) -> None:
-    """Puts *task* in front of *behind* on its processor, or last."""
+    """Insert *task* before *behind* on its processor, or last if that is -1."""
     if behind < 0:
         board.above[task] = board.last[place]
         board.last[place] = task
@@ -111,32 +115,34 @@ def link_before(board: Any, task: Any, place: Any, behind: Any) -> None:
 
 @njit(cache=True)
 def earliest_processor(case: Any, numbers: Any, board: Any, task: Any) -> Any:
-    """The processor on which *task* ends first; of equal ones the first."""
+    """Return the processor on which *task* finishes first; the lowest on ties."""
     best: Any = np.inf
-    found: Any = np.uint64(0)
+    best_place: Any = np.uint64(0)
     work, row = numbers.work[task], numbers.row[task]
-    first, stop, least = numbers.start[task], numbers.start[task + np.uint64(1)], 0.0
+    first, stop, inputs_ready = numbers.start[task], numbers.start[task + np.uint64(1)], 0.0
     for edge in range(first, stop):
-        least = max(least, board.end[numbers.parent[edge]])
+        inputs_ready = max(inputs_ready, board.end[numbers.parent[edge]])
     for place in range(np.uint64(len(numbers.node))):
         if not case.fits[row, place]:
             continue
         length = work * numbers.pace[row, place]
-        if least + length >= best:
+        if inputs_ready + length >= best:
             continue
-        begin = arrival_of_edges(numbers, board, first, stop, place) if numbers.moves else least
+        begin = (
+            arrival_of_edges(numbers, board, first, stop, place) if numbers.moves else inputs_ready
+        )
         if length > 0.0:
             begin, _ = first_gap(board, place, begin, length)
         if begin + length < best:
-            best, found = begin + length, place
-    return found
+            best, best_place = begin + length, place
+    return best_place
 
 
 @njit(cache=True)
 def decode_plan(case: Any, numbers: Any, order: Any, genes: Any, board: Any) -> Any:
-    """Places each task of *order* where its group's gene says, and returns the makespan.
+    """Decode *order* and *genes* into *board*, and return the makespan.
 
-    *numbers* are those of *case*, forwards or backwards. A task without length is in nobody's way.
+    *numbers* are those of *case*, forwards or backwards. A task of zero length delays no other.
     """
     makespan = 0.0
     board.last[:] = NONE
@@ -162,102 +168,102 @@ def decode_plan(case: Any, numbers: Any, order: Any, genes: Any, board: Any) -> 
 
 
 @njit(cache=True)
-def reversed_order(order: Any, end: Any, found: Any) -> None:
-    """Fills *found* with the tasks of *order* by falling *end*, the later of equal ones first.
+def reversed_order(order: Any, end: Any, result: Any) -> None:
+    """Fill *found* with the tasks of *order* by descending *end*, the later ones first on ties.
 
-    So each stands after all that wait for it: an order for the problem backwards in time.
+    It is a topological order of the problem backwards in time.
     """
     count = len(order)
-    by = np.argsort(-end[order[::-1]], kind="mergesort")
+    permutation = np.argsort(-end[order[::-1]], kind="mergesort")
     for i in range(count):
-        found[i] = order[count - 1 - by[i]]
+        result[i] = order[count - 1 - permutation[i]]
 
 
 LOOSE_EARLIER = 0.7
 FREED, DRAWN, FREED_EARLIER, EARLIER, LATER, SWAPPED = np.cumsum(
     [0.30, 0.20, 0.15, 0.10, 0.10, 0.08]
 ).tolist()
-"""Up to which chance a move is which; beyond the last, some other tasks are freed with it."""
+"""Cumulative probabilities of the moves; beyond the last, some random groups are freed as well."""
 RUINED_GROUPS = 3
 
 
 @njit(cache=True)
-def critical_tasks(numbers: Any, board: Any, state: Any, found: Any) -> Any:
-    """Fills *found* with tasks from the last end back, each a cause of the one before it.
+def critical_tasks(numbers: Any, board: Any, state: Any, path: Any) -> Any:
+    """Fill *found* with tasks from the last end back, each causing the start of the next.
 
-    Returns how many they are. Of several causes, chance takes one.
+    Return their number. Of several causes, a random one is followed.
     """
-    at: Any = 0 if len(board.end) else NONE
+    task_at: Any = 0 if len(board.end) else NONE
     ties = 0
     for task in range(len(board.end)):
-        if ties == 0 or board.end[task] > board.end[at]:
-            at, ties = task, 1
-        elif board.end[task] == board.end[at]:
+        if ties == 0 or board.end[task] > board.end[task_at]:
+            task_at, ties = task, 1
+        elif board.end[task] == board.end[task_at]:
             ties += 1
             if below(state, ties) == 0:
-                at = task
+                task_at = task
     count = 0
-    while at >= 0:
-        found[count] = at
+    while task_at >= 0:
+        path[count] = task_at
         count += 1
-        at = cause_of_start(numbers, board, np.uint32(at), state)
+        task_at = cause_of_start(numbers, board, np.uint32(task_at), state)
     return count
 
 
 @njit(cache=True)
 def cause_of_start(numbers: Any, board: Any, task: Any, state: Any) -> Any:
-    """A task without which *task* might start earlier, or none."""
+    """Return a task that keeps *task* from starting earlier, or -1."""
     begin, place = board.start[task], board.place[task]
-    found, ties = np.int64(NONE), 0
-    other = board.above[task]
-    if other >= 0 and board.end[other] == begin:
-        found, ties = np.int64(other), 1
+    cause, ties = np.int64(NONE), 0
+    previous = board.above[task]
+    if previous >= 0 and board.end[previous] == begin:
+        cause, ties = np.int64(previous), 1
     for edge in range(numbers.start[task], numbers.start[task + np.uint64(1)]):
         if arrival_of_edges(numbers, board, edge, edge + np.uint64(1), place) == begin:
             ties += 1
             if below(state, ties) == 0:
-                found = np.int64(numbers.parent[edge])
-    return found
+                cause = np.int64(numbers.parent[edge])
+    return cause
 
 
 @njit(cache=True)
-def has_edge(numbers: Any, other: Any, task: Any) -> Any:
-    """Whether *task* waits for *other*."""
+def has_edge(numbers: Any, predecessor: Any, task: Any) -> Any:
+    """Return whether *task* depends directly on *other*."""
     for edge in range(numbers.start[task], numbers.start[task + np.uint64(1)]):
-        if numbers.parent[edge] == other:
+        if numbers.parent[edge] == predecessor:
             return True
     return False
 
 
 @njit(cache=True)
-def move_earlier(case: Any, order: Any, at: Any, state: Any) -> None:
-    """Moves the task at *at* forward in *order* by chance, not before what it waits for."""
-    task, first = order[at], at
+def move_earlier(case: Any, order: Any, position: Any, state: Any) -> None:
+    """Move the task at *at* to a random earlier position, not before its predecessors."""
+    task, first = order[position], position
     while first > 0 and not has_edge(case.forth, order[first - 1], task):
         first -= 1
-    if first < at:
-        first += below(state, at - first)
-        for i in range(at, first, -1):
+    if first < position:
+        first += below(state, position - first)
+        for i in range(position, first, -1):
             order[i] = order[i - 1]
         order[first] = task
 
 
 @njit(cache=True)
-def move_later(case: Any, order: Any, at: Any, state: Any) -> None:
-    """Moves the task at *at* back in *order* by chance, not behind what waits for it."""
-    task, last = order[at], at
+def move_later(case: Any, order: Any, position: Any, state: Any) -> None:
+    """Move the task at *at* to a random later position, not behind its successors."""
+    task, last = order[position], position
     while last + 1 < len(order) and not has_edge(case.back, order[last + 1], task):
         last += 1
-    if last > at:
-        last -= below(state, last - at)
-        for i in range(at, last):
+    if last > position:
+        last -= below(state, last - position)
+        for i in range(position, last):
             order[i] = order[i + 1]
         order[last] = task
 
 
 @njit(cache=True)
 def random_processor(case: Any, group: Any, state: Any) -> Any:
-    """A processor by chance where *group* may run."""
+    """Return a random processor that can run *group*."""
     fits = case.fits[case.forth.row[group]]
     place = below(state, len(fits))
     while not fits[place]:
@@ -266,40 +272,40 @@ def random_processor(case: Any, group: Any, state: Any) -> Any:
 
 
 @njit(cache=True)
-def swap_groups(case: Any, genes: Any, one: Any, other: Any) -> None:
-    """Lets two groups exchange their processors, if both can run there."""
-    here, there = genes[one], genes[other]
-    if min(here, there) == FREE:
+def swap_groups(case: Any, genes: Any, first: Any, second: Any) -> None:
+    """Exchange the processors of two groups, if both can run there."""
+    first_place, second_place = genes[first], genes[second]
+    if min(first_place, second_place) == FREE:
         return
     row = case.forth.row
-    if case.fits[row[one], there] and case.fits[row[other], here]:
-        genes[one], genes[other] = there, here
+    if case.fits[row[first], second_place] and case.fits[row[second], first_place]:
+        genes[first], genes[second] = second_place, first_place
 
 
 @njit(cache=True)
 def random_move(case: Any, order: Any, genes: Any, task: Any, state: Any) -> None:
-    """Changes *order* and *genes* a little, such that *task* might end earlier."""
-    at, count = 0, len(order)
-    while order[at] != task:
-        at += 1
-    chance, group = unit(state), case.group[task]
+    """Change *order* or *genes* slightly, so that *task* might end earlier."""
+    position, count = 0, len(order)
+    while order[position] != task:
+        position += 1
+    draw, group = unit(state), case.group[task]
     if case.loose:
-        if chance < LOOSE_EARLIER:
-            move_earlier(case, order, at, state)
+        if draw < LOOSE_EARLIER:
+            move_earlier(case, order, position, state)
         else:
             move_later(case, order, below(state, count), state)
-    elif chance < FREED:
+    elif draw < FREED:
         genes[group] = FREE
-    elif chance < DRAWN:
+    elif draw < DRAWN:
         genes[group] = random_processor(case, group, state)
-    elif chance < FREED_EARLIER:
-        move_earlier(case, order, at, state)
+    elif draw < FREED_EARLIER:
+        move_earlier(case, order, position, state)
         genes[group] = FREE
-    elif chance < EARLIER:
-        move_earlier(case, order, at, state)
-    elif chance < LATER:
+    elif draw < EARLIER:
+        move_earlier(case, order, position, state)
+    elif draw < LATER:
         move_later(case, order, below(state, count), state)
-    elif chance < SWAPPED:
+    elif draw < SWAPPED:
         swap_groups(case, genes, group, case.group[below(state, count)])
     else:
         genes[group] = FREE
@@ -311,57 +317,57 @@ def random_move(case: Any, order: Any, genes: Any, task: Any, state: Any) -> Non
 def crossover(
     case: Any, mother: Any, father: Any, genes: Any, theirs: Any, state: Any, order: Any, child: Any
 ) -> None:
-    """Fills *order* and *child*: a part of the tasks as *father* has them, the others as *mother*.
+    """Fill *order* and *child* from two plans: order crossover, with the genes of the middle part.
 
-    The first tasks come in the order of *mother*, then some in that of *father*, then what is
-    left: so each still stands behind all that it waits for. *theirs* are the genes of *father*.
+    The first tasks are in the order of *mother*, then some in that of *father*, then the rest, so
+    precedence is kept. *theirs* are the genes of *father*.
     """
     count = len(order)
-    taken = np.zeros(count, np.bool_)
-    one, other = below(state, count + 1), below(state, count + 1)
-    first, stop = min(one, other), max(one, other)
+    used = np.zeros(count, np.bool_)
+    cut, second_cut = below(state, count + 1), below(state, count + 1)
+    first, stop = min(cut, second_cut), max(cut, second_cut)
     child[:] = genes
-    at = fill_order(mother, 0, first, taken, order)
-    at = fill_order(father, at, stop, taken, order)
-    fill_order(mother, at, count, taken, order)
+    filled = fill_order(mother, 0, first, used, order)
+    filled = fill_order(father, filled, stop, used, order)
+    fill_order(mother, filled, count, used, order)
     for i in range(first, stop):
         group = case.group[order[i]]
         child[group] = theirs[group]
 
 
 @njit(cache=True)
-def fill_order(source: Any, at: Any, stop: Any, taken: Any, order: Any) -> Any:
-    """Takes the first of *source* that were not *taken*, until *order* is filled up to *stop*."""
+def fill_order(source: Any, filled: Any, stop: Any, used: Any, order: Any) -> Any:
+    """Append the first unused tasks of *source* to *order*, up to *stop*."""
     i = 0
-    while at < stop:
+    while filled < stop:
         task = source[i]
-        if not taken[task]:
-            taken[task] = True
-            order[at] = task
-            at += 1
+        if not used[task]:
+            used[task] = True
+            order[filled] = task
+            filled += 1
         i += 1
-    return at
+    return filled
 
 
 @njit(cache=True)
 def evaluate_plan(case: Any, order: Any, genes: Any, board: Any) -> Any:
-    """The makespan of a plan; its genes are then where its tasks run, unless they stay free."""
-    found = decode_plan(case, case.forth, order, genes, board)
+    """Return the makespan of a plan, and store where its tasks run unless genes stay FREE."""
+    makespan = decode_plan(case, case.forth, order, genes, board)
     if not case.loose:
         genes[:] = board.home
-    return found
+    return makespan
 
 
 @njit(cache=True)
 def justify(case: Any, order: Any, genes: Any, board: Any) -> Any:
-    """Every task as late as it may be, then as early; fills *order* and returns the makespan.
+    """Shift every task as late as possible, then as early; return the makespan.
 
-    On *board* is the plan before, and then the plan after. It is not longer but for rounding.
+    *board* holds the plan before and after. The plan never becomes longer, except by rounding.
     """
-    turned = np.empty_like(order)
-    reversed_order(order, board.end, turned)
-    decode_plan(case, case.back, turned, genes, board)
-    reversed_order(turned, board.end, order)
+    reversed_tasks = np.empty_like(order)
+    reversed_order(order, board.end, reversed_tasks)
+    decode_plan(case, case.back, reversed_tasks, genes, board)
+    reversed_order(reversed_tasks, board.end, order)
     return evaluate_plan(case, order, genes, board)
 
 
@@ -369,39 +375,39 @@ def justify(case: Any, order: Any, genes: Any, board: Any) -> Any:
 def local_search(
     case: Any, order: Any, genes: Any, board: Any, tries: Any, bound: Any, state: Any
 ) -> Any:
-    """Improves a plan until *tries* moves of critical tasks have been of no use.
+    """Improve a plan until *tries* moves of critical tasks in a row have failed.
 
-    Returns its makespan, the sum of its ends, and how often a plan was decoded. Of plans that are
-    as long, the one whose tasks end earlier is better: else most moves would go nowhere.
+    Return its makespan, the sum of its ends, and the number of decodings. On equal makespans,
+    earlier ends are better; otherwise most moves would lead nowhere.
     """
     path = np.empty(len(order), np.int64)
     best, total, count = evaluate_plan(case, order, genes, board), board.end.sum(), 3
-    trial, there = order.copy(), genes.copy()
-    found = justify(case, trial, there, board)
-    if found <= best:
-        order[:], genes[:] = trial, there
-        best, total = found, board.end.sum()
+    trial, trial_genes = order.copy(), genes.copy()
+    makespan = justify(case, trial, trial_genes, board)
+    if makespan <= best:
+        order[:], genes[:] = trial, trial_genes
+        best, total = makespan, board.end.sum()
     else:
         evaluate_plan(case, order, genes, board)
         count += 1
-    length, left = critical_tasks(case.forth, board, state, path), tries
-    while left > 0 and best > bound:
-        trial[:], there[:] = order, genes
-        random_move(case, trial, there, np.uint32(path[below(state, length)]), state)
-        found = evaluate_plan(case, trial, there, board)
+    length, tries_left = critical_tasks(case.forth, board, state, path), tries
+    while tries_left > 0 and best > bound:
+        trial[:], trial_genes[:] = order, genes
+        random_move(case, trial, trial_genes, np.uint32(path[below(state, length)]), state)
+        makespan = evaluate_plan(case, trial, trial_genes, board)
         count += 1
         ends = board.end.sum()
-        left = tries if found < best else left - 1
-        if found < best or (found == best and ends <= total):
-            best, total = found, ends
-            order[:], genes[:] = trial, there
+        tries_left = tries if makespan < best else tries_left - 1
+        if makespan < best or (makespan == best and ends <= total):
+            best, total = makespan, ends
+            order[:], genes[:] = trial, trial_genes
             length = critical_tasks(case.forth, board, state, path)
     return best, total, count
 
 
 @njit(cache=True)
 def is_better(marks: Any, one: Any, other: Any) -> Any:
-    """Whether plan *one* is better than *other*."""
+    """Return whether plan *one* is better than *other*."""
     if marks[one, 0] != marks[other, 0]:
         return marks[one, 0] < marks[other, 0]
     return marks[one, 1] < marks[other, 1]
@@ -411,7 +417,7 @@ def is_better(marks: Any, one: Any, other: Any) -> Any:
 def improve_all(
     case: Any, orders: Any, genes: Any, marks: Any, tries: Any, bound: Any, state: Any
 ) -> Any:
-    """Improves each of the first plans, and fills *marks*; how often a plan was decoded."""
+    """Improve each of the first plans, fill *marks*, and return the number of decodings."""
     board, count = empty_plan(orders.shape[1], len(case.forth.node)), 0
     for i in range(len(orders)):
         marks[i, 0], marks[i, 1], used = local_search(
@@ -423,9 +429,9 @@ def improve_all(
 
 @njit(cache=True)
 def tournament(marks: Any, state: Any) -> Any:
-    """The better of two that chance takes."""
-    one, other = below(state, len(marks)), below(state, len(marks))
-    return other if is_better(marks, other, one) else one
+    """Return the better of two random plans."""
+    first, second = below(state, len(marks)), below(state, len(marks))
+    return second if is_better(marks, second, first) else first
 
 
 @njit(cache=True)
@@ -441,12 +447,13 @@ def evolve_plans(
     count: Any,
     stop: Any,
 ) -> Any:
-    """Children, one by one, each for the worst of the plans, until *stop* plans were decoded.
+    """Create children one at a time, each replacing the worst plan, until *stop* decodings.
 
-    *count* were before. Returns how many they are now, at which the best was found (0: before),
-    and how many children were born. A child whose like is there already is not taken.
+    *count* decodings were made before. Return their number now, the number at the best plan (0:
+    earlier), and the number of children. A child that equals a plan in makespan and sum of ends is
+    rejected.
     """
-    board, born, last = empty_plan(orders.shape[1], len(case.forth.node)), 0, 0
+    board, children, last = empty_plan(orders.shape[1], len(case.forth.node)), 0, 0
     order, child = np.empty_like(orders[0]), np.empty_like(genes[0])
     best = marks[:, 0].min()
     while count < stop and best > bound:
@@ -456,114 +463,116 @@ def evolve_plans(
         )
         while unit(state) < mutation:
             random_move(case, order, child, np.uint32(below(state, len(order))), state)
-        found, total, used = local_search(case, order, child, board, tries, bound, state)
-        count, born = count + used, born + 1
-        worst, twin = 0, False
+        makespan, total, used = local_search(case, order, child, board, tries, bound, state)
+        count, children = count + used, children + 1
+        worst, is_duplicate = 0, False
         for i in range(len(marks)):
-            twin |= marks[i, 0] == found and marks[i, 1] == total
+            is_duplicate |= marks[i, 0] == makespan and marks[i, 1] == total
             if is_better(marks, worst, i):
                 worst = i
-        better = found < marks[worst, 0] or (found == marks[worst, 0] and total < marks[worst, 1])
-        if better and not twin:
+        is_improvement = makespan < marks[worst, 0] or (
+            makespan == marks[worst, 0] and total < marks[worst, 1]
+        )
+        if is_improvement and not is_duplicate:
             orders[worst], genes[worst] = order, child
-            marks[worst, 0], marks[worst, 1] = found, total
-        if found < best:
-            best, last = found, count
-    return count, last, born
+            marks[worst, 0], marks[worst, 1] = makespan, total
+        if makespan < best:
+            best, last = makespan, count
+    return count, last, children
 
 
 CRITICAL_CHANCE = 0.8
-"""How likely a move is of a critical task; else it is of any."""
+"""Probability that a move changes a critical task; otherwise any task."""
 
 
 @njit(cache=True)
 def anneal(
     case: Any, order: Any, genes: Any, hot: Any, cold: Any, count: Any, bound: Any, state: Any
 ) -> Any:
-    """Makes *order* and *genes* the best plan that *count* moves lead to.
+    """Search for the best plan by *count* moves, which is stored in *order* and *genes*.
 
-    A plan that is longer by a temperature is taken with a chance of 1 / e; that falls from *hot*
-    to *cold* evenly in its logarithm. Returns the makespan, how many moves there were, and which
-    found the best.
+    A plan that is longer by one temperature is accepted with probability 1 / e. The temperature
+    falls from *hot* to *cold* exponentially. Return the makespan, the number of moves, and the move
+    that found the best plan.
     """
     tasks = len(order)
     board, path = empty_plan(tasks, len(case.forth.node)), np.empty(tasks, np.int64)
     now = evaluate_plan(case, order, genes, board)
     length = critical_tasks(case.forth, board, state, path)
     best, last, done = now, 0, 0
-    here, at = order.copy(), genes.copy()
-    trial, there = order.copy(), genes.copy()
-    heat, cooling = hot, (cold / hot) ** (1.0 / count)
+    current_order, current_genes = order.copy(), genes.copy()
+    trial, trial_genes = order.copy(), genes.copy()
+    temperature, cooling = hot, (cold / hot) ** (1.0 / count)
     while done < count and best > bound:
-        trial[:], there[:] = here, at
-        near = unit(state) < CRITICAL_CHANCE
-        task = path[below(state, length)] if near else below(state, tasks)
-        random_move(case, trial, there, np.uint32(task), state)
-        found = evaluate_plan(case, trial, there, board)
+        trial[:], trial_genes[:] = current_order, current_genes
+        is_critical = unit(state) < CRITICAL_CHANCE
+        task = path[below(state, length)] if is_critical else below(state, tasks)
+        random_move(case, trial, trial_genes, np.uint32(task), state)
+        makespan = evaluate_plan(case, trial, trial_genes, board)
         done += 1
-        heat *= cooling
-        if found <= now or unit(state) < math.exp((now - found) / heat):
-            now = found
-            here[:], at[:] = trial, there
+        temperature *= cooling
+        if makespan <= now or unit(state) < math.exp((now - makespan) / temperature):
+            now = makespan
+            current_order[:], current_genes[:] = trial, trial_genes
             length = critical_tasks(case.forth, board, state, path)
             if now < best:
                 best, last = now, done
-                order[:], genes[:] = here, at
+                order[:], genes[:] = current_order, current_genes
     return best, done, last
 
 
 class GeneCoding(NamedTuple):
-    """What genes stand for: tasks by their place in the one order in which processors run them.
+    """What genes encode, with the tasks in the single order in which processors run them.
 
-    All indices are without a sign, as those of ``Numbers``; arrays that lie in the order of
-    the tasks are what makes it a fifth faster than ``play``, which takes any order.
+    Indices are unsigned, as in ``ProblemArrays``. Arrays that follow the order of the tasks make it
+    a fifth faster than ``plan_times``, which takes any order.
     """
 
     gene: Any
-    """Of each task."""
+    """The gene of each task."""
     allele: Any
-    """The processor that each value of each gene is: a row for each gene."""
+    """The processor of each value of each gene; one row for each gene."""
     sizes: Any
-    """How many values each gene has."""
+    """The number of values of each gene."""
     work: Any
     row: Any
     pace: Any
     start: Any
-    """Where in *parent* and *data* those that a task waits for begin."""
+    """Where the predecessors of a task begin in *parent* and *data*."""
     parent: Any
     data: Any
     node: Any
     site: Any
     latency: Any
-    """From each site to each, one row after the other."""
+    """From each site to each, row by row."""
     slowness: Any
     sites: Any
 
 
 class EvolutionLimits(NamedTuple):
-    """How far a search goes, and what its fitness is."""
+    """When a search ends, and the constant of its fitness."""
 
     generations: int
     patience: int
-    """Generations without improvement that are borne."""
+    """Generations without improvement before it stops."""
     const: float
-    """Of the fitness Const - T, in worst plans seen."""
+    """Const of the fitness Const - T, as a multiple of the worst makespan seen."""
 
 
 class PlanBuffers(NamedTuple):
-    """Where one plan is played."""
+    """Buffers to evaluate one plan."""
 
     free: Any
     end: Any
     place: Any
-    """Of each task, where it runs: the processor, its machine, its site."""
+    """Where each task runs: its processor, machine and site."""
     node: Any
     site: Any
 
 
 @njit(cache=True)
 def plan_buffers(coding: Any) -> Any:
-    """An empty desk."""
+    """Return buffers for a plan."""
     tasks = len(coding.work)
     place, node, site = np.empty((3, tasks), np.uint32)
     return PlanBuffers(np.empty(len(coding.node)), np.empty(tasks), place, node, site)
@@ -571,7 +580,7 @@ def plan_buffers(coding: Any) -> Any:
 
 @njit(cache=True, inline="always")  # as ``play``
 def decoded_makespan(coding: Any, genes: Any, desk: Any) -> Any:
-    """The makespan that *genes* stand for."""
+    """Return the makespan that *genes* encode."""
     desk.free[:] = 0.0
     for task in range(len(coding.work)):
         gene = coding.gene[task]
@@ -599,41 +608,41 @@ def decoded_makespan(coding: Any, genes: Any, desk: Any) -> Any:
 
 @njit(cache=True)
 def zero_fitness_loss(worst: Any, const: Any) -> Any:
-    """The loss whose fitness is 0: *const* times the *worst* that was seen, or as far above it."""
+    """Return the loss whose fitness is 0: *const* times the *worst* seen, or as far above it."""
     return worst + (const - 1.0) * abs(worst)
 
 
-@njit(cache=True, nogil=True)  # several searches at a time, in threads
-def evolve_2005(coding: Any, genes: Any, rules: Any, course: Any, state: Any) -> Any:
-    """From the first generation *genes* to the last.
+@njit(cache=True, nogil=True)  # so that several searches can run in threads
+def evolve_2005(coding: Any, genes: Any, rules: Any, limits: Any, state: Any) -> Any:
+    """Run the whole genetic search from the first generation *genes* to the last.
 
-    The best genes and their makespan, the best of the first generation and of the last, how many
-    plans were played and generations there were, and in which the best came first. A child that
-    equals a parent is not played.
+    Return the best genes and makespan, the best of the first and of the last generation, the
+    numbers of plans evaluated and of generations, and the generation of the best. A child equal to
+    a parent is not evaluated.
     """
     size, desk = len(genes), plan_buffers(coding)
-    losses, before = np.empty(size), np.empty(size)
+    losses, previous_losses = np.empty(size), np.empty(size)
     children, parents = np.empty_like(genes), np.zeros((size, 2), np.int64)
     ordered = np.zeros(genes.shape[1], np.bool_)
-    kept, best, first, worst = genes[0].copy(), np.inf, np.inf, -np.inf
-    generation, last, played = 0, 0, 0
+    best_genes, best, first, worst = genes[0].copy(), np.inf, np.inf, -np.inf
+    generation, best_generation, evaluated = 0, 0, 0
     while True:
         for i in range(size):
-            loss = inherited(genes, i, parents, children, before) if generation else np.nan
+            loss = inherited(genes, i, parents, children, previous_losses) if generation else np.nan
             if np.isnan(loss):
                 loss = decoded_makespan(coding, genes[i], desk)
-                played += 1
+                evaluated += 1
             losses[i] = loss
             worst = max(worst, loss)
             if loss < best:
-                best, last = loss, generation
-                kept[:] = genes[i]
+                best, best_generation = loss, generation
+                best_genes[:] = genes[i]
         if generation == 0:
             first = best
         generation += 1
-        if generation >= course.generations or generation - 1 - last >= course.patience:
-            return kept, best, first, losses.min(), played, generation, last + 1
-        zero = zero_fitness_loss(worst, course.const)
+        if generation >= limits.generations or generation - 1 - best_generation >= limits.patience:
+            return best_genes, best, first, losses.min(), evaluated, generation, best_generation + 1
+        zero = zero_fitness_loss(worst, limits.const)
         breed(genes, losses, zero, coding.sizes, ordered, rules, state, children, parents)
         genes, children = children, genes
-        losses, before = before, losses
+        losses, previous_losses = previous_losses, losses
