@@ -333,7 +333,9 @@ def generations_to_best(history: Sequence[float]) -> int:
     return history.index(history[-1]) + 1
 
 
-def scored_generations(walk: Walk, score: Callable[[Any], Floats]) -> Iterator[tuple[Any, Floats]]:
+def scored_generations(
+    walk: SearchGenerator, score: Callable[[Any], Floats]
+) -> Iterator[tuple[Any, Floats]]:
     """Yield all generations of a *walk*, each with its losses from *score*."""
     genes = next(walk)
     while True:

@@ -41,9 +41,9 @@ _PLACEMENTS = 10_000_000
 _MIN_EVALUATIONS, _MAX_EVALUATIONS = 50, 100_000
 
 
-def search_problem_of(problem: Problem) -> SearchProblem:
+def decoding_problem_of(problem: Problem) -> DecodingProblem:
     """Return *problem* as the search kernels take it."""
-    from zenturio.schedule.kernels.genetic import SearchProblem  # noqa: PLC0415 - loads Numba
+    from zenturio.schedule.kernels.genetic import DecodingProblem  # noqa: PLC0415 - loads Numba
 
     forth, after = problem_arrays(problem), problem.after
     back = forth._replace(
@@ -54,7 +54,7 @@ def search_problem_of(problem: Problem) -> SearchProblem:
         slowness=np.ascontiguousarray(problem.slowness.T),
     )
     identical = bool((problem.pace == problem.pace[:, :1]).all()) and not problem.grouped
-    return SearchProblem(
+    return DecodingProblem(
         forth,
         back,
         problem.group.astype(np.uint32),
@@ -147,7 +147,7 @@ class AnnealingScheduler:
         settings, bound = self._settings, lower_bound(problem)
         limit, case = (
             settings.evaluations or default_evaluations(problem),
-            search_problem_of(problem),
+            decoding_problem_of(problem),
         )
         (order,) = ranked_orders(problem, 1, np.random.default_rng(self._seed))
         genes = np.full(problem.tasks, FREE, np.int32)
