@@ -6,7 +6,13 @@ from typing import Any
 
 from zenturio.errors import NotFoundError, PluginError, did_you_mean
 
-_ONE = {"algorithms": "algorithm", "dialects": "dialect", "places": "place", "search": "engine"}
+_ONE = {
+    "applications": "application",
+    "algorithms": "algorithm",
+    "dialects": "dialect",
+    "places": "place",
+    "search": "engine",
+}
 """What one of a group is called."""
 
 

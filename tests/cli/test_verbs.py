@@ -8,9 +8,9 @@ import pytest
 from typer.main import get_command
 
 from zenturio.cli.main import app
-from zenturio.cli.verbs import GROUPS
+from zenturio.cli.verbs import all_groups
 
-LINES = {verb: line for verbs in GROUPS.values() for verb, (_, line) in verbs.items()}
+LINES = {verb: line for verbs in all_groups().values() for verb, (_, line) in verbs.items()}
 
 
 @pytest.mark.parametrize("verb", LINES)

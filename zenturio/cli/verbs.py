@@ -3,17 +3,28 @@
 ``zen --help`` prints this table and loads none of the modules; a verb loads its own module alone.
 To add a verb, write it into a module of this package, have the module's ``add_to`` register it, and
 name it here. A test compares each line with the verb's own help.
+
+Applications such as scheduling name their verbs themselves: modules with a TITLE and VERBS that are
+entry points of the group ``zenturio.applications``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import cache
 from importlib import import_module
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_group
+
+from zenturio import plugins
+from zenturio.errors import PluginError
+
+GROUP = "applications"
+"""Applications are entry points of the group ``zenturio.applications``."""
 
 GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Start": {
@@ -55,12 +66,6 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "submit": ("serve", "Submit a study to the service."),
         "queue": ("serve", "Show submitted studies and who waits."),
     },
-    "Workflows": {
-        "workflow": ("workflow", "Show, convert, generate and run workflows."),
-        "schedule": ("schedule", "Plan which task of a workflow runs where and when."),
-        "simulate": ("simulate", "Simulate a workflow on machines that change."),
-        "algorithms": ("schedule", "List the scheduling algorithms and their settings."),
-    },
     "Maintain": {
         "db": ("upkeep", "Check, upgrade, back up and repair the database."),
         "redact": ("redact", "Show where a secret was recorded; remove it with --yes."),
@@ -69,17 +74,37 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
 }
 
 
+@cache
+def all_groups() -> Mapping[str, Mapping[str, tuple[str, str]]]:
+    """Return the groups of verbs with those of applications, before the last group."""
+    applications: dict[str, Mapping[str, tuple[str, str]]] = {}
+    for name in plugins.names(GROUP):
+        with suppress(PluginError):  # a broken application must not take all other verbs with it
+            application = plugins.load(GROUP, name)
+            applications[application.TITLE] = application.VERBS
+    *groups, (last, verbs) = GROUPS.items()
+    return {**dict(groups), **applications, last: verbs}
+
+
+def _modules(groups: Mapping[str, Mapping[str, tuple[str, str]]]) -> dict[str, str]:
+    return {verb: module for verbs in groups.values() for verb, (module, _) in verbs.items()}
+
+
 class _Commands(Mapping[str, Any]):
-    """The commands by name; each is made when it is asked for."""
+    """The commands by name, each made when it is first used.
+
+    Applications are looked up only if a verb is not one of GROUPS: reading the entry points of all
+    installed packages would slow down the start of every verb.
+    """
 
     def __init__(self) -> None:
-        self._modules = {
-            verb: module for verbs in GROUPS.values() for verb, (module, _) in verbs.items()
-        }
+        self._modules = _modules(GROUPS)
         self._made: dict[str, Any] = {}
 
     def __getitem__(self, verb: str) -> Any:
         if verb not in self._made:
+            if verb not in self._modules:
+                self._modules = _modules(all_groups())
             app = typer.Typer(rich_markup_mode=None)
             app.callback()(_no_options)  # an app of one command alone would be that command
             import_module(f"zenturio.cli.{self._modules[verb]}").add_to(app)
@@ -87,10 +112,10 @@ class _Commands(Mapping[str, Any]):
         return self._made[verb]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._modules)
+        return iter(_modules(all_groups()))
 
     def __len__(self) -> int:
-        return len(self._modules)
+        return len(_modules(all_groups()))
 
 
 def _no_options() -> None:
@@ -109,7 +134,7 @@ class Verbs(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
         widest = max(map(len, self.commands))
-        for title, verbs in GROUPS.items():
+        for title, verbs in all_groups().items():
             with formatter.section(title):
                 rows = [(verb.ljust(widest), line) for verb, (_, line) in verbs.items()]
                 formatter.write_dl(rows)

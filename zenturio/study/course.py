@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from zenturio.errors import AnnotationError
 from zenturio.experiment import Experiment, Outcome
 from zenturio.expression.values import text_of
-from zenturio.schedule.dynamic.just_in_time import more_urgent_tasks
 from zenturio.space import Point
 from zenturio.study.choose import Chosen, choose
 from zenturio.study.stages import Link, Stage
@@ -135,7 +134,7 @@ class Course:
             state = self._states.get(node)
             if state is None:
                 return
-            for each in more_urgent_tasks(node, self._children, self._parents, self._is_done):
+            for each in self._awaited_with(node):
                 self._states[each].rank -= 1
                 self._raised[each.stage].add(each)
             if outcome.status != "ok":
@@ -152,6 +151,19 @@ class Course:
             state.left -= 1
             if not state.left:
                 self._open(node)
+
+    def _awaited_with(self, node: Node) -> set[Node]:
+        """Return the unfinished ancestors of the children of *node*: step 5 of pM-S.
+
+        T. Ma, R. Buyya, SBAC-PAD 2005, section III-B; `zenturio.schedule` has it for tasks.
+        """
+        pending, ancestors = list(self._children(node)), set[Node]()
+        while pending:
+            for parent in self._parents(pending.pop()):
+                if parent not in ancestors and not self._is_done(parent):
+                    ancestors.add(parent)
+                    pending.append(parent)
+        return ancestors
 
     def close(self, stage: int) -> None:
         """Nothing more comes of that stage."""
