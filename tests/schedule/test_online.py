@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from schedule.test_online_twins import platforms, streams
 from zenturio.errors import InputError, NotFoundError
+from zenturio.priorities import POLICIES, WaitingWorkflow, priority
 from zenturio.schedule.algorithm import describe, make
 from zenturio.schedule.generators.generator import generate
 from zenturio.schedule.generators.papers import Gee, MaxDo
-from zenturio.schedule.kernels.priority import POLICIES, WaitingWorkflow, priority
 from zenturio.schedule.model.plan import check, faults
 from zenturio.schedule.model.platform import LoadStep, Platform, PlatformMachine, identical
 from zenturio.schedule.model.problem import Problem

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from heapq import heapify, heapreplace
 from math import ceil
 
+from zenturio import priorities
 from zenturio.errors import InputError, did_you_mean
-from zenturio.schedule.kernels import priority
-from zenturio.schedule.kernels.priority import WaitingWorkflow
+from zenturio.priorities import WaitingWorkflow
 
-POLICIES = tuple(each for each in priority.POLICIES if each != "basic")
+POLICIES = tuple(each for each in priorities.POLICIES if each != "basic")
 """All but the one that decides nothing."""
 UNKNOWN = 1.0
 """Seconds that an experiment is taken to last while none of any study has ended."""
@@ -67,7 +67,7 @@ def turn(
         load, mean = loads[owner], means[owner]
         ahead = _ahead(load, mean, free) if policy == "foft" else 0.0
         standing = standing_of(load, mean, now, slots, ahead)
-        return priority.priority(policy, standing), -load.arrival
+        return priorities.priority(policy, standing), -load.arrival
 
     return max(asked, key=key)
 

@@ -17,8 +17,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from zenturio.errors import InputError, NotFoundError, did_you_mean
+from zenturio.priorities import POLICIES, WaitingWorkflow, priority
 from zenturio.schedule.algorithm import Kind
-from zenturio.schedule.kernels.priority import POLICIES, WaitingWorkflow, priority
 from zenturio.schedule.model.evaluation import problem_arrays, topological_orders
 from zenturio.schedule.model.plan import Plan
 from zenturio.schedule.model.platform import Platform

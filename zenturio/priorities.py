@@ -1,8 +1,8 @@
-"""Priorities of online scheduling, as plain functions of plain numbers: the highest goes first.
+"""Priorities of those that share machines or slots: the highest goes first.
 
 All are from section 4 of Bolze, Desprez and Isnard, "Evaluation of Online Multi-Workflow Heuristics
-based on List-Scheduling Algorithms". They need nothing but `math`, so that they order the tasks of
-workflows on a platform as well as whatever else waits for a shared resource.
+based on List-Scheduling Algorithms". Schedulers of streams order workflows by them, and a service
+its studies. They need nothing but `math`, so that kernels can compile them.
 
 * rank: the longest path from a task to the end of its workflow, the task included
 * arrival: when the workflow was submitted; age: how long ago that was
