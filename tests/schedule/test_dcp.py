@@ -100,7 +100,7 @@ def test_settings_may_stand_behind_the_name():
     same = planned("xdcp", problem, formulas="printed", threshold=1)
     assert plan.notes == same.notes != planned("xdcp", problem).notes
     assert plan.algorithm == describe("xdcp:threshold=1").name == "xdcp"
-    with pytest.raises(InputError, match="'threshold' is no setting"):
+    with pytest.raises(InputError, match="'threshold' is not a setting"):
         make("xdcp:threshold")
     with pytest.raises(InputError, match="no setting 'treshold'"):
         make("xdcp:treshold=1")

@@ -349,7 +349,7 @@ def test_generators_and_files_are_named_in_one_line(tmp_path, monkeypatch):
     [
         ("wien2", "'wien2' is neither a file nor a generator", "did you mean 'wien2k'?"),
         ("wien2k:kpoint=3", "generator wien2k has no setting 'kpoint'", "did you mean 'kpoints'?"),
-        ("wien2k:kpoints", "'kpoints' is no setting", "NAME=VALUE"),
+        ("wien2k:kpoints", "'kpoints' is not a setting", "NAME=VALUE"),
         ("wien2k:kpoints=0", "kpoints=0 is not possible", "from 1 to"),
         ("wien2k:seed=-1", "seed=-1 is not a valid seed", "from 0 on"),
         ("otg:pst=20,branches=100", "subtasks", "up to 1,000,000"),

@@ -140,7 +140,7 @@ def test_a_perturbation_is_read_from_a_line():
         ("every=1,lasting=nan", "lasting=nan:nan"),
         ("every=1,lasting=1,share=0:1", "share=0:1: above 0"),
         ("every=1,lasting=1,failing=2", "failing=2: a probability"),
-        ("every=1,lasting=1,failing=0:1", "failing is one number"),
+        ("every=1,lasting=1,failing=0:1", "failing is a single number"),
     ],
 )
 def test_what_is_no_perturbation_is_refused(text, diagnostic):
