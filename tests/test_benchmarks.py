@@ -16,6 +16,7 @@ SMALLEST = {
     "ga": "--seeds 1",
     "growth": "--sizes 10 --inline 10 --rounds 1",
     "heft": "--quick",
+    "identity": "--sizes 3 100 --rounds 1",
     "launch": "--runs 4 --rounds 1",
     "layout": "--size 1000 --batch 500 --sqlite {tmp}",
     "moldable": "--seeds 1",

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from needs import needs
 from zenturio.errors import ExpressionError, PlaceError, SafetyError
 from zenturio.execute import Local, Settings, tree
 from zenturio.experiment import Filed, Log, Missing, Recipe, Step
+from zenturio.experiment.experiment import link_to
 from zenturio.expression import parse
 from zenturio.testing.executor import experiment, gflops, long, outcome, running, until
 
@@ -204,6 +206,7 @@ DRIVER = """
 import sys, time
 from pathlib import Path
 from zenturio.execute import Local
+from zenturio.experiment.experiment import link_to
 from zenturio.expression import parse
 from zenturio.testing.executor import experiment
 place = Local(Path(sys.argv[1]), 2)
@@ -302,6 +305,13 @@ def test_a_path_that_leads_out_of_the_folder_is_refused(place, tmp_path):
         with pytest.raises(SafetyError, match="leads out"):
             outcome(place, what)
     assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(("name", "text"), [("a", "/etc"), ("a", "../b"), ("in/a", "../../b")])
+def test_a_link_that_leads_out_of_the_folder_is_refused(place, name, text):
+    bad = replace(experiment("cat a"), files=(link_to(name, text),))
+    with pytest.raises(SafetyError, match="leads out"):
+        outcome(place, bad)
 
 
 def _fields(value):

@@ -76,7 +76,7 @@ def test_all_that_was_recorded_is_there_after_the_upgrade(url, revision):
     with pytest.raises(RecordError, match=f"has the schema {revision}, and this program needs"):
         open_repository(url)
     done = upkeep.bring_up_to_date(url)
-    assert (done.before, done.after) == (revision, "0004")
+    assert (done.before, done.after) == (revision, "0005")
     holds(url)
     assert upkeep.bring_up_to_date(url).copy is None
     with contextlib.closing(open_repository(url)) as repository:

@@ -25,6 +25,9 @@ IGNORE = ".zenignore"
 _LEFT_OUT = frozenset({"__pycache__", "zenturio.toml"})
 """What is made by running, and what says where to run."""
 
+_NODE_PROGRAMS = ("node_modules", ".bin")
+"""The one folder with a dot that programs do not run without: links to what packages install."""
+
 
 @dataclass(frozen=True, slots=True)
 class SelectedFile:
@@ -32,6 +35,14 @@ class SelectedFile:
 
     path: Path
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A symbolic link that is made again: its path in the application, and where it leads."""
+
+    name: str
+    text: str
 
 
 @dataclass
@@ -46,17 +57,26 @@ class FileSelection:
     """NAME.zen and study.zen: read, but no part of the experiment."""
     outputs: list[SelectedFile] = field(default_factory=list)
     """Charts, tables and the like that were written here: no part of it either."""
+    links: list[Link] = field(default_factory=list)
+    """Symbolic links to what is in the folder, too."""
+    folders: list[str] = field(default_factory=list)
+    """Folders in which nothing of it is."""
 
 
-def find_files(paths: Sequence[str | Path], diagnostics: Diagnostics) -> FileSelection:
-    """The files that *paths* name; a missing one is a diagnostic, a suspicious one a warning."""
+def find_files(
+    paths: Sequence[str | Path], diagnostics: Diagnostics, *, follow_links: bool = False
+) -> FileSelection:
+    """The files that *paths* name; a missing one is a diagnostic, a suspicious one a warning.
+
+    With *follow_links* links are what they lead to, as digests of format 1 have it.
+    """
     named = [path for path in map(Path, paths) if _exists(path, diagnostics)]
     folders = [p if p.is_dir() else p.parent for p in named] or [Path()]
     root = Path(os.path.commonpath([_absolute(folder) for folder in folders]))
     if len(folders) == 1:
         root = folders[0]
     found = FileSelection(_title(named, root), root)
-    walk = _Walk(found, diagnostics, os.path.realpath(root))
+    walk = _Walk(found, diagnostics, os.path.realpath(root), follow_links)
     for path in named:
         prefix = os.path.relpath(_absolute(path), _absolute(root)).replace(os.sep, "/")
         if path.is_dir():
@@ -64,9 +84,13 @@ def find_files(paths: Sequence[str | Path], diagnostics: Diagnostics) -> FileSel
             walk.folder(path, below, (os.path.realpath(path),))
         else:
             walk.named(path, prefix)
+    files_named = {path.absolute() for path in named}
+    _part_outputs(found, files_named)
+    _Links(walk).settle()
     found.files = _once(found.files)
     found.sides = _once(found.sides)
-    _part_outputs(found, {path.absolute() for path in named})
+    _part_outputs(found, files_named)
+    found.folders = _empty(walk.folders, [*found.files, *found.links])
     _check_sides(found, diagnostics)
     return found
 
@@ -120,6 +144,20 @@ def _part_outputs(found: FileSelection, named: Collection[Path]) -> None:
     found.files = [member for member in found.files if member not in found.outputs]
 
 
+def _empty(folders: Iterable[str], members: Iterable[SelectedFile | Link]) -> list[str]:
+    """Those of *folders* in which none of *members* is, and no other folder."""
+    every = {folder for folder in folders if folder}
+    names = [*(member.name for member in members), *every]
+    return sorted(every - {above for name in names for above in _above(name)})
+
+
+def _above(name: str) -> Iterator[str]:
+    """The folders around *name*, the nearest first."""
+    while "/" in name:
+        name = name.rpartition("/")[0]
+        yield name
+
+
 def _check_sides(found: FileSelection, diagnostics: Diagnostics) -> None:
     names = {member.name for member in found.files}
     for side in found.sides:
@@ -157,8 +195,12 @@ class _Walk:
     diagnostics: Diagnostics
     inside: str
     """The real path that no symbolic link may lead out of."""
+    follow_links: bool = False
     ignored: tuple[str, ...] = ()
     """Patterns of paths from the root, of the folder that is walked and those around it."""
+    links: dict[str, _Met] = field(default_factory=dict)
+    """Symbolic links of which nobody knows yet whether they can be made again."""
+    folders: list[str] = field(default_factory=list)
 
     def named(self, path: Path, name: str) -> None:
         """A file that was named itself, with what lies beside it."""
@@ -185,10 +227,18 @@ class _Walk:
         outer = self.ignored
         if any(entry.name == IGNORE for entry in entries):
             self.ignored = (*outer, *_ignored(folder, prefix, self.diagnostics))
+        if not self.follow_links:
+            self.folders.append(prefix.removesuffix("/"))
         for entry in entries:
-            if not entry.name.startswith(".") and entry.name not in _LEFT_OUT:
+            if self.belongs(entry.name, prefix):
                 self.entry(entry, folder / entry.name, prefix + entry.name, above)
         self.ignored = outer
+
+    def belongs(self, name: str, prefix: str) -> bool:
+        """Whether an entry may be part of the application, by its name in the folder *prefix*."""
+        if name == _NODE_PROGRAMS[1] and not self.follow_links:
+            return prefix.endswith(f"{_NODE_PROGRAMS[0]}/")
+        return not name.startswith(".") and name not in _LEFT_OUT
 
     def entry(self, entry: os.DirEntry[str], path: Path, name: str, above: tuple[str, ...]) -> None:
         if any(match_glob(pattern, name) for pattern in self.ignored):
@@ -196,12 +246,26 @@ class _Walk:
         if not _is_text(name):
             message = f"{path!a}: the name is not UTF-8"
             self.diagnostics.errors.append(Diagnostic(message, hint="rename the file"))
-        elif entry.is_symlink() and (reason := self.leads_away(path, above)):
+        elif entry.is_symlink() and not self.follow_links:
+            text = os.readlink(path)  # noqa: PTH115 - the text itself
+            self.links[name] = _Met(path, name, text, above, self.ignored)
+        elif entry.is_symlink():
+            self.follow(path, name, above)
+        else:
+            self.member(path, name, (*above, str(path)))
+
+    def follow(self, path: Path, name: str, above: tuple[str, ...]) -> None:
+        """What a symbolic link leads to, as if it stood in its place."""
+        if reason := self.leads_away(path, above):
             self.warn(path, f"the symbolic link {reason}; it is left out")
-        elif entry.is_dir():
-            real = os.path.realpath(path) if entry.is_symlink() else str(path)
-            self.folder(path, name + "/", (*above, real))
-        elif not entry.is_file():
+        else:
+            self.member(path, name, (*above, os.path.realpath(path)))
+
+    def member(self, path: Path, name: str, above: tuple[str, ...]) -> None:
+        """A file or folder; *above* ends with itself."""
+        if path.is_dir():
+            self.folder(path, name + "/", above)
+        elif not path.is_file():
             self.warn(path, "this is neither a file nor a folder; it is left out")
         elif is_side(name):
             self.found.sides.append(SelectedFile(path, name))
@@ -225,6 +289,92 @@ class _Walk:
         self.diagnostics.warnings.append(
             Diagnostic(f"{path}: {message}", hint=hint, severity="warning")
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Met:
+    """A symbolic link that the walk came upon, and the folders around it."""
+
+    path: Path
+    name: str
+    text: str
+    above: tuple[str, ...]
+    ignored: tuple[str, ...]
+    """The patterns that hold where it stands."""
+
+
+class _Links:
+    """Tells links that lead to what is in the application from others, which are followed."""
+
+    def __init__(self, walk: _Walk) -> None:
+        self._walk = walk
+        self._targets: dict[str, str | None] = {}
+        """Where each settled link leads; None for one that is followed, or left out."""
+        self._pending: set[str] = set()
+        self._there = self._listed()
+
+    def settle(self) -> None:
+        """Put each link into what was found: as a link, as what it leads to, or not at all."""
+        while rest := sorted(self._walk.links.keys() - self._targets.keys()):
+            self._settle(rest[0])
+
+    def _settle(self, name: str) -> str | None:
+        if name in self._targets or name in self._pending:  # pending: it leads to itself
+            return self._targets.get(name)
+        if name in self._there:  # it was named itself
+            self._targets[name] = None
+            return None
+        self._pending.add(name)
+        link = self._walk.links[name]
+        target = self._target(link)
+        self._pending.discard(name)
+        self._targets[name] = target
+        if target is None:
+            self._walk.ignored = link.ignored
+            self._walk.follow(link.path, name, link.above)
+            self._walk.ignored = ()
+            self._there = self._listed()
+        else:
+            self._walk.found.links.append(Link(name, link.text))
+        return target
+
+    def _target(self, link: _Met) -> str | None:
+        """The path in the application that *link* leads to, without any link in it."""
+        if link.text.startswith("/"):  # it would lead out of the experiment's folder
+            return None
+        if any(d < 0 for d in _depths(link)):  # as experiments' folders have it, too
+            return None
+        found: list[str] = []
+        for part in (*link.name.split("/")[:-1], *link.text.split("/")):
+            if part == "..":
+                if not found:
+                    return None
+                found.pop()
+            elif part not in ("", "."):
+                found.append(part)
+                other = "/".join(found)
+                if other in self._walk.links:
+                    target = self._settle(other)
+                    if target is not None:
+                        found = target.split("/") if target else []
+        whole = "/".join(found)
+        if whole and whole not in self._there:
+            return None
+        real = os.path.realpath(os.path.join(self._walk.inside, whole))  # noqa: PTH118
+        return whole if os.path.realpath(link.path) == real else None
+
+    def _listed(self) -> set[str]:
+        """All files and folders that an experiment's folder will have."""
+        files = {member.name for member in self._walk.found.files}
+        return files | {*self._walk.folders} | {above for name in files for above in _above(name)}
+
+
+def _depths(link: _Met) -> Iterator[int]:
+    """How deep in the application each step of a link's path is, as it is written."""
+    depth = link.name.count("/")
+    for part in link.text.split("/"):
+        depth += {"": 0, ".": 0, "..": -1}.get(part, 1)
+        yield depth
 
 
 def _is_text(name: str) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from zenturio.annotate.comment_text import shown
 from zenturio.annotate.directive_lines import MARK
@@ -37,6 +37,17 @@ class Filled:
     that comes or goes makes no other program."""
 
 
+class Skeleton(NamedTuple):
+    """What stays of a file for every point, without comments that say what directives chose."""
+
+    path: str
+    mode: int
+    content: bytes
+    """With a NUL for each text."""
+    parameters: tuple[str, ...]
+    """The parameter of each text."""
+
+
 class Filler:
     """Writes the files of an application for one point after the other."""
 
@@ -53,9 +64,9 @@ class Filler:
         return frozenset().union(*(template.parameters for template in self._templates))
 
     @property
-    def skeletons(self) -> tuple[tuple[str, bytes], ...]:
-        """Each file's path and what stays of it for every point, with a NUL for each text."""
-        return tuple((template.path, template.skeleton) for template in self._templates)
+    def skeletons(self) -> tuple[Skeleton, ...]:
+        """What stays of each file, in the order in which they are filled."""
+        return tuple(template.skeleton for template in self._templates)
 
     def files(self, point: Point, seed_texts: Mapping[str, str] = {}) -> tuple[Filled, ...]:
         """Every other file with the point's texts; *seed_texts* come before them."""
@@ -129,8 +140,10 @@ class _Template:
         self.path = annotated.path
 
     @property
-    def skeleton(self) -> bytes:
-        return b"\0".join(self._essence[0])
+    def skeleton(self) -> Skeleton:
+        pieces, slots = self._essence
+        parameters = tuple(self._inputs[i].parameter for _, i in slots)
+        return Skeleton(self.path, self._source.mode, b"\0".join(pieces), parameters)
 
     @property
     def parameters(self) -> frozenset[str]:

@@ -209,6 +209,10 @@ class Application:
     uses: tuple[Use, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     """What the commands of USE VERSION printed, as far as they were asked."""
+    links: tuple[tuple[str, str], ...] = ()
+    """Symbolic links to files and folders of the application: path, and where they lead."""
+    folders: tuple[str, ...] = ()
+    """Folders in which no file of it is: made, and no part of its identity."""
     left_out: tuple[str, ...] = ()
     """Files in its folders that zenturio wrote itself, and that nobody edited since."""
     warnings: tuple[Diagnostic, ...] = ()

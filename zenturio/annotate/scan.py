@@ -18,16 +18,22 @@ from zenturio.annotate.statements import UseStatement
 from zenturio.errors import AnnotationError, Diagnostic, Place
 
 
-def scan(paths: Sequence[str | Path] | str | Path, *, overrides: Sequence[str] = ()) -> Application:
+def scan(
+    paths: Sequence[str | Path] | str | Path,
+    *,
+    overrides: Sequence[str] = (),
+    follow_links: bool = False,
+) -> Application:
     """What the directives of these files and folders say; AnnotationError with all diagnostics.
 
-    Each of *overrides*, as ``n = { 1, 2 }``, gives a parameter another set, or adds one.
+    Each of *overrides*, as ``n = { 1, 2 }``, gives a parameter another set, or adds one. With
+    *follow_links* symbolic links are what they lead to.
     """
     diagnostics = Diagnostics()
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     if not given:
         raise AnnotationError("no file is named", hint="name an annotated file, or its folder")
-    found = find_files(given, diagnostics)
+    found = find_files(given, diagnostics, follow_links=follow_links)
     documents = [
         *read_documents(found.files, diagnostics, beside=False),
         *read_documents(found.sides, diagnostics, beside=True),
@@ -50,8 +56,37 @@ def scan(paths: Sequence[str | Path] | str | Path, *, overrides: Sequence[str] =
         sides=tuple((d.name, d.source) for d in documents if d.kind != "file"),
         overrides=tuple(overrides),
         paths=tuple(Path(path).absolute() for path in given),
+        links=tuple((link.name, link.text) for link in sorted(found.links, key=lambda x: x.name)),
+        folders=tuple(found.folders),
         left_out=tuple(member.name for member in found.outputs if member not in back),
         warnings=warnings,
+    )
+
+
+def scan_following(application: Application) -> Application | None:
+    """*application* with its links followed, as format 1 of the digests has it.
+
+    None where that is another program, for directives behind a link would be there twice.
+    """
+    has_links = application.links or any("/.bin/" in file.path for file in application.files)
+    if not has_links:
+        return application
+    try:
+        found = scan(application.paths, overrides=application.overrides, follow_links=True)
+    except AnnotationError:
+        return None
+    if _what_it_does(found) != _what_it_does(application):  # a directive was read through a link
+        return None
+    return replace(found, versions=application.versions)
+
+
+def _what_it_does(application: Application) -> tuple[object, ...]:
+    """Parameters, commands and variables: what directives in a file behind a link add to."""
+    return (
+        [parameter.name for parameter in application.space.parameters],
+        [command.text.text for command in (*application.builds, *application.runs)],
+        dict(application.environment),
+        application.repeat.count,
     )
 
 

@@ -32,23 +32,42 @@ def check(
     artifacts: Annotated[
         bool, typer.Option("--artifacts", help="Read all artifacts, and verify their hashes.")
     ] = False,
+    identity: Annotated[
+        bool,
+        typer.Option("--identity", help="Compute digests of a sample of results again."),
+    ] = False,
     db: Database = None,
     json: Json = False,
 ) -> None:
     """Look for damage: the database's own check, what must hold between the tables, and files.
 
     Every artifact has to be there with its size; --artifacts also verifies the contents.
+    --identity computes digests again, from the files and values that were recorded.
 
-    Examples: zen db check; zen db check --artifacts
+    Examples: zen db check; zen db check --artifacts; zen db check --identity
     """
     from zenturio.record import upkeep
+    from zenturio.study.identity_check import check_identity
+    from zenturio.study.look import opened
 
-    found = upkeep.check(db, contents=artifacts)
+    damage = upkeep.check(db, contents=artifacts)
+    found = [diagnostic.message for diagnostic in damage]
+    facts: dict[str, object] = {}
+    if identity and not found:
+        with opened(db) as repository:
+            checked = check_identity(repository)
+        found += checked.wrong
+        facts = {"identities": checked.right, "unknown_identities": checked.unknown}
+        if not json:
+            typer.echo(
+                f"{checked.right:,} digests are right;"
+                f" of {checked.unknown:,} results too little was recorded to tell"
+            )
     if json:
-        output.facts({"ok": not found, "diagnostics": [diagnostic.message for diagnostic in found]})
+        output.facts({"ok": not found, "diagnostics": found, **facts})
     else:
-        for diagnostic in found:
-            typer.echo(str(diagnostic))
+        for line in [*map(str, damage), *found[len(damage) :]]:
+            typer.echo(line)
         if not found:
             typer.echo("nothing is wrong")
     if found:

@@ -100,6 +100,17 @@ def checked(path: str) -> str:
     return path
 
 
+def checked_link(filed: Filed) -> str:
+    """Where a link leads, if that is inside the folder that it is for."""
+    text = os.fsdecode(filed.content or b"")
+    depth = checked(filed.path).count("/")
+    for part in text.split("/"):
+        depth += {"": 0, ".": 0, "..": -1}.get(part, 1)
+        if text.startswith("/") or depth < 0:
+            raise SafetyError(f"{filed.path!r} leads out of the experiment's folder, to {text!r}")
+    return text
+
+
 @dataclass(frozen=True, slots=True)
 class Shared:
     """A copy that several experiments read, as it looked when it was made."""
@@ -224,8 +235,13 @@ class Folder:
         self._made: set[str] = set()
 
     def put(self, files: Sequence[Filed], inputs: Inputs) -> None:
-        """Writes *files*, or copies, clones or links their originals."""
+        """Writes *files*, or copies, clones or links their originals; makes links and folders."""
         now = time_ns()
+        for filed in files:
+            if filed.kind == "folder":
+                os.makedirs(f"{self.path}/{checked(filed.path)}", exist_ok=True)  # noqa: PTH103
+        links = [filed for filed in files if filed.kind == "link"]
+        files = [filed for filed in files if filed.kind == "file"]
         times = [min(filed.mtime, now) for filed in files if filed.mtime is not None]
         filled = max(now, max(times, default=0) + TICK)
         for filed in files:
@@ -237,6 +253,8 @@ class Folder:
                 shutil.copy(filed.original, self._target(name))
             elif filed.original is not None:
                 self.share(inputs.shared(filed), name, filed.mode)
+        for filed in links:  # last, so that nothing is written through one
+            self.link(checked_link(filed), filed.path)
 
     def share(self, shared: Shared, name: str, mode: int) -> None:
         """A large file: a clone if the file system makes one, else a link to what is shared."""
@@ -252,7 +270,7 @@ class Folder:
         self._write(name, source.read_bytes(), mode, mtime)
 
     def link(self, text: str, name: str) -> None:
-        """A symbolic link as it stood in a build."""
+        """A symbolic link, as it stood in the application or in a build."""
         Path(self._target(name)).symlink_to(text)
 
     def finish(self) -> None:

@@ -48,7 +48,7 @@ _TEXT = loose_text(2**24)
 _CONTENT = first_of(one_of(""), digest)
 """How a file is counted: empty where its content is."""
 _TIME = nullable(whole(-(2**63)))
-_FILES = items(row(_TEXT, whole(0, 0o7777), nullable(whole()), nullable(text()), _CONTENT, _TIME))
+_FILES = items(row(_TEXT, whole(0, 0o177777), nullable(whole()), nullable(text()), _CONTENT, _TIME))
 _STEPS = items(row(_TEXT, nullable(real(0)), whole(), whole(1), nullable(whole())))
 _EXPERIMENT = row(
     digest, check_value, whole(), table(_TEXT, check_value), table(_TEXT, whole()), _FILES, _STEPS,

@@ -25,6 +25,7 @@ from typing import Any
 
 from zenturio.errors import InputError, PlaceError, ZenError
 from zenturio.execute.closing import Closing
+from zenturio.execute.filing import checked_link
 from zenturio.experiment import (
     Evidence,
     Experiment,
@@ -229,8 +230,13 @@ class _Scratch:
 
 def _write(file: Filed, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
+    if file.kind == "folder":
+        path.mkdir(exist_ok=True)
+        return
     path.unlink(missing_ok=True)  # a link must not be written through
-    if file.content is not None:
+    if file.kind == "link":
+        path.symlink_to(checked_link(file))
+    elif file.content is not None:
         path.write_bytes(file.content)
     elif file.original is not None:
         os.symlink(file.original.absolute(), path)  # noqa: PTH211

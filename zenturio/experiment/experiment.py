@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import stat
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -22,6 +24,7 @@ class Filed:
     path: str
     """Relative to the experiment's folder, with forward slashes; never absolute, never ``..``."""
     mode: int
+    """Its permissions; with the bits of its type where it is a link or a folder."""
     content: bytes | None = None
     original: Path | None = None
     digest: str = ""
@@ -30,6 +33,23 @@ class Filed:
     mtime: int | None = None
     """When its original was last written, in nanoseconds since 1970; none if it is filled in, and
     so newer than all that is copied, for `make` goes by it."""
+
+    @property
+    def kind(self) -> Literal["file", "link", "folder"]:
+        """What it is, as its mode says: ``link_to`` and ``empty_folder`` make what is no file."""
+        if stat.S_ISLNK(self.mode):
+            return "link"
+        return "folder" if stat.S_ISDIR(self.mode) else "file"
+
+
+def link_to(path: str, text: str) -> Filed:
+    """A symbolic link at *path* that leads to *text*, which is its content."""
+    return Filed(path, stat.S_IFLNK | 0o777, os.fsencode(text))
+
+
+def empty_folder(path: str) -> Filed:
+    """A folder that is made though nothing is in it; it is no part of an experiment's identity."""
+    return Filed(path, stat.S_IFDIR | 0o755, b"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +86,16 @@ class Recipe:
     """Patterns of which each must match a file, or else the experiment has failed."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ProgramIdentity:
+    """Everything of an experiment's identity but its point: the same for a whole study."""
+
+    digest: str
+    format: int
+    document: Callable[[], str]
+    """Writes down the parts as JSON, so that digests can be computed from it again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Experiment:
     """One run of one point: all that a place needs to know to run it."""
@@ -81,6 +111,17 @@ class Experiment:
     environment: Mapping[str, str]
     build: Build | None
     recipe: Recipe
+    program: ProgramIdentity | None = field(default=None, compare=False, repr=False)
+    """With the *key* it names the experiment, too; None where files of others enter the digest."""
+    key: bytes = field(default=b"", compare=False, repr=False)
+    """Of the point, the repeat and the seed: see ``PointKeys``."""
+    former: str = field(default="", compare=False, repr=False)
+    """Its digest in the format before, if a repository may hold results under that."""
+
+    @property
+    def digests(self) -> tuple[str, ...]:
+        """Those that a repository may know it by, the present one first."""
+        return (self.digest, self.former) if self.former else (self.digest,)
 
     @property
     def cpus(self) -> int:

@@ -8,23 +8,40 @@ points that differ in these share it; what a build is to depend on goes into a f
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from glob import escape
 from math import isfinite
 
 from zenturio.annotate.commands import fill_command
-from zenturio.annotate.filler import Filler
+from zenturio.annotate.filler import Filled, Filler
 from zenturio.annotate.model import Annotated, Application, Command
+from zenturio.annotate.scan import scan_following
 from zenturio.errors import InputError
-from zenturio.experiment.experiment import Build, Experiment, Filed, Recipe, Step
+from zenturio.experiment import file_trie, former
+from zenturio.experiment.experiment import (
+    Build,
+    Experiment,
+    Filed,
+    ProgramIdentity,
+    Recipe,
+    Step,
+    empty_folder,
+    link_to,
+)
+from zenturio.experiment.file_trie import FileTrie
 from zenturio.experiment.identity import (
+    FORMAT,
     combined,
     content_digest,
-    files_digest,
     framed_digest,
+    kind_of,
+    kind_of_mode,
     path_record,
     used_part,
 )
+from zenturio.experiment.point_key import PointKeys, Term
 from zenturio.experiment.points import Values, value_at
 from zenturio.experiment.reading import value_of
 from zenturio.experiment.used import used_digests
@@ -36,6 +53,9 @@ _REMEMBERED = 1024
 LARGE = 2**20
 """Files beyond so many bytes are named by their original, not carried along."""
 
+RecordedParts = tuple[Mapping[str, tuple[int, bytes]], Mapping[str, str]]
+"""Mode and digest of each file by path, and the digests of what is used."""
+
 _STREAMS = ("stdout", "stderr", "")
 _SHORT = 16
 
@@ -43,27 +63,46 @@ _SHORT = 16
 class Generator:
     """Makes the experiments of one application; unchanged files are hashed once."""
 
-    def __init__(self, application: Application) -> None:
+    def __init__(
+        self,
+        application: Application,
+        *,
+        former_digests: bool = False,
+        recorded: RecordedParts | None = None,
+    ) -> None:
+        """With *former_digests* experiments have those of the format before, too.
+
+        *recorded* stands for the files that are the same for every point, and for what is used.
+        """
         self._application = application
         self._filler = Filler(application)
-        unchanged = [
-            (_filed(file), content_digest(file.source.content)) for file in self._filler.unchanged
-        ]
-        self._unchanged = tuple(filed for filed, _ in unchanged)
-        self._records = [_record(filed.path, filed.mode, content) for filed, content in unchanged]
+        self._constants = _constants(application, self._filler)
+        if recorded is not None:
+            self._constants = [
+                (Filed(path, mode, b"", digest=content.hex()), content)
+                for path, (mode, content) in recorded[0].items()
+            ]
+        folders = map(empty_folder, application.folders)
+        self._unchanged = (*[filed for filed, _ in self._constants], *folders)
+        self._trie = FileTrie(
+            (file_trie.record(f.path, kind_of(f), content) for f, content in self._constants),
+            [skeleton.path for skeleton in self._filler.skeletons],
+        )
         self._space = application.space
         seed = application.repeat.seed
         names = [p.name for p in application.space.parameters] + ([seed] if seed else [])
         self._makes = [_Writer(command, names) for command in application.builds]
         self._runs = [_Writer(command, names) for command in application.runs]
-        used = {name for writer in (*self._makes, *self._runs) for name in writer.names}
         given = set(application.environment.values())
         seen = self._filler.parameters | given
         self._unseen = [p.name for p in application.space.dimensions if p.name not in seen]
-        self._names = sorted((used | given | set(self._unseen)) - {seed})
-        self._used = used_digests(application)
+        self._used = used_digests(application) if recorded is None else dict(recorded[1])
         self._used_part = used_part(self._used)
         self._builds: dict[tuple[bytes | str, ...], Build] = {}
+        self._keys = PointKeys()
+        self._conditional = any(p.when is not None for p in application.space.parameters)
+        self._followed = self._following() if former_digests else None
+        self._former = former.FormerFiles(self._followed.hashed) if self._followed else None
         self.recipe = Recipe(
             application.metrics,
             _kept(application),
@@ -78,12 +117,68 @@ class Generator:
 
         Other sets, constraints and metrics make no other program.
         """
-        found = {path: framed_digest([text])[:_SHORT] for path, text in self._filler.skeletons}
-        unchanged = zip(self._unchanged, self._records, strict=True)
-        found |= {filed.path: framed_digest([record])[:_SHORT] for filed, record in unchanged}
+        found = {s.path: framed_digest([s.content])[:_SHORT] for s in self._filler.skeletons}
+        found |= {filed.path: _part(filed, content) for filed, content in self._constants}
         for word, commands in (("BUILD", self._makes), ("RUN", self._runs)):
             found[word] = framed_digest([each.text.encode() for each in commands])[:_SHORT]
         return found | {words: digest[:_SHORT] for words, digest in self._used.items()}
+
+    @property
+    def former_program(self) -> dict[str, str]:
+        """The same as format 1 had it, with links followed; as it is without *former_digests*."""
+        followed = self._followed
+        return self.program if followed is None or followed is self else followed.program
+
+    def _following(self) -> Generator | None:
+        """The generator of the same files with links followed; None where they make none."""
+        application = scan_following(self._application)
+        if application is None or application is self._application:
+            return None if application is None else self
+        return Generator(application)
+
+    def filled(self, point: Point, seeds: Mapping[str, str]) -> list[tuple[Filled, bytes]]:
+        """The files that are filled, and of each the digest of what counts."""
+        filled = self._filler.files(point, seeds)
+        return [(each, content_digest(each.essence)) for each in filled]
+
+    @property
+    def hashed(self) -> list[former.Hashed]:
+        """Path, mode and digest of each file that is the same for every point."""
+        return [(filed.path, filed.mode, content) for filed, content in self._constants]
+
+    @cached_property
+    def identity(self) -> ProgramIdentity:
+        """Everything of the digests but the points."""
+        constants = FileTrie(file_trie.record(f.path, kind_of(f), c) for f, c in self._constants)
+        facts = self._facts(constants.root().hex())
+        return ProgramIdentity(framed_digest([facts.encode()]), FORMAT, self._document)
+
+    def _document(self) -> str:
+        listed = {f.path: [kind_of(f), content.hex()] for f, content in self._constants}
+        return self._facts(listed)
+
+    def _facts(self, constants: str | Mapping[str, list[str]]) -> str:
+        """The parts as JSON: *constants* are the files that are the same for every point."""
+        application = self._application
+        facts = {
+            "format": FORMAT,
+            "constants": constants,
+            "filled": {
+                s.path: [
+                    kind_of_mode(s.mode),
+                    content_digest(s.content).hex(),
+                    s.parameters,
+                ]
+                for s in self._filler.skeletons
+            },
+            "builds": [writer.text for writer in self._makes],
+            "runs": [writer.text for writer in self._runs],
+            "environment": dict(application.environment),
+            "used": self._used,
+            "unseen": self._unseen,
+            "seed": application.repeat.seed,
+        }
+        return json.dumps(facts, sort_keys=True)
 
     def experiments(self, point: Point, index: int | None = None) -> tuple[Experiment, ...]:
         """The experiments of *point*, in the order of their repeats; a seed is among the values.
@@ -92,34 +187,44 @@ class Generator:
         """
         if index is None:
             index = self._space.index(point) if self._space.finite else -1
-        texts = {name: point.text(name) for name in self._names}
+        texts = point.texts
+        chosen: Mapping[str, str | None] = texts
+        if self._conditional:
+            chosen = {n: None if point[n] is None else text for n, text in texts.items()}
+        key = self._keys.sum(chosen)
         repeats = range(1, self._application.repeat.count + 1)
-        return tuple([self._experiment(point, index, texts, repeat) for repeat in repeats])
+        return tuple([self._experiment(point, index, texts, key, repeat) for repeat in repeats])
 
     def _experiment(
-        self, point: Point, index: int, texts: Mapping[str, str], repeat: int
+        self, point: Point, index: int, texts: Mapping[str, str], key: Term, repeat: int
     ) -> Experiment:
         seeds = self._application.repeat.texts(repeat)
         values: Mapping[str, Value] = point
         if seeds:
             texts = {**texts, **seeds}
-            told = {name: value_of(text.encode()) for name, text in seeds.items()}
-            values = Values({**point, **told}, point)
-        filled = self._filler.files(point, seeds)
-        hashes = [content_digest(f.essence) for f in filled]
-        given = zip(filled, hashes, strict=True)
-        made = [Filed(f.path, f.mode, f.content, digest=known.hex()) for f, known in given]
-        files = (*made, *self._unchanged)
-        records = [_record(f.path, f.mode, known) for f, known in zip(filled, hashes, strict=True)]
-        whole = files_digest(sorted([*records, *self._records]))
+            seed_values = {name: value_of(text.encode()) for name, text in seeds.items()}
+            values = Values({**point, **seed_values}, point)
+        pairs = self.filled(point, seeds)
+        files = (
+            *[Filed(f.path, f.mode, f.content, digest=h.hex()) for f, h in pairs],
+            *self._unchanged,
+        )
+        records = [file_trie.record(f.path, kind_of_mode(f.mode), h) for f, h in pairs]
+        whole = self._trie.root(records)
         steps = tuple([writer.step(texts, point) for writer in self._runs])
         build = self._build(whole, files, texts, point) if self._makes else None
-        environment = self._application.environment
-        variables = {name: texts[parameter] for name, parameter in environment.items()}
+        variables = {n: texts[parameter] for n, parameter in self._application.environment.items()}
         commands = (*build.steps, *steps) if build else steps
         unseen = {name: texts[name] for name in self._unseen}
+        parts = commands, variables, repeat, unseen, self._used_part
+        former_digest = ""
+        if self._former and self._followed:
+            same = self._followed is self
+            before = pairs if same else self._followed.filled(point, seeds)
+            former_files = self._former.digest([(f.path, f.mode, h) for f, h in before])
+            former_digest = combined(former_files, *parts, version=former.FORMAT)
         return Experiment(
-            combined(whole, commands, variables, repeat, unseen, self._used_part),
+            combined(whole, *parts),
             index,
             repeat,
             values,
@@ -128,6 +233,9 @@ class Generator:
             variables,
             build,
             self.recipe,
+            self.identity,
+            self._keys.key(key, repeat, seeds),
+            former_digest,
         )
 
     def _build(
@@ -189,8 +297,21 @@ def _filed(file: Annotated) -> Filed:
     return Filed(file.path, source.mode, None, source.path.absolute(), known, source.mtime)
 
 
-def _record(path: str, mode: int, content: bytes) -> bytes:
-    return path_record(path, executable=bool(mode & 0o111)) + content
+def _constants(application: Application, filler: Filler) -> list[tuple[Filed, bytes]]:
+    """What is the same for every point, files and links, and the digest of each one's content."""
+    links = (link_to(path, text) for path, text in application.links)
+    return [
+        *[(_filed(f), content_digest(f.source.content)) for f in filler.unchanged],
+        *[(link, content_digest(link.content or b"")) for link in links],
+    ]
+
+
+def _part(filed: Filed, content: bytes) -> str:
+    """What tells a file or link that is the same for every point from another one."""
+    if filed.kind == "link":
+        return framed_digest([b"link", content])[:_SHORT]
+    head = path_record(filed.path, executable=bool(filed.mode & 0o111))
+    return framed_digest([head + content])[:_SHORT]
 
 
 def _cpus(command: Command, point: Point) -> int:

@@ -1,10 +1,13 @@
 """
 What makes an experiment the same: a digest of all that could change what it does.
 
-Covered are the files with their paths and executable bits, the commands to the letter, the
-environment that the experiment sets, what USE declares, and the repeat number; not covered are
-limits (TIMEOUT, RETRY, CPUS, MEMORY), metrics, and the machine. Every part is framed by its length,
-so that no two experiments can be read from the same bytes.
+Covered are the files with their paths and executable bits, links with their texts, the commands to
+the letter, the environment that the experiment sets, what USE declares, and the repeat number; not
+covered are limits (TIMEOUT, RETRY, CPUS, MEMORY), metrics, empty folders, and the machine. Every
+part is framed by its length, so that no two experiments can be read from the same bytes.
+
+What is hashed says its format. Repositories hold digests, so that another format needs a way for
+results of the one before: see ``former``.
 """
 
 from __future__ import annotations
@@ -15,19 +18,21 @@ from functools import lru_cache
 from hashlib import blake2b
 
 from zenturio.errors import SafetyError
+from zenturio.experiment import file_trie
 from zenturio.experiment.experiment import Filed, Step
+from zenturio.experiment.file_trie import SIZE, FileKind, FileTrie
 
-_SIZE = 16
+FORMAT = 2
+"""The format of digests: grows with each change of what is hashed, and how."""
 _DIGEST = re.compile(r"[0-9a-f]{32}")
-_VERSION = b"zenturio experiment 1"
 
 
 def digest(
     files: Iterable[Filed], steps: Iterable[Step], environment: Mapping[str, str], repeat: int
 ) -> str:
     """32 hexadecimal digits; *files* in any order."""
-    records = sorted(record(filed) for filed in files)
-    return combined(files_digest(records), steps, environment, repeat)
+    records = (record(filed) for filed in files if filed.kind != "folder")
+    return combined(FileTrie(records).root(), steps, environment, repeat)
 
 
 def checked_digest(text: str) -> str:
@@ -39,30 +44,35 @@ def checked_digest(text: str) -> str:
 
 def content_digest(content: bytes) -> bytes:
     """Of a file's bytes alone."""
-    return blake2b(content, digest_size=_SIZE).digest()
+    return blake2b(content, digest_size=SIZE).digest()
 
 
 def content_hash() -> blake2b:
     """Return the hash behind ``content_digest``, for content that is read in pieces."""
-    return blake2b(digest_size=_SIZE)
+    return blake2b(digest_size=SIZE)
 
 
 def record(filed: Filed) -> bytes:
-    """What a file adds: its path, whether it may be executed, and its content."""
+    """What a file adds: its path, its kind, and its content."""
     known = filed.digest
     content = bytes.fromhex(known) if known else content_digest(filed.content or b"")
-    return path_record(filed.path, executable=bool(filed.mode & 0o111)) + content
+    return file_trie.record(filed.path, kind_of(filed), content)
+
+
+def kind_of(filed: Filed) -> FileKind:
+    """What is hashed of a file's mode and kind: permissions but the executable bit are not."""
+    return "link" if filed.kind == "link" else kind_of_mode(filed.mode)
+
+
+def kind_of_mode(mode: int) -> FileKind:
+    """The kind of a file with these permissions."""
+    return "executable" if mode & 0o111 else "file"
 
 
 @lru_cache(maxsize=4096)
 def path_record(path: str, *, executable: bool) -> bytes:
-    """What comes before the digest of the content, which has always the same length."""
+    """What comes before the digest of the content in the digest of a part of a program."""
     return _framed(path.encode("utf-8", "surrogateescape")) + (b"x" if executable else b"-")
-
-
-def files_digest(records: Iterable[bytes]) -> bytes:
-    """Of all files, whose *records* are sorted."""
-    return content_digest(b"".join(records))
 
 
 def combined(
@@ -72,18 +82,19 @@ def combined(
     repeat: int,
     unseen: Mapping[str, str] = {},
     used: bytes = b"",
+    version: int = FORMAT,
 ) -> str:
-    """The experiment's digest from that of its files (``files_digest``) and all else.
+    """The experiment's digest from that of its files (the root of a ``FileTrie``) and all else.
 
     *unseen* are the parameters that neither a file nor the environment shows: those that only
     formulas use would not tell two points apart otherwise, and each point has its own outcome.
-    *used* is what USE declares (``used_part``).
+    *used* is what USE declares (``used_part``). *version* is the format.
     """
     commands = b"".join(
         [_framed(step.command.encode("utf-8", "surrogateescape")) for step in steps]
     )
     names = b"".join([_named(name, text) for name, text in sorted(environment.items())])
-    parts = [_VERSION, files, commands, names, b"%d" % repeat]
+    parts = [b"zenturio experiment %d" % version, files, commands, names, b"%d" % repeat]
     if unseen:
         parts.append(b"".join([_named(name, text) for name, text in sorted(unseen.items())]))
     if used:
@@ -102,7 +113,7 @@ def used_part(digests: Mapping[str, str]) -> bytes:
 
 def framed_digest(parts: Iterable[bytes]) -> str:
     """Of several parts, each framed by its length."""
-    return blake2b(b"".join(map(_framed, parts)), digest_size=_SIZE).hexdigest()
+    return blake2b(b"".join(map(_framed, parts)), digest_size=SIZE).hexdigest()
 
 
 def _named(name: str, text: str) -> bytes:

@@ -140,7 +140,10 @@ def row(desk: Desk, digest: str) -> Record:
 def matching(
     transaction: Transaction, prefix: str, limit: int
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Digests that begin with *prefix*, and the names of the studies that have each."""
+    """Digests that begin with *prefix*, and the names of the studies that have each.
+
+    Who gives a digest of an earlier format gets the one that the experiment has now.
+    """
     low, high = (codec.key(prefix.ljust(_DIGITS, filler)) for filler in "0f")
     mark = transaction.flavour.mark
     union = " UNION ".join(
@@ -148,7 +151,7 @@ def matching(
         for table in ("results", "claims", "attempts")
     )
     aliased = (
-        "SELECT a.digest, r.version FROM aliases a JOIN results r ON r.id = a.result"
+        "SELECT r.digest, r.version FROM aliases a JOIN results r ON r.id = a.result"
         f" WHERE a.digest BETWEEN {mark} AND {mark}"
     )
     found = transaction.sql(

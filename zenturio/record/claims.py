@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from zenturio.experiment.experiment import Experiment
+from zenturio.experiment.experiment import Experiment, ProgramIdentity
 from zenturio.experiment.machine import Machine
 from zenturio.record import codec, leases, machines, rules
 from zenturio.record.database import Transaction
@@ -39,10 +39,17 @@ class Claim(NamedTuple):
 
     def values(self, desk: Desk) -> Mapping[str, Any]:
         """The point: as this process gave it, or as it was written down."""
-        granted = desk.memory.granted.get((self.lease, bytes(self.digest).hex()))
-        if granted is not None and granted.number == self.id:
-            return granted.values
-        return codec.load(self.point)
+        granted = self._granted(desk)
+        return codec.load(self.point) if granted is None else granted.values
+
+    def named(self, desk: Desk) -> tuple[ProgramIdentity | None, bytes]:
+        """Program and key of the point, as far as this process knows them."""
+        granted = self._granted(desk)
+        return (None, b"") if granted is None else (granted.program, granted.key)
+
+    def _granted(self, desk: Desk) -> Granted | None:
+        known = desk.memory.granted.get((self.lease, bytes(self.digest).hex()))
+        return known if known is not None and known.number == self.id else None
 
 
 def claim(
@@ -76,7 +83,12 @@ def claim(
         if key in own:
             place = transaction.flavour.position(experiment.index), experiment.repeat
             desk.new_granted[lease.number, experiment.digest] = Granted(
-                own[key].id, numbers[key], *place, experiment.values
+                own[key].id,
+                numbers[key],
+                *place,
+                experiment.values,
+                experiment.program,
+                experiment.key,
             )
             granted[experiment.digest] = numbers[key]
     return granted

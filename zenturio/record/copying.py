@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from zenturio.experiment.experiment import Experiment
 from zenturio.experiment.machine import Machine
-from zenturio.record import claims, codec, leases, rows, studies
+from zenturio.record import claims, codec, former_digests, leases, rows, studies
 from zenturio.record.database import Transaction
 from zenturio.record.desk import Desk
 from zenturio.record.facts import Equality
@@ -47,6 +47,9 @@ def cached(
     """
     by_key = {codec.key(experiment.digest): experiment for experiment in experiments}
     results = claims.usable(desk, claims.results_of(desk.transaction, by_key), kind)
+    known = {result.digest for result in results}
+    if former_digests.adopt(desk, [e for key, e in by_key.items() if key not in known]):
+        results = claims.usable(desk, claims.results_of(desk.transaction, by_key), kind)
     own = {result.digest for result in results if result.version == desk.version.id}
     others: dict[bytes, claims.Result] = {}
     for result in sorted(results, key=lambda result: result.rank):
@@ -90,7 +93,8 @@ def _write(
         metrics = shared_metrics(row.outcome.metrics, source.name, ways, desk.layout.ways)
         place = transaction.flavour.position(experiment.index), experiment.repeat
         outcome = replace(row.outcome, digest=experiment.digest, metrics=metrics)
-        new.append(New(number, *place, row.round, experiment.values, outcome, row.lease))
+        named = experiment.program, experiment.key
+        new.append(New(number, *place, row.round, experiment.values, outcome, row.lease, *named))
         copies.append((number, roots.get(row.number, row.number), *origin))
     transaction.insert("copies", _COPY, copies)
     rows.write(desk, new, files=False)
@@ -114,6 +118,7 @@ def equate(desk: Desk, source: Version, experiments: Mapping[str, Experiment], p
     """
     transaction = desk.transaction
     leases.refuse_drivers(transaction, (desk.version, source))
+    former_digests.adopt(desk, experiments.values())
     wanted = {codec.key(digest): experiment for digest, experiment in experiments.items()}
     layout = desk.beside(source).layout
     condition = f"AND e.round = {ROUND}"

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from zenturio.experiment.experiment import ProgramIdentity
 from zenturio.experiment.machine import Machine
 from zenturio.record import studies
 from zenturio.record.database import Transaction
@@ -24,6 +25,8 @@ class Granted(NamedTuple):
     position: Any
     repeat: int
     values: Mapping[str, Any]
+    program: ProgramIdentity | None
+    key: bytes
 
 
 @dataclass
@@ -36,6 +39,8 @@ class Memory:
     machines: dict[Machine, int] = field(default_factory=dict)
     confirmed: set[int] = field(default_factory=set)
     """Those of which more is known than that rows of before are supposed to be theirs."""
+    recipes: dict[tuple[int, str], int] = field(default_factory=dict)
+    """The numbers of recipes, by version and digest."""
     granted: dict[tuple[int, str], Granted] = field(default_factory=dict)
     """By lease and digest: claims that are not recorded yet. A server that lost its power may have
     lost them."""
@@ -52,6 +57,7 @@ class Desk:
     new_hosts: dict[HostKey, int] = field(default_factory=dict)
     new_machines: dict[Machine, int] = field(default_factory=dict)
     new_confirmed: set[int] = field(default_factory=set)
+    new_recipes: dict[tuple[int, str], int] = field(default_factory=dict)
     new_granted: dict[tuple[int, str], Granted] = field(default_factory=dict)
     settled: list[tuple[int, str]] = field(default_factory=list)
     """Claims that are over."""
@@ -89,6 +95,7 @@ class Desk:
         self.memory.hosts |= self.new_hosts
         self.memory.machines |= self.new_machines
         self.memory.confirmed |= self.new_confirmed
+        self.memory.recipes |= self.new_recipes
         self.memory.granted |= self.new_granted
         for key in self.settled:
             self.memory.granted.pop(key, None)

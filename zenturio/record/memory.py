@@ -257,6 +257,9 @@ class Memory(Line):
 
     # Experiments
 
+    def has_former_digests(self) -> bool:
+        return False  # it is no older than this process
+
     def cached(
         self, study: str, experiments: Iterable[Experiment], kind: Machine | None = None
     ) -> frozenset[str]:

@@ -18,7 +18,7 @@ from zenturio.errors import RecordError
 from zenturio.experiment.experiment import Artifact, Log, Outcome
 from zenturio.experiment.machine import Host, Machine
 from zenturio.failpoints import Failpoint
-from zenturio.record import codec, naming, recording, rows, studies
+from zenturio.record import codec, former_digests, naming, recording, rows, studies
 from zenturio.record.artifact_store import ArtifactStore
 from zenturio.record.database import Database, Transaction
 from zenturio.record.desk import Desk, Memory
@@ -121,6 +121,7 @@ class Moving:
     def _base(self, transaction: Transaction) -> None:
         """Studies, their versions, fields and definitions; leases, and what a service has to do."""
         old = self._older
+        former_digests.mark_upgraded(transaction)
         self._names(transaction)
         for study in old.studies.values():
             desk = self._desk(transaction, study.number)

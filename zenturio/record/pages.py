@@ -65,10 +65,15 @@ class Pages:
         return size if size in _SIZES else max(_SIZES, key=self._sense)
 
     def _sense(self, size: int) -> int:
-        """How many bytes are in whole pages of tables, if pages have this *size*."""
+        """How many bytes are in whole pages of tables, if pages have this *size*.
+
+        A page is filled from its end: where no cell is in its second half, it is a smaller one.
+        """
         starts = range(size, len(self._content) - size + 1, size)
-        pages = (self._content[start : start + size] for start in starts)
-        return size * sum(_pointers(page, 0) is not None for page in pages)
+        pages = (_pointers(self._content[start : start + size], 0) for start in starts)
+        return size * sum(
+            page is not None and max(page[1], default=0) * 2 >= size for page in pages
+        )
 
     def pointers(self, number: int) -> tuple[int, list[int]] | None:
         """The kind of a page, and where its cells begin; none of a page that is no tree's."""

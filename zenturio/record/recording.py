@@ -151,7 +151,7 @@ def _accept(desk: Desk, lease: int, pairs: Sequence[_Pair]) -> None:
         rows.write(
             desk,
             [
-                New(c.id, c.position, c.repeat, c.round, point, outcome, lease)
+                New(c.id, c.position, c.repeat, c.round, point, outcome, lease, *c.named(desk))
                 for (c, outcome), point in zip(pairs, values, strict=True)
             ],
         )
@@ -293,7 +293,7 @@ def _enter_new(
         [
             New(
                 next(numbers) if number is None else number, position(e.index), e.repeat, ROUND,
-                e.values, outcome, lease,
+                e.values, outcome, lease, e.program, e.key,
             )
             for e, outcome, number in new
         ],

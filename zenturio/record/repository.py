@@ -106,6 +106,14 @@ class Repository(Protocol):
         """The leases on *study* that have not ended, oldest first."""
         ...
 
+    def has_former_digests(self) -> bool:
+        """Whether results may be there under digests of an earlier format.
+
+        Experiments have to come with their former digests then: ``cached`` and ``equate`` give
+        what they find by these the present ones.
+        """
+        ...
+
     def cached(
         self, study: str, experiments: Iterable[Experiment], kind: Machine | None = None
     ) -> frozenset[str]:

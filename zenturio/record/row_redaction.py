@@ -33,7 +33,7 @@ _OWN = {
     "machines": {"digest"},
     "leases": {"token"},
     "claims": {"digest", "position"},
-    "results": {"digest", "position", "status"},
+    "results": {"digest", "key", "position", "status"},
     "attempts": {"digest", "position", "state"},
     "artifacts": {"content"},
     "copies": {"kind"},

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from zenturio.experiment.experiment import Measure, Outcome
+from zenturio.experiment.experiment import Measure, Outcome, ProgramIdentity
 from zenturio.experiment.machine import Machine
-from zenturio.record import attempt_files, codec, events, machines
+from zenturio.record import attempt_files, codec, events, machines, recipes
 from zenturio.record.database import Transaction
 from zenturio.record.desk import Desk
 from zenturio.record.facts import Key, Record
@@ -17,7 +17,7 @@ from zenturio.record.tally import Tally
 
 _FACTS = (
     "id", "version", "digest", "position", "repeat", "round", "machine", "newest", "status",
-    "attempt", "lease", "host", "started", "ended", "exit", "cause", "remarks",
+    "attempt", "lease", "host", "started", "ended", "exit", "cause", "remarks", "recipe", "key",
 )  # fmt: skip
 _READ = (
     "e.id, e.position, e.repeat, e.digest, e.status, e.cause, e.attempt, h.name, e.started,"
@@ -37,6 +37,9 @@ class New(NamedTuple):
     values: Mapping[str, Any]
     outcome: Outcome
     lease: int
+    program: ProgramIdentity | None = None
+    key: bytes = b""
+    """Of the point; empty where nobody knows it."""
 
 
 def write(desk: Desk, new: Sequence[New], *, files: bool = True) -> None:
@@ -53,6 +56,7 @@ def write(desk: Desk, new: Sequence[New], *, files: bool = True) -> None:
             row.number, version, codec.key(o.digest), row.position, row.repeat, row.round, machine,
             1, o.status, o.attempt, row.lease, host, o.started, o.ended, o.exit,
             codec.escape(o.cause) if o.cause else None, remark,
+            recipes.recipe_number(desk, row.program), row.key or None,
         )
         for row, o, (machine, host), remark in zip(
             new, outcomes, hosts, spread.remarks, strict=True
@@ -204,7 +208,7 @@ def remove(desk: Desk, rows: Iterable[Read]) -> None:
     """Remove results of a version, and uncount them; what hangs on their attempts stays."""
     rows = list(rows)
     numbers = [row.number for row in rows]
-    for table, column in (("chunks", "result"), ("results", "id")):
+    for table, column in (("chunks", "result"), ("aliases", "result"), ("results", "id")):
         desk.transaction.among_sql(f"DELETE FROM {table} WHERE {{among}}", column, numbers)
     tally = Tally(desk.transaction)
     for row in rows:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from zenturio.errors import RecordError
-from zenturio.record import restoring, upgrade
+from zenturio.record import former_digests, restoring, upgrade
 from zenturio.record.database import Transaction
 from zenturio.record.facts import RECORDED
 from zenturio.record.pages import Pages
@@ -154,6 +154,10 @@ _MENDED = (
     (
         "INSERT INTO counters (version, machine, round, status, count)"
         " SELECT version, machine, round, status, count(*) FROM results GROUP BY 1, 2, 3, 4"
+    ),
+    (
+        f"INSERT INTO upgrade (step, done, at) SELECT '{former_digests.FORMER}', 0, 0"
+        " WHERE EXISTS (SELECT 1 FROM results WHERE key IS NULL)"
     ),
     "DELETE FROM sqlite_sequence WHERE name = 'claims'",
     f"INSERT INTO sqlite_sequence SELECT 'claims', max(id) FROM ({_TRIED})",

@@ -31,7 +31,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine, UserDefinedType
 
-REVISIONS = ("0001", "0002", "0003", "0004")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005")
 """Every revision of the schema, oldest first; the last one is what stands here."""
 
 DialectName = Literal["sqlite", "postgresql"]
@@ -278,7 +278,7 @@ results = Table(
     Index("results_order", "version", "position", "repeat", "id"),
     Index("results_version", "version"),
 )
-"""One row for each accepted attempt; behind these columns come the slots."""
+"""One row for each accepted attempt; behind these columns come the slots, and KEY."""
 
 chunks = Table(
     "chunks",
@@ -462,6 +462,10 @@ SLOTS: dict[DialectName, tuple[tuple[str, TypeEngine[Any]], ...]] = {
 }
 """The columns of ``results`` that all studies share, and their types."""
 
+KEY = "key"
+"""The last column of ``results``: with ``recipe`` it names an experiment as the digest does. Both
+are NULL where files of others enter the digest, as in stages, and for results of before."""
+
 
 def tables_of(dialect: DialectName) -> list[Table]:
     """Every table as a database of that kind has it, ``results`` with its slots."""
@@ -470,4 +474,5 @@ def tables_of(dialect: DialectName) -> list[Table]:
         table.to_metadata(copy)
     for name, kind in SLOTS[dialect]:
         copy.tables["results"].append_column(Column(name, kind))
+    copy.tables["results"].append_column(Column(KEY, LargeBinary))
     return list(copy.sorted_tables)

@@ -19,9 +19,11 @@ from zenturio.record import (
     copying,
     counts,
     events,
+    former_digests,
     leases,
     naming,
     queue,
+    recipes,
     recording,
     removal,
     row_redaction,
@@ -276,6 +278,13 @@ class Sql:
         self._database.write_briefly(lambda t: queue.report(t, number, progress))
 
     # Experiments and outcomes
+
+    def has_former_digests(self) -> bool:
+        return self._database.read(former_digests.are_there)
+
+    def identities(self, study: str, most: int) -> tuple[list[recipes.Named], int]:
+        """How some results of *study* are named, and how many have nothing but a digest."""
+        return self._read(study, lambda desk: recipes.names(desk, most))
 
     def cached(
         self, study: str, experiments: Iterable[Experiment], kind: Machine | None = None

@@ -112,7 +112,7 @@ def _create(transaction: Transaction) -> None:
 
 def _unfit(place: str, found: str) -> ZenError:
     wanted = schema.REVISIONS[-1]
-    if older.original(found) in older.REVISIONS:
+    if older.original(found) in schema.REVISIONS[:-1]:
         begun = " (an upgrade was cut off)" if found.endswith(older.MOVING) else ""
         revision = f"{older.original(found)}{begun}"
         return RecordError(

@@ -2,7 +2,7 @@
 
 It may be killed at any moment: the next call goes on, or sees that all is done. What was there
 stays as it is until the new repository is complete and was compared with it, and a copy of it is
-kept.
+kept. A repository whose tables only lack a column gets it where it is, in one transaction.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import chain, count
 from pathlib import Path
 
 from zenturio.errors import ConflictError, PlaceError, RecordError
 from zenturio.failpoints import Failpoint
-from zenturio.record import schema, upgrade
+from zenturio.record import former_digests, schema, upgrade
 from zenturio.record.artifact_store import ArtifactStore
 from zenturio.record.database import Database, Transaction
 from zenturio.record.driver import Driver
 from zenturio.record.flavour import Flavour
 from zenturio.record.moving import Moving
 from zenturio.record.older import MOVING, RECORDED, TABLES, Older, original
+from zenturio.record.older import REVISIONS as FILLED_ANEW
 from zenturio.record.postgresql import PostgreSQL
 from zenturio.record.sqlite import SQLite
 
@@ -39,12 +40,49 @@ running from writing to a file that nobody will read."""
 _STATES = ", ".join(f"'{state}'" for state in RECORDED)
 
 
-def upgrade_older(kind: Flavour, store: ArtifactStore, patience: float) -> str:
-    """Brings the repository to this revision; where it is kept as it was."""
+def upgrade_older(
+    kind: Flavour, store: ArtifactStore, patience: float, revision: str
+) -> str | None:
+    """Brings the repository to this revision; where it is kept as it was, if it is."""
+    if original(revision) not in FILLED_ANEW:
+        return _upgrade_in_place(kind, patience)
     if isinstance(kind, SQLite):
         return str(_upgrade_file(kind, store, patience))
     assert isinstance(kind, PostgreSQL), "there is no other kind"
     return _upgrade_server(kind, store, patience)
+
+
+# In place
+
+
+def _upgrade_in_place(kind: Flavour, patience: float) -> str | None:
+    """Adds the column that revision 0004 lacks, after a copy of a file was made."""
+
+    def work(transaction: Transaction) -> str | None:
+        found = _revision(transaction)
+        if found == schema.REVISIONS[-1]:  # another process was faster
+            return None
+        _refuse_drivers(transaction, "JOIN versions v ON v.id = l.version", "v.study")
+        copy = None
+        if isinstance(kind, SQLite):
+            copy = str(_keep_copy(kind, found))
+        column = "BYTEA" if transaction.flavour.name == "postgresql" else "BLOB"
+        transaction.sql(f"ALTER TABLE results ADD COLUMN {schema.KEY} {column}")
+        # SQLite leaves rows as they are, and salvage tells them by the number of their values.
+        if isinstance(kind, SQLite):
+            transaction.sql(f"UPDATE results SET {schema.KEY} = NULL")
+        former_digests.mark_upgraded(transaction)
+        mark = transaction.flavour.mark
+        newest = (schema.REVISIONS[-1],)
+        transaction.sql(f"UPDATE alembic_version SET version_num = {mark}", newest)
+        return copy
+
+    database = Database(kind, patience)
+    try:
+        with _only_one(kind.path) if isinstance(kind, SQLite) else nullcontext():
+            return database.write(work)
+    finally:
+        database.close()
 
 
 # Files
@@ -104,12 +142,7 @@ def _begin_file(old: Database, kind: SQLite) -> Path:
             there = list(_until(every, kind.path.parent))
             return kind.path.with_name(there[-1] if there else name)
         _refuse_drivers(transaction)
-        copy = kind.path.with_name(_first_free(every, kind.path.parent))
-        part = copy.with_name(f"{copy.name}.part")
-        kind.copy(part)
-        _sync(part)
-        part.replace(copy)
-        COPIED()
+        copy = _keep_copy(kind, found)
         _mark(transaction, found)
         kind.path.with_name(f"{kind.path.name}.new").unlink(missing_ok=True)
         return copy
@@ -117,6 +150,19 @@ def _begin_file(old: Database, kind: SQLite) -> Path:
     result = old.write(begin)
     MARKED()
     return result
+
+
+def _keep_copy(kind: SQLite, revision: str) -> Path:
+    """Copies the file, as it was before this transaction, to the first name that is free."""
+    name = f"{kind.path.name}.{revision}"
+    every = chain([name], (f"{name}-{number}" for number in count(2)))
+    copy = kind.path.with_name(_first_free(every, kind.path.parent))
+    part = copy.with_name(f"{copy.name}.part")
+    kind.copy(part)
+    _sync(part)
+    part.replace(copy)
+    COPIED()
+    return copy
 
 
 def _until(names: Iterator[str], folder: Path) -> Iterator[str]:
@@ -245,11 +291,14 @@ def _mark(transaction: Transaction, found: str) -> None:
     transaction.sql(f"UPDATE alembic_version SET version_num = {mark}", (found + MOVING,))
 
 
-def _refuse_drivers(transaction: Transaction) -> None:
-    """ConflictError while a driver is alive: what it records would be lost."""
+def _refuse_drivers(transaction: Transaction, between: str = "", study: str = "l.study") -> None:
+    """ConflictError while a driver is alive: what it records would be lost.
+
+    *between* and *study* say how a lease leads to its study.
+    """
     for name, host, pid, born, until in transaction.sql(
-        "SELECT s.name, l.host, l.pid, l.born, l.until FROM leases l"
-        " JOIN studies s ON s.id = l.study WHERE l.ended IS NULL"
+        f"SELECT s.name, l.host, l.pid, l.born, l.until FROM leases l {between}"
+        f" JOIN studies s ON s.id = {study} WHERE l.ended IS NULL"
     ):
         if until > transaction.now and not Driver(host, pid, born).gone():
             raise ConflictError(

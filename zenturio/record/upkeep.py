@@ -78,7 +78,7 @@ def bring_up_to_date(url: str | Path | None = None) -> Upgrade:
     if is_older(before):
         if isinstance(kind, SQLite):
             room_for(kind.path)
-        kept = upgrade_older(kind, artifact_store(kind), waiting())
+        kept = upgrade_older(kind, artifact_store(kind), waiting(), before)
     return Upgrade(original(before), newest, kept)
 
 

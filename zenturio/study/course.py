@@ -40,6 +40,8 @@ class Done(NamedTuple):
     values: Mapping[str, Any]
     attempt: int
     """Of several results the one that counts here: another kind of machine may have its own."""
+    former: str = ""
+    """Its digest in the format before, if there may be results under such."""
 
 
 @dataclass
@@ -146,6 +148,7 @@ class Course:
                 outcome.digest,
                 experiment.values,
                 outcome.attempt,
+                experiment.former,
             )
             state.done.append(facts)
             state.left -= 1

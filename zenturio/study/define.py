@@ -8,6 +8,7 @@ from typing import Any
 
 from zenturio.annotate.model import MEASURED, Application, Metric, Repeat
 from zenturio.errors import NotFoundError
+from zenturio.experiment.identity import FORMAT
 from zenturio.experiment.provenance import provenance
 from zenturio.experiment.used import recall_versions
 from zenturio.expression import Type
@@ -17,6 +18,10 @@ from zenturio.space.fingerprint import SPACES, fingerprint
 
 PROGRAM = "program"
 """The note that says which program a study is of: a digest of each of its parts."""
+DIGESTS = "digests"
+"""The note of the format of its digests; absent from definitions of format 1."""
+FORMER_PROGRAM = "former program"
+"""The note with the program as format 1 had it, where that is another one: with links followed."""
 VERSIONS = "versions"
 """The note that holds what the commands of USE VERSION printed."""
 
@@ -67,7 +72,7 @@ def _other_version(
         before = repository.definition(name).notes
     except NotFoundError:
         return None
-    if before.get(PROGRAM) in (None, notes[PROGRAM]):
+    if before.get(PROGRAM) is None or is_same_program(before, notes):
         return None
     root = before.get("root")
     elsewhere = root if root and notes.get("root") not in (None, root) else ""
@@ -96,9 +101,17 @@ def spaces_of(
         before = repository.definition(study).notes
     except NotFoundError:
         before = {}
-    if not before or before.get(PROGRAM) != notes[PROGRAM]:
+    if not before or not is_same_program(before, notes):
         return [fingerprint(space)]
     return sorted({*before.get(SPACES, ["unknown"]), fingerprint(space)})
+
+
+def is_same_program(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether the notes of two definitions name the same program, whatever format they are of."""
+    program = now[PROGRAM]
+    if DIGESTS not in before:
+        program = now.get(FORMER_PROGRAM, program)
+    return bool(before.get(PROGRAM) == program)
 
 
 def changes_of(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
@@ -109,8 +122,16 @@ def changes_of(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str
     return tuple(words)
 
 
-def define(application: Application, experiments: int, program: Mapping[str, str]) -> Definition:
+def define(
+    application: Application,
+    experiments: int,
+    program: Mapping[str, str],
+    former_program: Mapping[str, str] | None = None,
+) -> Definition:
     """The definition of the study of *application*: so many *experiments* of one program."""
+    notes = {**_notes(application), "experiments": experiments, PROGRAM: dict(program)}
+    if former_program not in (None, program):
+        notes[FORMER_PROGRAM] = dict(former_program or {})
     return Definition(
         parameters=fields_of(application.space, application.repeat),
         metrics=(*measured(), *metric_fields(application.metrics)),
@@ -120,7 +141,7 @@ def define(application: Application, experiments: int, program: Mapping[str, str
         ),
         provenance=provenance(application.root),
         sources=_sources(application),
-        notes={**_notes(application), "experiments": experiments, PROGRAM: dict(program)},
+        notes={**notes, DIGESTS: FORMAT},
     )
 
 

@@ -75,11 +75,15 @@ class Entry:
 
     def unknown(self, batch: Sequence[Experiment]) -> list[Experiment]:
         """Those of *batch* that have no outcome yet; the others become rows of the study."""
-        known = self._repository.find([each.digest for each in batch], kind=self._kind)
-        self._note_others([each.digest for each in batch if each.digest not in known])
+        digests = [digest for each in batch for digest in each.digests]
+        known = self._repository.find(digests, kind=self._kind)
+        self._note_others([digest for digest in digests if digest not in known])
         if known:
-            recalled = [each for each in batch if each.digest in known]
+            recalled = [each for each in batch if any(d in known for d in each.digests)]
             self._repository.cached(self._study, recalled, self._kind)
+            if any(each.former for each in recalled):  # they have their present digests by now
+                present = [each.digest for each in recalled]
+                known = self._repository.find(present, kind=self._kind)
             self._known += len(known)
             for experiment in batch:
                 if experiment.digest in known:

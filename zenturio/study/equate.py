@@ -8,6 +8,7 @@ copy that says who accepted it. Nothing is run.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any
@@ -24,6 +25,7 @@ from zenturio.study.define import (
     Archived,
     changes_of,
     define,
+    is_same_program,
     open_version,
     recalled,
     spaces_of,
@@ -70,12 +72,12 @@ def equate(
     study = _study_of(repository, version)
     before = repository.definition(version)
     application = _application(repository, study, before, paths)
-    generator = Generator(application)
+    generator = Generator(application, former_digests=repository.has_former_digests())
     definition = _definition(repository, study, application, generator)
     program = definition.notes[PROGRAM]
     _check_parameters(version, before, definition)
     changes = changes_of(before.notes[PROGRAM], program)
-    if not changes:
+    if is_same_program(before.notes, definition.notes):
         raise InputError(
             f"{version} is of the present program: there is nothing to accept",
             hint="zen equate is for results of a version before an edit; zen list shows them",
@@ -168,7 +170,8 @@ def _definition(
         notes = {}
     space = application.space
     planned = space.size * application.repeat.count if space.finite else 0
-    found = define(application, planned or int(notes.get("experiments", 0)), generator.program)
+    experiments = planned or int(notes.get("experiments", 0))
+    found = define(application, experiments, generator.program, generator.former_program)
     more = {
         RUN: notes.get(RUN, {}),
         PROGRAMS: ProgramHistory.of(application, notes).notes(),
@@ -191,12 +194,9 @@ def _check_parameters(version: str, before: Definition, present: Definition) -> 
 
 def _open_present(repository: Repository, study: str, definition: Definition) -> Archived | None:
     """Open the version of the present program, if the study's name means another one."""
-    try:
-        current = repository.definition(study).notes.get(PROGRAM)
-    except NotFoundError:
-        current = None
-    if current == definition.notes[PROGRAM]:
-        return None
+    with suppress(NotFoundError):
+        if is_same_program(repository.definition(study).notes, definition.notes):
+            return None
     return open_version(repository, study, definition)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from zenturio.annotate.file_selection import IGNORE
 from zenturio.annotate.model import Application
 from zenturio.errors import ConflictError, Interrupted, PlaceError
+from zenturio.execute.filing import checked_link
 from zenturio.experiment import Experiment, Filed, Generator, Step
 from zenturio.study.choose import Chosen
 
@@ -84,6 +85,12 @@ def _put(filed: Filed, folder: str) -> None:
     path = f"{folder}/{filed.path}"
     if "/" in filed.path:
         os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120 - in a hot loop
+    if filed.kind == "folder":
+        os.makedirs(path, exist_ok=True)  # noqa: PTH103
+        return
+    if filed.kind == "link":
+        os.symlink(checked_link(filed), path)  # noqa: PTH211
+        return
     if filed.content is None:
         if filed.original is not None:
             shutil.copy2(filed.original, path)

@@ -25,7 +25,7 @@ from zenturio.experiment import (
 )
 from zenturio.record import Definition, Record, Repository
 from zenturio.record.facts import RECORDED
-from zenturio.study.define import PROGRAM, changes_of, define, recalled, way_of
+from zenturio.study.define import DIGESTS, PROGRAM, changes_of, define, recalled, way_of
 
 BATCH = 500
 
@@ -75,7 +75,12 @@ def extract(
     again = _Again(before, application.metrics)
     planned, program = before.notes.get("experiments", 0), before.notes.get(PROGRAM, {})
     definition = define(application, int(planned), program)
-    changes = changes_of(program, Generator(application).program) if program else ()
+    is_former = DIGESTS not in before.notes
+    generator = Generator(application, former_digests=is_former)
+    if is_former:  # what runs next tells which program that is
+        notes = {name: note for name, note in definition.notes.items() if name != DIGESTS}
+        definition = replace(definition, notes=notes)
+    changes = changes_of(program, generator.former_program) if program else ()
     if changes:  # its experiments ran with the files that it had then
         definition = replace(definition, sources=before.sources)
     count: Counter[str] = Counter()

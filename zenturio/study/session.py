@@ -101,23 +101,25 @@ class Session:
     def foresee(self, machine: Machine | None = None) -> Plan:
         """What a run would do, on *machine*; nothing is written, and nothing is run."""
         self.check()
-        generator = Generator(recalled(self.application, self.repository, self.study))
+        generator = self._generator(recalled(self.application, self.repository, self.study))
         experiments = iter(self._source(generator))
         known = looked_at = 0
         programs, changed = self._programs(), Counter[str]()
         kind, others = self.counting_kind(machine), Counter[Machine]()
-        while batch := [each.digest for each in islice(experiments, BATCH)]:
+        while batch := [each.digests for each in islice(experiments, BATCH)]:
             looked_at += len(batch)
-            outcomes = self.repository.find(batch, kind=kind)
-            known += len(outcomes)
+            digests = [digest for each in batch for digest in each]
+            outcomes = self.repository.find(digests, kind=kind)
+            cached = [each for each in batch if any(digest in outcomes for digest in each)]
+            known += len(cached)
             if kind is not None:
-                rest = [digest for digest in batch if digest not in outcomes]
+                rest = [digest for digest in digests if digest not in outcomes]
                 others += machines_with_results(self.repository, rest)
             for outcome in outcomes.values():
                 changed.update(programs.changed_since(outcome))
             if self.hunt is not None:  # what comes next depends on what comes of these
                 break
-        notes = define(self.application, self.experiments, self._program(generator)).notes
+        notes = self._defined(generator).notes
         archived = foresee_version(self.repository, self.study, notes)
         remarks = (*outdated(changed), *other_machine_notes(others))
         return replace(self.plan(looked_at, known, 0, archived), remarks=remarks)
@@ -144,7 +146,7 @@ class Session:
         if application.versions != self.application.versions:
             asked = replace(self, application=application)
             return asked.run(executor, planned, listener, begun)
-        generator = Generator(application)
+        generator = self._generator(application)
         walk = self._walk(generator)
         refuse(walk.look_ahead() if walk else (), executor)
         programs = self._programs()
@@ -175,8 +177,13 @@ class Session:
             DRIVEN()
             return self._concluded(summary, source, definition)
 
-    def _program(self, generator: Generator) -> Mapping[str, str]:
-        return {**generator.program, **self.built_on}
+    def _generator(self, application: Application) -> Generator:
+        former = self.repository.has_former_digests()
+        return Generator(application, former_digests=former)
+
+    def _defined(self, generator: Generator) -> Definition:
+        programs = ({**p, **self.built_on} for p in (generator.program, generator.former_program))
+        return define(self.application, self.experiments, *programs)
 
     def _programs(self) -> ProgramHistory:
         """What is known of the executables that nobody declared, from the runs before."""
@@ -187,7 +194,7 @@ class Session:
         return ProgramHistory.of(self.application, notes)
 
     def _definition(self, generator: Generator, programs: ProgramHistory) -> Definition:
-        found = define(self.application, self.experiments, self._program(generator))
+        found = self._defined(generator)
         other = foresee_version(self.repository, self.study, found.notes) if self.same else None
         if other is not None:
             raise InputError(

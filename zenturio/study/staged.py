@@ -28,6 +28,8 @@ class Inputs:
     files: tuple[Filed, ...] = ()
     digest: str = ""
     """Of which experiments they are; empty where nothing was waited for."""
+    former: str = ""
+    """The same of their former digests."""
 
 
 @dataclass
@@ -106,23 +108,38 @@ class Staged:
         inputs = self._inputs[node]
         if not inputs.digest:
             return experiment
-        parts = [text.encode() for text in ("after", experiment.digest, inputs.digest)]
-        files = (*experiment.files, *inputs.files)
-        return replace(experiment, digest=framed_digest(parts), files=files)
+        former = experiment.former and _after(experiment.former, inputs.former)
+        return replace(
+            experiment,
+            digest=_after(experiment.digest, inputs.digest),
+            files=(*experiment.files, *inputs.files),
+            program=None,  # it and the point are not all that names the experiment
+            key=b"",
+            former=former,
+        )
 
     def _gathered(self, node: Node) -> Inputs:
         files: list[Filed] = []
         digests: list[str] = []
+        former: list[str] = []
         for link, found, single in self.course.inputs(node):
             name = self.course.stages[link.stage].name
             digests += [name, *(done.digest for done in found)]
+            former += [name, *(done.former for done in found)]
             for number, done in enumerate(found, 1):
                 folder = name if single else f"{name}/{number}"
                 artifacts = self.repository.artifacts(done.digest, done.attempt)
                 files += [_filed(each, folder) for each in artifacts]
             files.append(_table(name, found, single=single))
-        whole = framed_digest(text.encode() for text in digests) if digests else ""
-        return Inputs(tuple(files), whole)
+        if not digests:
+            return Inputs()
+        whole, before = (framed_digest(map(str.encode, texts)) for texts in (digests, former))
+        return Inputs(tuple(files), whole, before)
+
+
+def _after(digest: str, inputs: str) -> str:
+    """The digest of an experiment that gets the files of others."""
+    return framed_digest(text.encode() for text in ("after", digest, inputs))
 
 
 def _filed(artifact: Artifact, folder: str) -> Filed:

@@ -68,7 +68,9 @@ def built_on(stages: Sequence[Stage]) -> tuple[dict[str, str], ...]:
         parts: dict[str, str] = {}
         for link in stage.links:
             earlier = stages[link.stage].application
-            texts = [f"{k}={v}" for k, v in Generator(earlier).program.items()]
+            # As format 1 of the digests has it: otherwise studies of before would be archived.
+            program = Generator(earlier, former_digests=True).former_program
+            texts = [f"{k}={v}" for k, v in program.items()]
             texts += [f"{k}={v}" for k, v in found[link.stage].items()]
             if not _is_single(link, earlier):
                 texts += _extent(earlier)

@@ -159,7 +159,7 @@ def _run(
     *,
     any_machine: bool,
 ) -> tuple[Summary, Archived | None]:
-    generator = Generator(application)
+    generator = Generator(application, former_digests=repository.has_former_digests())
     contest, clerk = _contest(tuning), Clerk(Meter(generator.recipe))
     total = points.count * tuning.repeats
     definition = define(application, total, generator.program)

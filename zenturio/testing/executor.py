@@ -25,6 +25,7 @@ from zenturio.annotate.model import Metric
 from zenturio.errors import PlaceError
 from zenturio.execute.executor import Executor
 from zenturio.experiment import Build, Experiment, Filed, Missing, Outcome, Recipe, Step
+from zenturio.experiment.experiment import empty_folder, link_to
 from zenturio.experiment.identity import content_digest, digest
 
 PATIENCE = 240.0
@@ -393,6 +394,21 @@ class CommandContract(ExecutorContract):
         assert outcome(place, replace(again, files=(big,))).stdout.head.strip() == b"%d" % len(
             content
         )
+
+    def test_links_are_links_and_empty_folders_are_there(self, place: Executor) -> None:
+        files = (
+            link_to("deep/up", "../in/a"),
+            link_to("also", "in"),
+            Filed("in/a", 0o644, b"1"),
+            empty_folder("results/raw"),
+        )
+        look = (
+            "readlink deep/up also; cat deep/up also/a; ls -A results/raw; echo 2 > results/raw/x"
+        )
+        for what in (experiment(look), experiment(look, builds=("cp deep/up made",))):
+            build = what.build and replace(what.build, files=files)
+            found = outcome(place, replace(what, files=files, build=build))
+            assert (found.status, found.stdout.head) == ("ok", b"../in/a\nin\n11")
 
     def test_copied_files_keep_their_times_and_filled_ones_are_newer(
         self, place: Executor, tmp_path: Path

@@ -180,14 +180,21 @@ class Store:
             given -= set(self._put_build(made, job.folder, looks)) - set(message["over"])
             if self._idle(message["build"]).exists():
                 job.idle.touch()
+        links = []
         for (path, mode, mtime), content in zip(message["files"], blobs):  # noqa: B905 - Python 3.9
-            if path in given:
+            if stat.S_ISDIR(mode):
+                _target(job.folder, path).mkdir(exist_ok=True)
+            elif stat.S_ISLNK(mode) and path in given:
+                links.append((path, content))
+            elif path in given:
                 own = filled if mtime is None else min(mtime, now)
                 _write(_target(job.folder, path), content, mode, own)
         for path, mode, mtime, digest in message["shared"]:
             if path in given:
                 own = filled if mtime is None else min(mtime, now)
                 self._put_shared(digest, _target(job.folder, path), mode, own, looks)
+        for path, content in links:  # last, so that nothing is written through one
+            _target(job.folder, path).symlink_to(_inside(path, os.fsdecode(content)))
         if looks:
             job.shared.write_text(json.dumps(looks))
         if message["builds"]:
@@ -252,6 +259,16 @@ def _target(folder: Path, path: str) -> Path:
     target = folder / path
     target.parent.mkdir(parents=True, exist_ok=True)
     return target
+
+
+def _inside(path: str, text: str) -> str:
+    """Where the link *path* leads, if that is inside the experiment's folder."""
+    depth = path.count("/")
+    for part in text.split("/"):
+        depth += {"": 0, ".": 0, "..": -1}.get(part, 1)
+        if text.startswith("/") or depth < 0:
+            raise ValueError(f"{path!r} leads out of the experiment's folder")
+    return text
 
 
 def _write(target: Path, content: bytes, mode: int, mtime: int) -> None:

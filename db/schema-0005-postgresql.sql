@@ -305,6 +305,7 @@ CREATE TABLE results (
 	t9 TEXT,
 	t10 TEXT,
 	t11 TEXT,
+	key BYTEA,
 	PRIMARY KEY (id),
 	UNIQUE (digest, version, round, machine)
 );

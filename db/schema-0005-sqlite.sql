@@ -283,6 +283,7 @@ CREATE TABLE results (
 	v29 ,
 	v30 ,
 	v31 ,
+	"key" BLOB,
 	PRIMARY KEY (id),
 	UNIQUE (digest, version, round, machine)
 );

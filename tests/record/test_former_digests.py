@@ -1,0 +1,118 @@
+"""Results under digests of an earlier format take the present ones, wherever they stand."""
+
+import contextlib
+from dataclasses import replace
+
+import pytest
+
+from zenturio.errors import ConflictError
+from zenturio.record import upkeep
+from zenturio.record.database import Database
+from zenturio.record.driver import Driver
+from zenturio.record.open import flavour, open_repository
+from zenturio.testing.experiments import DEFINITION, experiment, outcome
+
+OLD = [experiment(i) for i in range(3)]
+NEW = [replace(experiment(i, salt="format 2"), former=OLD[i].digest) for i in range(3)]
+
+
+def sql(url, statement):
+    database = Database(flavour(url), 5)
+    try:
+        return database.write(lambda transaction: transaction.sql(statement))
+    finally:
+        database.close()
+
+
+def run(repository, study, experiments, status="ok"):
+    repository.open(study, DEFINITION)
+    lease = repository.lease(study, Driver.here())
+    repository.claim(study, lease.number, experiments)
+    outcomes = [outcome(each, status, time=1.5) for each in experiments]
+    repository.record(study, lease.number, outcomes)
+    repository.leave(lease)
+
+
+@pytest.fixture
+def repository(url):
+    """Two studies with results of before."""
+    with contextlib.closing(open_repository(url)) as repository:
+        run(repository, "s", OLD[:2])
+        repository.open("t", DEFINITION)
+        assert repository.cached("t", OLD[:1]) == {OLD[0].digest}
+        yield repository
+    assert upkeep.check(url) == ()
+
+
+def test_a_result_is_found_by_its_former_digest_and_takes_the_present_one(repository):
+    repository.note("s", "warning", "about the first", OLD[0].digest)
+    before = repository.find([OLD[0].digest])[OLD[0].digest]
+    assert repository.cached("s", NEW) == {NEW[0].digest, NEW[1].digest}
+    found = repository.find([each.digest for each in NEW], "s")
+    assert found[NEW[0].digest] == replace(before, digest=NEW[0].digest)
+    assert repository.find([each.digest for each in OLD]) == {}
+    assert repository.attempts(NEW[0].digest)[0].state == "ok"
+    assert [event.text for event in repository.events("s", NEW[0].digest)] == ["about the first"]
+    assert repository.counts("s")["ok"] == 2
+
+
+def test_every_study_that_has_it_sees_the_present_digest(repository):
+    repository.cached("s", NEW)
+    assert [record.digest for record in repository.records("t")] == [NEW[0].digest]
+    assert repository.cached("t", NEW[:1]) == {NEW[0].digest}
+
+
+def test_the_former_digest_leads_to_the_experiment(repository):
+    repository.cached("s", NEW)
+    assert repository.matching(OLD[0].digest[:12], 5) == ((NEW[0].digest, ("s", "t")),)
+
+
+def test_without_former_digests_nothing_changes(repository):
+    plain = [replace(each, former="") for each in NEW]
+    assert repository.cached("s", plain) == frozenset()
+    assert repository.find([OLD[0].digest])
+
+
+def test_what_has_a_result_in_both_ways_keeps_both(repository):
+    run(repository, "s", [replace(NEW[0], former="")])
+    assert repository.cached("s", NEW[:1]) == {NEW[0].digest}
+    assert repository.find([OLD[0].digest])
+    assert repository.counts("s")["ok"] == 3
+
+
+def test_attempts_without_a_result_count_on(repository, url):
+    lease = repository.lease("s", Driver.here())
+    repository.claim("s", lease.number, OLD[2:])
+    repository.record("s", lease.number, [outcome(OLD[2], "failed")], final=False)
+    assert repository.cached("s", NEW[2:]) == frozenset()
+    assert repository.claim("s", lease.number, NEW[2:]) == {NEW[2].digest: 2}
+    repository.leave(lease)
+    assert [a.number for a in repository.attempts(NEW[2].digest)] == [1, 2]
+
+
+def test_a_repository_of_revision_0004_gets_its_column_where_it_is(url):
+    with contextlib.closing(open_repository(url)) as repository:
+        run(repository, "s", OLD)
+        lease = repository.lease("s", Driver.here())
+    sql(url, "ALTER TABLE results DROP COLUMN key")
+    sql(url, "UPDATE alembic_version SET version_num = '0004'")
+    with pytest.raises(ConflictError, match="study 's' is being run by process"):
+        upkeep.bring_up_to_date(url)
+    sql(url, f"UPDATE leases SET ended = until WHERE id = {lease.number}")
+    done = upkeep.bring_up_to_date(url)
+    assert (done.before, done.after, done.copy is None) == ("0004", "0005", "://" in url)
+    assert upkeep.check(url) == ()
+    with contextlib.closing(open_repository(url)) as repository:
+        assert repository.has_former_digests()
+        repository.open("s", DEFINITION)
+        assert repository.cached("s", NEW) == {each.digest for each in NEW}
+    assert upkeep.bring_up_to_date(url).before == "0005"
+
+
+def test_a_repository_that_is_saved_keeps_its_former_digests(tmp_path):
+    source, target = tmp_path / "a.db", tmp_path / "b.db"
+    with contextlib.closing(open_repository(source)) as repository:
+        run(repository, "s", OLD)
+    upkeep.salvage(source, target)
+    with contextlib.closing(open_repository(target)) as repository:
+        assert repository.has_former_digests()

@@ -1,0 +1,95 @@
+"""Results under digests of an earlier format, in SQL.
+
+A format of digests is a matter of the program, not of the tables: what a digest was computed from
+is not in the repository, so an upgrade cannot compute it again. A repository of that time has a
+mark. Where it stands, experiments come with their former digests, too, and results that are found
+by these take the present ones. The former ones stay as aliases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from zenturio.experiment.experiment import Experiment
+from zenturio.record import codec, recipes, rows, studies
+from zenturio.record.database import Transaction
+from zenturio.record.desk import Desk
+
+FORMER = "digests of format 1"
+"""The step of an upgrade that is never over, and the kind of the aliases."""
+
+
+def mark_upgraded(transaction: Transaction) -> None:
+    """Notes that results may be there under digests of an earlier format."""
+    transaction.insert_new("upgrade", ("step", "done", "at"), [(FORMER, 0, transaction.now)])
+
+
+def are_there(transaction: Transaction) -> bool:
+    """Whether results may be there under digests of an earlier format."""
+    mark = transaction.flavour.mark
+    return bool(transaction.sql(f"SELECT 1 FROM upgrade WHERE step = {mark}", (FORMER,)))
+
+
+def adopt(desk: Desk, experiments: Iterable[Experiment]) -> bool:
+    """Gives what is there under the former digests of *experiments* the present ones.
+
+    In every version, for a digest names the same experiment in all of them; whether there was any.
+    """
+    transaction, mark = desk.transaction, desk.transaction.flavour.mark
+    present = {codec.key(each.former): each for each in experiments if each.former}
+    results = transaction.among_sql(
+        "SELECT digest, id, version FROM results WHERE {among}", "digest", sorted(present)
+    )
+    tried = transaction.among_sql(
+        "SELECT DISTINCT digest FROM attempts WHERE {among}", "digest", sorted(present)
+    )
+    former = {bytes(digest) for digest, *_ in (*results, *tried)}
+    if not former:
+        return False
+    transaction.sql_many(
+        # A row that has the present digest already wins: nothing is lost, and none is there twice.
+        f"UPDATE results SET digest = {mark}, key = {mark} WHERE digest = {mark} AND NOT EXISTS"
+        f" (SELECT 1 FROM results o WHERE o.digest = {mark} AND o.version = results.version"
+        " AND o.round = results.round AND o.machine = results.machine)",
+        [
+            (
+                codec.key(present[old].digest),
+                present[old].key or None,
+                old,
+                codec.key(present[old].digest),
+            )
+            for old in sorted(former)
+        ],
+    )
+    for table in ("attempts", "events"):
+        pairs = [(codec.key(present[old].digest), old) for old in sorted(former)]
+        transaction.sql_many(f"UPDATE {table} SET digest = {mark} WHERE digest = {mark}", pairs)
+    aliases = [(bytes(digest), number, FORMER) for digest, number, _ in results]
+    transaction.insert_new("aliases", ("digest", "result", "kind"), aliases)
+    _note_edits(desk, {int(number): int(version) for _, number, version in results})
+    _set_recipes(desk, [present[old] for old in sorted(former)])
+    return True
+
+
+def _note_edits(desk: Desk, versions: Mapping[int, int]) -> None:
+    """Tells caches of each version which results they have to read again."""
+    for version in studies.of_numbers(desk.transaction, set(versions.values())).values():
+        beside = desk if version.id == desk.version.id else desk.beside(version)
+        rows.note_edit(beside, [number for number, of in versions.items() if of == version.id])
+
+
+def _set_recipes(desk: Desk, experiments: Iterable[Experiment]) -> None:
+    """In this version alone: another one has recipes of its own."""
+    by_recipe: dict[int, list[bytes]] = {}
+    for each in experiments:
+        number = recipes.recipe_number(desk, each.program)
+        if number is not None:
+            by_recipe.setdefault(number, []).append(codec.key(each.digest))
+    mark = desk.transaction.flavour.mark
+    for number, keys in by_recipe.items():
+        desk.transaction.among_sql(
+            f"UPDATE results SET recipe = {mark} WHERE version = {mark} AND {{among}}",
+            "digest",
+            sorted(keys),
+            (number, desk.version.id),
+        )
