@@ -14,7 +14,7 @@ from record.leaving import left
 from zenturio import failpoints
 from zenturio.errors import ConflictError, InputError
 from zenturio.experiment.experiment import Log, Missing
-from zenturio.record import Definition, Driver, Field, row_redaction, upkeep
+from zenturio.record import Definition, Driver, Field, backups, row_redaction, upkeep
 from zenturio.record.database import Database
 from zenturio.record.open import FILE, flavour, open_repository
 from zenturio.record.redaction import redact
@@ -162,6 +162,24 @@ def test_what_has_no_secret_stays_to_the_byte(place, home):
     before = dumped(place)
     assert redact(place, Secret(SECRET), "ann").tables == {}
     assert dumped(place) == before
+
+
+def test_copies_that_may_have_it_are_named(place, home):
+    leak(place, home)
+    if "://" not in place:
+        backups.rotate(place, None)
+        upgraded = home / f"{FILE}.0003"
+        upgraded.write_bytes(b"of before")
+        assert redact(place, Secret(SECRET), None).copies == (
+            *sorted((home / "backups").iterdir()), upgraded,
+        )  # fmt: skip
+        return
+    with contextlib.closing(open_repository(place)) as repository, repository.engine.connect() as c:
+        own = c.exec_driver_sql("SELECT current_schema()").scalar()
+        for name in (f"{own}_0003", f"{own}_0003_2", f"{own}_studies2"):
+            c.exec_driver_sql(f"CREATE SCHEMA {name}")
+    found = redact(place, Secret(SECRET), None)
+    assert (found.copies, found.schemas) == ((), (f"{own}_0003", f"{own}_0003_2"))
 
 
 def test_a_running_study_is_not_redacted(place, home):

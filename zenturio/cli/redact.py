@@ -105,7 +105,10 @@ def _lines(found: "Redacted", *, really: bool, backups: bool) -> list[str]:
 
 
 def _about_copies(found: "Redacted", *, really: bool, backups: bool) -> list[str]:
-    lines = []
+    lines = [
+        f"a copy of the tables may have it: schema {name}, which its administrator can drop"
+        for name in found.repository.schemas
+    ]
     for path in found.backups:
         if backups:
             lines.append(f"{'removed' if really else 'would remove'} the copy {path}")

@@ -25,7 +25,7 @@ from zenturio.record import stored_views, studies, upkeep
 from zenturio.record.artifact_store import ArtifactStore, object_path
 from zenturio.record.attempt_files import artifact_of
 from zenturio.record.backups import backup_files
-from zenturio.record.database import Database
+from zenturio.record.database import Database, Transaction
 from zenturio.record.desk import Memory
 from zenturio.record.filesystem import sync_files
 from zenturio.record.row_redaction import NewContent, Places, redact_rows
@@ -62,6 +62,8 @@ class Redaction:
     """Copies of the database, which may have it."""
     server: bool
     """Whether a server keeps the files of the database, and removes old rows in its own time."""
+    schemas: tuple[str, ...]
+    """Schemas of the server that upgrades left as copies, which may have it."""
 
 
 @dataclass
@@ -101,7 +103,17 @@ def redact(url: str | Path | None, secret: Secret, person: str | None) -> Redact
             tuple(sorted(files.foreign)),
             backup_files(url),
             not isinstance(flavour, SQLite),
+            () if isinstance(flavour, SQLite) else database.read(_left_by_upgrades),
         )
+
+
+def _left_by_upgrades(transaction: Transaction) -> tuple[str, ...]:
+    """The schemas in which a server has the tables of before."""
+    rows = transaction.sql(
+        "SELECT nspname FROM pg_namespace WHERE starts_with(nspname, current_schema() || '_')"
+        " AND substr(nspname, length(current_schema()) + 2) ~ '^[0-9]{4}(_[0-9]+)?$' ORDER BY 1"
+    )
+    return tuple(name for (name,) in rows)
 
 
 def holds(path: Path, secret: Secret) -> bool:

@@ -61,6 +61,7 @@ class Redacted:
             "artifacts": [str(path) for path in found.artifacts],
             "files": [str(path) for path in self.files],
             "backups": [str(path) for path in self.backups],
+            "schemas": list(found.schemas),
             "remaining": [str(path) for path in self.remaining],
         }
 
