@@ -232,6 +232,21 @@ def test_bytes_in_free_pages_go_too(home):
     assert holders(home) == []
 
 
+def test_a_file_that_another_database_needs_stays_until_that_is_redacted(home, monkeypatch):
+    home.mkdir(parents=True)
+    monkeypatch.chdir(home.parent)
+    places = [home / FILE, home.parent / "other.db"]
+    for place in places:
+        leak(str(place), home)
+    (kept,) = redact(places[0], Secret(SECRET), "ann").foreign
+    assert holders(home) == [kept]
+    assert upkeep.check(str(places[1]), contents=True) == ()
+    assert redact(places[1], Secret(SECRET), "ann").foreign == ()
+    assert holders(home.parent) == []
+    for place in places:
+        assert upkeep.check(str(place), contents=True) == ()
+
+
 def test_a_file_that_is_being_read_is_told(home, monkeypatch):
     monkeypatch.setenv("ZENTURIO_DB_WAIT", "0.1")
     home.mkdir(parents=True)
@@ -279,6 +294,14 @@ def test_a_secret_that_is_a_number_stays_where_it_is_a_number(place, home):
 def test_a_text_that_is_no_secret_is_refused(text):
     with pytest.raises(InputError):
         Secret(text)
+
+
+def test_a_large_file_is_cut_into_pieces_that_make_the_whole(monkeypatch):
+    monkeypatch.setattr("zenturio.record.secret._PIECE", 7)
+    data = b"x" * 20 + b"secret" + b"y" * 9 + b"secretsecret"
+    pieces = list(Secret("secret").pieces(data))
+    assert b"".join(pieces) == Secret("secret").data(data)
+    assert max(map(len, pieces)) <= 8
 
 
 def test_a_secret_is_known_in_all_its_spellings():

@@ -7,6 +7,7 @@ import json
 import math
 import re
 import shlex
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -20,6 +21,8 @@ SHORTEST = 6
 """Characters of a secret: what is shorter also stands in words that are none."""
 _CUT = 4
 """So many characters of a secret are taken away where a log was cut off within it."""
+_PIECE = 2**20
+"""Bytes of a file that are held in memory at a time."""
 _ENTIRE = frozenset(("int", "real"))
 """The codec writes numbers as texts under these keys."""
 _PARAMETER = "param:"
@@ -69,14 +72,14 @@ class Secret:
         """Whether *data*, bytes or a file that is mapped into memory, has it."""
         return any(data.find(spelled) >= 0 for spelled in self.encoded)
 
-    def pieces(self, data: Any) -> list[bytes | memoryview]:
-        """*data* without the secret, in parts."""
-        parts: list[bytes | memoryview] = []
+    def pieces(self, data: Any) -> Iterator[bytes]:
+        """*data* without the secret, in parts that are not large."""
         end = 0
         for match in self._bytes.finditer(data):
-            parts += [data[end : match.start()], MASK.encode()]
+            yield from _cut_up(data, end, match.start())
+            yield MASK.encode()
             end = match.end()
-        return [*parts, data[end:]]
+        yield from _cut_up(data, end, len(data))
 
     def data(self, data: bytes) -> bytes:
         """*data* without the secret."""
@@ -146,6 +149,11 @@ class Secret:
         if key.startswith(_PARAMETER):
             return _PARAMETER + self.text(key.removeprefix(_PARAMETER))
         return self.text(key)
+
+
+def _cut_up(data: Any, start: int, end: int) -> Iterator[bytes]:
+    for at in range(start, end, _PIECE):
+        yield data[at : min(at + _PIECE, end)]
 
 
 def _in_json(text: str) -> list[str]:
