@@ -182,12 +182,12 @@ def test_large_logs_are_committed_before_they_fill_the_memory(repository, monkey
 class Forgetful:
     """Accepts everything and remembers nothing: what grows, grows in the driver."""
 
-    def cached(self, _study, experiments, _kind=None):
+    def cached(self, _study, experiments, _kind=None, _round=None):
         for _ in experiments:
             pass
         return frozenset()
 
-    def claim(self, _study, _driver, experiments, _kind=None):
+    def claim(self, _study, _driver, experiments, _kind=None, _round=None):
         return {experiment.digest: 1 for experiment in experiments}
 
     def record(self, _study, _driver, outcomes, *, final=True):

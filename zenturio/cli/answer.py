@@ -41,6 +41,14 @@ OfMachine = Annotated[
         help="Only results of this kind of machine: its label, or a part of it.",
     ),
 ]
+OfRound = Annotated[
+    str,
+    typer.Option(
+        "--round",
+        metavar="N|all",
+        help="Results of this round of zen run --again; else the newest of each experiment.",
+    ),
+]
 ROWS = 50
 """Rows that are shown on a terminal if no limit is given."""
 
@@ -71,6 +79,7 @@ def results(
     spreadsheet: Spreadsheet = False,
     outside: All = False,
     machine: OfMachine = "",
+    round_: OfRound = "",
     show_sql: Annotated[bool, typer.Option("--sql", help="Print the SQL instead.")] = False,
     db: Database = None,
     json: Json = False,
@@ -99,6 +108,7 @@ def results(
             limit=most,
             outside=outside,
             machine=machine,
+            round=round_,
         )
     if show_sql:
         typer.echo(found.sql)
@@ -178,6 +188,14 @@ def compare(
             help="Only results of this kind of machine; given twice, of the first and the second.",
         ),
     ] = None,
+    round_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--round",
+            metavar="N|all",
+            help="Results of this round; given twice, of the first and the second study.",
+        ),
+    ] = None,
     db: Database = None,
     json: Json = False,
 ) -> None:
@@ -186,16 +204,18 @@ def compare(
     Each point's difference, where it lies (low to high, 95% confidence), and whether it is more
     than noise; a ratio where every repeat in both is above zero.
 
-    Example: zen compare before after --metric wtime --on n,threads
+    Examples: zen compare before after --metric wtime --on n,threads; zen compare matmul matmul
+    --round 1 --round 2
     """
     from zenturio.query import compare as match
     from zenturio.query import frame
-    from zenturio.record.row_filter import RowChoice
+    from zenturio.record.row_filter import RowChoice, read_round
     from zenturio.show.charts.study_charts import goal_of
     from zenturio.study.look import opened
 
     condition = expression(where, "--where")
-    choices = [RowChoice(each) for each in _for_both(machine, "--machine")]
+    pairs = zip(_for_both(machine, "--machine"), _for_both(round_, "--round"), strict=True)
+    choices = [RowChoice(kind, read_round(number)) for kind, number in pairs]
     with opened(db) as repository:
         frames = [
             frame(repository, name, where=condition, outside=outside, rows=rows)
@@ -232,6 +252,7 @@ def fit(
     where: Where = None,
     outside: All = False,
     machine: OfMachine = "",
+    round_: OfRound = "",
     db: Database = None,
     json: Json = False,
 ) -> None:
@@ -246,7 +267,7 @@ def fit(
     from zenturio.query import fit as fit_one
     from zenturio.query.origins import Origins
     from zenturio.query.present import left_out
-    from zenturio.record.row_filter import RowChoice
+    from zenturio.record.row_filter import RowChoice, read_round
     from zenturio.study.look import opened
 
     asked = names_in(kind)
@@ -255,7 +276,7 @@ def fit(
             raise InputError(f"--kind {each}", hint=did_you_mean(each, KINDS))
     kinds = [each for each in KINDS if not asked or each in asked]
     with opened(db) as repository:
-        condition, rows = expression(where, "--where"), RowChoice(machine)
+        condition, rows = expression(where, "--where"), RowChoice(machine, read_round(round_))
         table = frame(repository, study, where=condition, outside=outside, rows=rows)
     keys = names_in(by)
     columns = {str(name): table[name].tolist() for name in table.columns}

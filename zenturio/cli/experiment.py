@@ -37,6 +37,7 @@ def facts_of(found: "Found") -> dict[str, Any]:
         "study": found.study,
         "index": record.index,
         "repeat": record.repeat,
+        "round": record.round,
         "state": record.state,
         "cause": outcome.cause if outcome else None,
         "equality": _equality_facts(found.equality),
@@ -50,6 +51,8 @@ def facts_of(found: "Found") -> dict[str, Any]:
         "attempts": [
             {
                 "number": each.number,
+                "round": each.round,
+                "machine": each.machine.label if each.machine else None,
                 "state": each.state,
                 "cause": each.cause,
                 "host": each.host,
@@ -88,14 +91,14 @@ def print_found(found: "Found", db: str | None) -> None:
     output.table(("", "name", "value", "unit"), rows)
     if found.attempts:
         typer.echo()
-        output.table(
-            ("attempt", "state", "cause", "host", "started", "took"),
-            [
-                (a.number, a.state, a.cause, a.host, moment(a.started), _took(a.started, a.ended))
-                for a in found.attempts
-            ],
-            right="r",
-        )
+        heads = ("attempt", "state", "cause", "host", "started", "took")
+        rounds = ["round"] if any(a.round > 1 for a in found.attempts) else []
+        rows_of_attempts = [
+            (*[a.round for _ in rounds], a.number, a.state, a.cause, a.host, moment(a.started),
+             _took(a.started, a.ended))
+            for a in found.attempts
+        ]  # fmt: skip
+        output.table((*rounds, *heads), rows_of_attempts, right="r" * (1 + len(rounds)))
     for artifact in found.artifacts:
         typer.echo(f"kept {artifact.path} ({artifact.size:,} bytes) in {artifact.kept}")
     typer.echo()

@@ -204,6 +204,12 @@ def _standing_line(standing: "Standing", db: str | None) -> str:
         line += f"\n  at {standing.place}"
     for machine, why in standing.drained.items():
         line += f"\n  {machine}: {why}"
+    for each in standing.history[1:]:
+        line += (
+            f"\n  round {each.number}: {standing.rounds.get(each.number, 0):,} results,"
+            f" begun {moment(each.began)} by {each.person}"
+        )
+        line += "; zen run --again goes on with it" if each.is_open else ""
     for driver in standing.drivers:
         line += f"\n  driven by process {driver.pid} on {driver.host} since {moment(driver.since)}"
     if standing.left and not standing.drivers:
@@ -256,7 +262,17 @@ def _standing_facts(standing: "Standing") -> dict[str, Any]:
         **{str(state): count for state, count in standing.counts.items()},
         "results": sum(standing.machines.values()),
         "machines": standing.machines,
-        "rounds": standing.rounds,
+        "rounds": [
+            {
+                "number": each.number,
+                "began": iso(each.began),
+                "person": each.person,
+                "reason": each.reason,
+                "open": each.is_open,
+                "results": standing.rounds.get(each.number, 0),
+            }
+            for each in standing.history
+        ],
         "created": iso(standing.created),
         "place": standing.place,
         "stages": dict(_ordered(standing)),

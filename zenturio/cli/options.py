@@ -64,6 +64,10 @@ Seed = Annotated[int, typer.Option(help="Seed of --sample and --search.")]
 Only = Annotated[
     str, typer.Option(metavar="failed,missing", help="Run again what failed, run what is missing.")
 ]
+Again = Annotated[
+    bool,
+    typer.Option("--again", help="Measure again what has results, beside them: another round."),
+]
 MachineKind = Annotated[
     str,
     typer.Option(

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from zenturio.cli import output
-from zenturio.cli.answer import All, OfMachine, Tables, Where, expression, names_in, query_of
+from zenturio.cli.answer import (
+    All,
+    OfMachine,
+    OfRound,
+    Tables,
+    Where,
+    expression,
+    names_in,
+    query_of,
+)
 from zenturio.cli.options import Database, Json
 
 if TYPE_CHECKING:
@@ -74,6 +83,7 @@ def plot(
     tables: Tables = None,
     outside: All = False,
     machine: OfMachine = "",
+    round_: OfRound = "",
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="FILE.html, .png, .svg, .pdf; - is the terminal."),
@@ -88,7 +98,7 @@ def plot(
     study_matmul" --x n --y share
     """
     from zenturio.errors import InputError
-    from zenturio.record.row_filter import RowChoice
+    from zenturio.record.row_filter import RowChoice, read_round
     from zenturio.show.chart import AIMED
     from zenturio.show.charts.column_charts import chart
     from zenturio.show.charts.study_charts import GANTT, Asked, drawn
@@ -111,7 +121,7 @@ def plot(
     }
     condition = expression(where, "--where")
     studies = tuple(study or ())
-    beside = {"--where": where, "--objective": objective, "--machine": machine}
+    beside = {"--where": where, "--objective": objective, "--machine": machine, "--round": round_}
     _check_source(studies, query, tables, kind in (*AIMED, GANTT), beside)
     found: Chart | Scene
     with opened(db) as repository:
@@ -122,7 +132,7 @@ def plot(
             drawable = cast("Drawable", kind)
             asked = Asked(
                 studies, drawable, where=condition, objective=objective, outside=outside,
-                rows=RowChoice(machine), **wishes,
+                rows=RowChoice(machine, read_round(round_)), **wishes,
             )  # fmt: skip
             picture = drawn(repository, asked)
             found, rows = picture.chart, picture.rows

@@ -55,6 +55,7 @@ def run(
         str, typer.Option(metavar="auto|N", help="Short experiments that travel together.")
     ] = "",
     machine: options.MachineKind = "same",
+    again: options.Again = False,
     name: options.Name = None,
     dry_run: Annotated[bool, typer.Option(help="Say what would be run, and stop.")] = False,
     same: Annotated[bool, typer.Option("--same", hidden=True)] = False,
@@ -66,7 +67,8 @@ def run(
 
     What has an outcome already is not run again: to resume, give the same command again. On
     another kind of machine what is not declared EXACT is measured anew, beside the earlier
-    results, unless --machine any takes these.
+    results, unless --machine any takes these. --again measures all of it again, in a round of its
+    own: answers show the newest round, and --round another one. Stopped, it goes on with its round.
 
     Examples: zen run matmul.c; zen run . -j 4 --only failed; zen run model.py --search ga
     --budget 500; zen run matmul.c --on dask
@@ -95,13 +97,13 @@ def run(
         "limit": limit, "sample": sample, "search": search, "budget": budget, "stop": stop,
         "settings": settings, "objective": objective, "seed": seed, "only": only,
         "fail_fast": fail_fast, "keep": keep, "pin": pin, "batch": batch,
-        "machine": machine,
+        "machine": machine, "again": again,
         "on": str(Path(on).absolute()) if on.endswith(".toml") else on,
     }  # fmt: skip
     ways = {"batch": batch} if batch else {}
     here = Here(jobs, choose_keep(keep), pin, choose_place(on, ways), ways)
     wanted = choose_only(only)
-    how = Settings(fail_fast, any_machine=choose_any_machine(machine))
+    how = Settings(fail_fast, any_machine=choose_any_machine(machine), again=again)
     application = scan(paths, overrides=param or [])
     if not json:
         for warning in application.warnings:

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from zenturio.cli import output
-from zenturio.cli.answer import All, OfMachine
+from zenturio.cli.answer import All, OfMachine, OfRound
 from zenturio.cli.options import Database, Json
 from zenturio.cli.tune import tune
 
 if TYPE_CHECKING:
     from zenturio.search import Setting
+    from zenturio.study.best import Scored
 
 
 def add_to(app: typer.Typer) -> None:
@@ -62,6 +63,7 @@ def best(
     ] = "",
     outside: All = False,
     machine: OfMachine = "",
+    round_: OfRound = "",
     db: Database = None,
     json: Json = False,
 ) -> None:
@@ -75,13 +77,13 @@ def best(
     """
     from zenturio.query.present import digests_outside, left_out
     from zenturio.query.result import cells
-    from zenturio.record.row_filter import RowChoice
+    from zenturio.record.row_filter import RowChoice, read_round
     from zenturio.study.best import best as best_of
     from zenturio.study.look import opened
 
     with opened(db) as repository:
         without = frozenset() if outside else digests_outside(repository, study)
-        rows = RowChoice(machine)
+        rows = RowChoice(machine, read_round(round_))
         found = best_of(repository, study, count, objective, without=without, rows=rows)
     if json:
         output.facts(
@@ -94,21 +96,31 @@ def best(
                     "tried": each.tried,
                     "left_out": found.outside,
                     "machine": each.machine.label if each.machine else None,
+                    "round": each.round,
                 }
                 for each in found.points
             ]
         )
         return
-    several = len(found.machines) > 1
+    apart = []
+    if len(found.machines) > 1:
+        apart.append("machine")
+    if any(point.round is not None for point in found.points) and len(found.rounds) > 1:
+        apart.append("round")
     names = list(found.points[0].values) if found.points else []
     goals = list(found.points[0].scores) if found.points else []
     lines = [
-        (*p.values.values(), *p.scores.values(), p.used, p.ok, p.tried, *kind)
+        (*p.values.values(), *p.scores.values(), p.used, p.ok, p.tried, *_origin(p, apart))
         for p in found.points
-        for kind in [[p.machine.label if p.machine else ""] if several else []]
     ]
-    heads = (*names, *goals, "used", "ok", "tried", *(["machine"] if several else []))
+    heads = (*names, *goals, "used", "ok", "tried", *apart)
     output.table(heads, cells(lines), right="l" * len(names) + "r" * (len(heads) - len(names)))
     typer.echo(f"\n{len(found.points):,} of {found.of:,} points: {found.words}")
     for note in (*found.notes, *left_out(found.outside)):
         typer.echo(note)
+
+
+def _origin(point: "Scored", names: list[str]) -> list[object]:
+    """What tells apart the rows of a point that several machines or rounds have measured."""
+    known = {"machine": point.machine.label if point.machine else "", "round": point.round}
+    return [known[name] for name in names]

@@ -86,6 +86,7 @@ def submit(
         str, typer.Option(metavar="PLACE", help="One of the service's places; any, if none.")
     ] = "",
     machine: options.MachineKind = "same",
+    again: options.Again = False,
     db: options.Database = None,
     json: options.Json = False,
 ) -> None:
@@ -103,7 +104,7 @@ def submit(
 
     request = Request(
         tuple(paths), tuple(param or ()), limit, sample, search, budget, tuple(stop or ()),
-        tuple(settings or ()), objective, seed, only, name or "", on, machine,
+        tuple(settings or ()), objective, seed, only, name or "", on, machine, again,
     )  # fmt: skip
     repository = open_repository(db)
     try:

@@ -20,19 +20,22 @@ from zenturio.record import (
 from zenturio.record.database import Transaction
 from zenturio.record.desk import Desk, Memory
 from zenturio.record.facts import RECORDED, Attempt, AttemptState, Key, Logs, Record, State
-from zenturio.record.tally import ROUND
 
 BATCH = 2000
 """How many records are fetched at a time; fewer where each has many chunks."""
 _DIGITS = 32
 
 
-def find(desk: Desk, digests: Sequence[str], kind: Machine | None = None) -> dict[str, Outcome]:
-    """The accepted outcomes of a version: the newest of each, or that which counts for *kind*."""
+def find(
+    desk: Desk, digests: Sequence[str], kind: Machine | None = None, round_: int | None = None
+) -> dict[str, Outcome]:
+    """The accepted outcomes of a version: the newest of each, or that which counts for *kind*.
+
+    Or, if a round is named, those of that round.
+    """
     keys = sorted(map(codec.key, dict.fromkeys(digests)))
-    found = rows.read(
-        desk.transaction, desk.layout, f"AND e.round = {ROUND}", among=("e.digest", keys)
-    )
+    condition = "AND e.newest = 1" if round_ is None else f"AND e.round = {int(round_)}"
+    found = rows.read(desk.transaction, desk.layout, condition, among=("e.digest", keys))
     if found and kind is not None:
         counting = machines.numbers_of(desk.transaction, kind)
         found = [row for row in found if row.machine in counting]
@@ -49,6 +52,7 @@ def find_anywhere(
     """
     keys = sorted(map(codec.key, dict.fromkeys(digests)))
     results = claims.counting(transaction, claims.results_of(transaction, keys), kind)
+    results = [result for result in results if result.is_newest]
     best: dict[bytes, claims.Result] = {}
     for result in sorted(results, key=lambda result: result.rank):
         best.setdefault(result.digest, result)
@@ -125,7 +129,7 @@ def row(desk: Desk, digest: str) -> Record:
     transaction, mark = desk.transaction, desk.transaction.flavour.mark
     found = rows.read(transaction, desk.layout, "", among=("e.digest", [codec.key(digest)]))
     if found:
-        return max(found, key=lambda each: each.number).record
+        return max(found, key=lambda each: (each.record.newest, each.number)).record
     for table, state in (("claims", "running"), ("attempts", "missing")):
         points = transaction.sql(
             f"SELECT {_POINT} FROM {table} WHERE version = {mark} AND digest = {mark}"
@@ -184,14 +188,18 @@ class _Tried(NamedTuple):
     ended: float | None
     cause: str | None
     exit: int | None
+    round: int
     metrics: str | None
 
 
-_COMMON = "started, ended, cause, exit"
+_COMMON = "started, ended, cause, exit, round"
+_RUNS = (
+    "SELECT id, attempt, lease, 'running', host, started, NULL, NULL, NULL, round, NULL FROM claims"
+)
 _TRIED = (
     f"SELECT id, attempt, lease, status, host, {_COMMON}, NULL FROM results",
     f"SELECT id, number, lease, state, host, {_COMMON}, metrics FROM attempts",
-    "SELECT id, attempt, lease, 'running', host, started, NULL, NULL, NULL, NULL FROM claims",
+    _RUNS,
 )
 
 
@@ -235,7 +243,7 @@ def all_attempts(transaction: Transaction, digest: str) -> tuple[Attempt, ...]:
                 each.number, each.state, each.lease, name, each.started or 0.0, each.ended,
                 codec.unescape(each.cause), each.exit, measured, kinds.get(kind),
                 Host(name, kernel, memory) if kernel or memory else None,
-                conditions.get(each.id),
+                conditions.get(each.id), each.round,
             )
         )  # fmt: skip
     return tuple(found)

@@ -11,7 +11,6 @@ from zenturio.record import codec, leases, machines, rules
 from zenturio.record.database import Transaction
 from zenturio.record.desk import Desk, Granted
 from zenturio.record.leases import Row as LeaseRow
-from zenturio.record.tally import ROUND
 
 COLUMNS = (
     "id", "digest", "round", "target", "version", "lease", "attempt", "host", "started",
@@ -57,6 +56,7 @@ def claim(
     lease: LeaseRow,
     experiments: Sequence[Experiment],
     kind: Machine | None = None,
+    round_: int | None = None,
 ) -> dict[str, int]:
     """Return those of *experiments* that the driver may run, each with its attempt's number.
 
@@ -66,16 +66,21 @@ def claim(
     """
     transaction = desk.transaction
     by_key = {codec.key(experiment.digest): experiment for experiment in experiments}
-    _insert(desk, lease, by_key)
+    _insert(desk, lease, by_key, round_)
     holders = _holders(transaction, by_key)
-    others = {holder.lease for holder in holders.values()} - {lease.number}
+    others = {holder.lease for holder in holders} - {lease.number}
     if others and leases.relieve(transaction, others):
-        _insert(desk, lease, by_key)
+        _insert(desk, lease, by_key, round_)
         holders = _holders(transaction, by_key)
-    own = {key: holder for key, holder in holders.items() if holder.lease == lease.number}
+    ours = [holder for holder in holders if holder.lease == lease.number]
+    # A claim whose answer was lost may be of the round before this one: the first one stays.
+    own = {holder.digest: holder for holder in reversed(ours)}
+    superfluous = [holder.id for holder in ours if own[holder.digest] is not holder]
     results = results_of(transaction, own)
-    finished = {result.digest for result in usable(desk, results, kind)}
-    superfluous = [own.pop(key).id for key in finished]
+    finished = {result.digest for result in usable(desk, results, kind, round_)}
+    # An experiment runs once at a time: not in two rounds, or in the rounds of two studies.
+    taken = {holder.digest for holder in holders if holder.lease != lease.number}
+    superfluous += [own.pop(key).id for key in (finished | taken) & own.keys()]
     transaction.among_sql("DELETE FROM claims WHERE {among}", "id", superfluous)
     numbers = _number(transaction, own, results)
     granted = {}
@@ -89,6 +94,7 @@ def claim(
                 experiment.values,
                 experiment.program,
                 experiment.key,
+                own[key].round,
             )
             granted[experiment.digest] = numbers[key]
     return granted
@@ -97,34 +103,40 @@ def claim(
 class _Holder(NamedTuple):
     """Who has claimed an experiment, and as which attempt."""
 
+    digest: bytes
     id: int
     lease: int
     attempt: int
+    round: int
 
 
-def _insert(desk: Desk, lease: LeaseRow, experiments: Mapping[bytes, Experiment]) -> None:
+def _insert(
+    desk: Desk, lease: LeaseRow, experiments: Mapping[bytes, Experiment], round_: int | None
+) -> None:
     """Claim what nobody holds; in the order of the digests, so that no two drivers deadlock."""
     transaction = desk.transaction
     position, host = transaction.flavour.position, codec.escape(lease.host)
     rows = [
         (
-            key, ROUND, ANY_MACHINE, desk.version.id, lease.number, 1, host, transaction.now,
-            position(experiment.index), experiment.repeat, codec.dump(experiment.values),
+            key, round_ or desk.version.round, ANY_MACHINE, desk.version.id, lease.number, 1, host,
+            transaction.now, position(experiment.index), experiment.repeat,
+            codec.dump(experiment.values),
         )
         for key, experiment in sorted(experiments.items(), key=lambda item: item[0])
     ]  # fmt: skip
     transaction.insert_new("claims", COLUMNS[1:], rows)
 
 
-def _holders(transaction: Transaction, keys: Iterable[bytes]) -> dict[bytes, _Holder]:
-    """Return who has claimed which of these experiments."""
+def _holders(transaction: Transaction, keys: Iterable[bytes]) -> list[_Holder]:
+    """Return the claims on these experiments, in whichever round."""
     rows = transaction.among_sql(
-        f"SELECT digest, id, lease, attempt FROM claims"
-        f" WHERE round = {ROUND} AND target = {ANY_MACHINE} AND {{among}}",
+        "SELECT digest, id, lease, attempt, round FROM claims"
+        f" WHERE target = {ANY_MACHINE} AND {{among}}",
         "digest",
         sorted(keys),
     )
-    return {bytes(digest): _Holder(*row) for digest, *row in rows}
+    holders = [_Holder(bytes(digest), *row) for digest, *row in rows]
+    return sorted(holders, key=lambda holder: holder.id)
 
 
 # Which results stand for an experiment
@@ -140,6 +152,8 @@ class Result(NamedTuple):
     status: str
     attempt: int
     lease: int
+    round: int
+    is_newest: bool
 
     @property
     def rank(self) -> rules.Rank:
@@ -149,8 +163,8 @@ class Result(NamedTuple):
 def results_of(transaction: Transaction, keys: Iterable[bytes]) -> list[Result]:
     """Return the results that experiments have, in whichever version."""
     rows = transaction.among_sql(
-        "SELECT digest, version, id, machine, status, attempt, lease FROM results"
-        f" WHERE round = {ROUND} AND {{among}}",
+        "SELECT digest, version, id, machine, status, attempt, lease, round, newest = 1"
+        " FROM results WHERE {among}",
         "digest",
         sorted(keys),
     )
@@ -167,16 +181,25 @@ def counting(
     return [result for result in results if result.machine in machine_numbers]
 
 
-def usable(desk: Desk, results: Sequence[Result], kind: Machine | None = None) -> list[Result]:
+def usable(
+    desk: Desk,
+    results: Sequence[Result],
+    kind: Machine | None = None,
+    round_: int | None = None,
+) -> list[Result]:
     """Return those of *results* that stand for their experiment in the version of *desk*.
 
     They count as cached there, and nobody is granted a claim on the experiment. They are: the
     version's own; those of other versions that are ok; and those that are not, unless this
     version has set that attempt aside, or a later one: what it has refused, it does not get back
-    from others. Results of other kinds of machine than *kind* are none of them.
+    from others. Results of other kinds of machine than *kind* are none of them; with a round,
+    only those are that the version itself measured in it.
     """
     transaction, version = desk.transaction, desk.version.id
     results = counting(transaction, results, kind)
+    if round_ is not None:
+        return [each for each in results if (each.version, each.round) == (version, round_)]
+    results = [result for result in results if result.is_newest]
     doubtful = {r.digest for r in results if r.version != version and r.status != "ok"}
     refused = _refused(transaction, version, doubtful)
     return [

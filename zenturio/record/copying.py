@@ -21,7 +21,6 @@ from zenturio.record.facts import Equality
 from zenturio.record.rows import New, Read
 from zenturio.record.sharing import shared_metrics
 from zenturio.record.studies import Version
-from zenturio.record.tally import ROUND
 
 _COPY = ("result", "source", "kind", "person", "at", "note")
 _EQUATED = "FROM copies c JOIN results r ON r.id = c.result WHERE c.kind = 'equated'"
@@ -39,20 +38,25 @@ class _Origin(NamedTuple):
 
 
 def cached(
-    desk: Desk, experiments: Sequence[Experiment], kind: Machine | None = None
+    desk: Desk,
+    experiments: Sequence[Experiment],
+    kind: Machine | None = None,
+    round_: int | None = None,
 ) -> frozenset[str]:
     """Return the digests of those that have an outcome that is usable here.
 
     What other versions have run has a row in this one afterwards, too.
     """
     by_key = {codec.key(experiment.digest): experiment for experiment in experiments}
-    results = claims.usable(desk, claims.results_of(desk.transaction, by_key), kind)
-    known = {result.digest for result in results}
+    results = claims.results_of(desk.transaction, by_key)
+    usable = claims.usable(desk, results, kind, round_)
+    known = {result.digest for result in (usable if round_ is None else results)}
     if former_digests.adopt(desk, [e for key, e in by_key.items() if key not in known]):
-        results = claims.usable(desk, claims.results_of(desk.transaction, by_key), kind)
-    own = {result.digest for result in results if result.version == desk.version.id}
+        results = claims.results_of(desk.transaction, by_key)
+        usable = claims.usable(desk, results, kind, round_)
+    own = {result.digest for result in usable if result.version == desk.version.id}
     others: dict[bytes, claims.Result] = {}
-    for result in sorted(results, key=lambda result: result.rank):
+    for result in sorted(usable, key=lambda result: result.rank):
         if result.digest not in own:
             others.setdefault(result.digest, result)
     _copy(desk, list(others.values()), by_key)
@@ -94,7 +98,8 @@ def _write(
         place = transaction.flavour.position(experiment.index), experiment.repeat
         outcome = replace(row.outcome, digest=experiment.digest, metrics=metrics)
         named = experiment.program, experiment.key
-        new.append(New(number, *place, row.round, experiment.values, outcome, row.lease, *named))
+        round_ = desk.version.round
+        new.append(New(number, *place, round_, experiment.values, outcome, row.lease, *named))
         copies.append((number, roots.get(row.number, row.number), *origin))
     transaction.insert("copies", _COPY, copies)
     rows.write(desk, new, files=False)
@@ -121,8 +126,7 @@ def equate(desk: Desk, source: Version, experiments: Mapping[str, Experiment], p
     former_digests.adopt(desk, experiments.values())
     wanted = {codec.key(digest): experiment for digest, experiment in experiments.items()}
     layout = desk.beside(source).layout
-    condition = f"AND e.round = {ROUND}"
-    found = rows.read(transaction, layout, condition, among=("e.digest", sorted(wanted)))
+    found = rows.read(transaction, layout, "AND e.newest = 1", among=("e.digest", sorted(wanted)))
     there = _digests(desk, experiments.values())
     pairs: dict[tuple[str, int], tuple[Read, Experiment]] = {}
     for row in sorted(found, key=lambda row: row.number):
@@ -138,8 +142,7 @@ def equate(desk: Desk, source: Version, experiments: Mapping[str, Experiment], p
 def _digests(desk: Desk, experiments: Iterable[Experiment]) -> frozenset[str]:
     """The digests of those that have a result in this version."""
     found = desk.transaction.among_sql(
-        f"SELECT digest FROM results WHERE version = {desk.transaction.flavour.mark}"
-        f" AND round = {ROUND} AND {{among}}",
+        f"SELECT digest FROM results WHERE version = {desk.transaction.flavour.mark} AND {{among}}",
         "digest",
         sorted({codec.key(experiment.digest) for experiment in experiments}),
         (desk.version.id,),

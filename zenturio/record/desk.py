@@ -27,6 +27,7 @@ class Granted(NamedTuple):
     values: Mapping[str, Any]
     program: ProgramIdentity | None
     key: bytes
+    round: int
 
 
 @dataclass

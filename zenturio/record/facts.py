@@ -129,6 +129,19 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
+class Round:
+    """Results of a version of a study that were measured at one time."""
+
+    number: int
+    began: float
+    person: str = ""
+    """Who began it."""
+    reason: str = ""
+    is_open: bool = False
+    """Whether it was begun to measure again, and not all of that has ended."""
+
+
+@dataclass(frozen=True, slots=True)
 class ResultCount:
     """How many results of a study have a kind of machine, a round and a status."""
 
@@ -157,6 +170,7 @@ class Attempt:
     """The kind of machine that it ran on, if the place told."""
     host_details: Host | None = None
     conditions: Conditions | None = None
+    round: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,15 @@ _LAWS = {
         f"SELECT count(*) FROM results WHERE status NOT IN ({_STATES})"
     ),
     "results without an attempt": "SELECT count(*) FROM results WHERE attempt < 1",
+    "results that are marked as the newest, or not, against their rounds": (
+        "SELECT count(*) FROM results t WHERE (newest = 1) = EXISTS (SELECT 1 FROM results o"
+        " WHERE o.digest = t.digest AND o.version = t.version AND o.round > t.round"
+        " AND (o.machine = t.machine OR t.machine = 0))"
+    ),
+    "results of rounds that nobody began": (
+        "SELECT count(*) FROM results t WHERE round > 1 AND NOT EXISTS"
+        " (SELECT 1 FROM rounds o WHERE o.version = t.version AND o.number = t.round)"
+    ),
     "claims of drivers that have no lease": (
         "SELECT count(*) FROM claims t WHERE NOT EXISTS"
         " (SELECT 1 FROM leases o WHERE o.id = t.lease AND o.ended IS NULL)"

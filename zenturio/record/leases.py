@@ -96,7 +96,7 @@ def take(transaction: Transaction, name: str, driver: Driver, join: bool, second
         if not join:
             raise messages.driven(lease)
     now = transaction.now
-    facts = (version.id, driver.token, driver.host, driver.pid, driver.born, _person())
+    facts = (version.id, driver.token, driver.host, driver.pid, driver.born, person())
     transaction.insert("leases", _COLUMNS, [(*facts, now, now + seconds, seconds)])
     number = max(row.number for row in _open(transaction, version) if row.token == driver.token)
     text = f"lease {number}: process {driver.pid} on {driver.host}"
@@ -104,7 +104,8 @@ def take(transaction: Transaction, name: str, driver: Driver, join: bool, second
     return Lease(number, name, driver.host, driver.pid, now, now + seconds, seconds, driver.born)
 
 
-def _person() -> str:
+def person() -> str:
+    """Who runs this process, as a database keeps it."""
     try:
         return codec.escape(getpass.getuser())
     except (OSError, KeyError):

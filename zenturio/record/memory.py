@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import itertools
 import time
 from collections import Counter
@@ -28,6 +29,7 @@ from zenturio.record.facts import (
     Record,
     Removal,
     ResultCount,
+    Round,
     State,
     Study,
 )
@@ -249,7 +251,10 @@ class Memory(Line):
         now = self._clock()
         claims = [(d, c) for d, c in self._claims.items() if c.lease == number]
         for digest, claim in sorted(claims, key=lambda each: each[1].id):
-            attempt = Attempt(claim.attempt, "stale", number, claim.host, claim.started, now, why)
+            attempt = Attempt(
+                claim.attempt, "stale", number, claim.host, claim.started, now, why,
+                round=claim.round,
+            )  # fmt: skip
             number = claim.id
             self._tried[number] = Tried(number, digest, shelf, attempt, claim.experiment, number)
             del self._claims[digest]
@@ -260,26 +265,64 @@ class Memory(Line):
     def has_former_digests(self) -> bool:
         return False  # it is no older than this process
 
+    def begin_round(self, study: str, reason: str = "") -> int:
+        with self._lock:
+            shelf = self._shelf(study)
+            known = self.rounds(study)
+            if known[-1].is_open:
+                return known[-1].number
+            number = known[-1].number + 1
+            begun = Round(number, self._clock(), getpass.getuser(), reason, is_open=True)
+            shelf.rounds = [*known, begun]
+            self._note(shelf, "round", f"round {number} begun")
+            return number
+
+    def end_round(self, study: str, number: int) -> None:
+        with self._lock:
+            shelf = self._shelf(study)
+            text = f"round {number} ended"
+            if not any((each.kind, each.text) == ("round", text) for each in shelf.events):
+                self._note(shelf, "round", text)
+            shelf.rounds = [
+                replace(each, is_open=each.is_open and each.number != number)
+                for each in shelf.rounds
+            ]
+
+    def rounds(self, study: str) -> tuple[Round, ...]:
+        with self._lock:
+            shelf = self._shelf(study)
+            return tuple(shelf.rounds) or (Round(1, shelf.created, getpass.getuser()),)
+
     def cached(
-        self, study: str, experiments: Iterable[Experiment], kind: Machine | None = None
+        self,
+        study: str,
+        experiments: Iterable[Experiment],
+        kind: Machine | None = None,
+        round_: int | None = None,
     ) -> frozenset[str]:
         with self._lock:
             shelf = self._shelf(study)
-            return frozenset(e.digest for e in experiments if self._cached(shelf, e, kind))
+            return frozenset(e.digest for e in experiments if self._cached(shelf, e, kind, round_))
 
-    def _cached(self, shelf: Shelf, experiment: Experiment, kind: Machine | None) -> bool:
-        usable = self._usable(shelf, experiment.digest, kind)
+    def _cached(
+        self, shelf: Shelf, experiment: Experiment, kind: Machine | None, round_: int | None
+    ) -> bool:
+        usable = self._usable(shelf, experiment.digest, kind, round_)
         if usable and not any(home is shelf for _, home in usable):
             row, home = min(usable, key=lambda pair: pair[0].rank)
             self._copy(home, row, shelf, experiment, row.equality)
         return bool(usable)
 
-    def _usable(self, shelf: Shelf, digest: str, kind: Machine | None) -> list[tuple[Row, Shelf]]:
+    def _usable(
+        self, shelf: Shelf, digest: str, kind: Machine | None, round_: int | None
+    ) -> list[tuple[Row, Shelf]]:
         """Return the results that stand for an experiment in *shelf*, and where each is.
 
         Its own; those of others that are ok; and those that are not, unless *shelf* has set that
-        attempt aside, or a later one.
+        attempt aside, or a later one. With a round, its own of that round alone.
         """
+        if round_ is not None:
+            return [(row, shelf) for row in shelf.counting(digest, kind, round_)]
         refused: dict[Machine | None, int] = {}
         for tried in self._tried.values():
             attempt = tried.attempt
@@ -302,7 +345,7 @@ class Memory(Line):
         outcome = replace(row.outcome, digest=experiment.digest, metrics=metrics)
         key = Key(experiment.index, experiment.repeat, next(self._numbers))
         values = dict(experiment.values)
-        self._put(shelf, Row(key, values, outcome, row.lease, row.source, equality))
+        self._put(shelf, Row(key, values, outcome, row.lease, row.source, shelf.round, equality))
 
     def _put(self, shelf: Shelf, row: Row) -> None:
         shelf.put(row)
@@ -315,30 +358,36 @@ class Memory(Line):
         driver: int,
         experiments: Sequence[Experiment],
         kind: Machine | None = None,
+        round_: int | None = None,
     ) -> dict[str, int]:
         with self._lock:
             shelf = self._held(study, driver)
             wanted = {experiment.digest: experiment for experiment in experiments}
             self._relieve(wanted, driver)
-            found = {d: self._claim(shelf, e, driver, kind) for d, e in wanted.items()}
+            found = {d: self._claim(shelf, e, driver, kind, round_) for d, e in wanted.items()}
             return {digest: claim.attempt for digest, claim in found.items() if claim}
 
     def _claim(
-        self, shelf: Shelf, experiment: Experiment, driver: int, kind: Machine | None
+        self,
+        shelf: Shelf,
+        experiment: Experiment,
+        driver: int,
+        kind: Machine | None,
+        round_: int | None,
     ) -> Claim | None:
         """Our claim on the experiment; none if another one holds it, or it has an outcome."""
         digest = experiment.digest
         claim = self._claims.get(digest)
-        if self._usable(shelf, digest, kind):
+        if self._usable(shelf, digest, kind, round_):
             return None
         if claim is not None:
             return claim if claim.lease == driver else None
         past = [t.attempt.number for t in self._tried.values() if t.digest == digest]
-        past += [r.outcome.attempt for each in self._shelves for r in each.counting(digest)]
+        past += [r.outcome.attempt for each in self._shelves for r in each.of(digest)]
         lease = self._leases[driver][0]
         claim = Claim(
             next(self._numbers), shelf, driver, max(past, default=0) + 1, lease.host,
-            self._clock(), experiment,
+            self._clock(), experiment, round_ or shelf.round,
         )  # fmt: skip
         self._claims[digest] = claim
         return claim
@@ -372,7 +421,8 @@ class Memory(Line):
                 if final:
                     self._accept(shelf, claim, outcome)
                 else:
-                    self._keep(shelf, claim.id, driver, outcome, outcome.status, claim.experiment)
+                    of = claim.experiment, claim.round
+                    self._keep(shelf, claim.id, driver, outcome, outcome.status, *of)
             return frozenset(known.union(first)) if final else frozenset()
 
     def _is_claimed(self, outcome: Outcome, driver: int) -> bool:
@@ -385,7 +435,7 @@ class Memory(Line):
         again = now.get(outcome.digest)
         if again is not None and again.attempt == outcome.attempt:
             return True
-        rows = shelf.counting(outcome.digest)
+        rows = shelf.of(outcome.digest)
         return any((r.lease, r.outcome.attempt) == (driver, outcome.attempt) for r in rows)
 
     def _accept(self, shelf: Shelf, claim: Claim, outcome: Outcome) -> None:
@@ -394,7 +444,8 @@ class Memory(Line):
         self._logs[claim.id] = Logs(outcome.stdout, outcome.stderr)
         self._artifacts[claim.id] = outcome.artifacts
         plain = _plain(outcome)
-        self._put(shelf, Row(key, dict(experiment.values), plain, claim.lease, claim.id))
+        values = dict(experiment.values)
+        self._put(shelf, Row(key, values, plain, claim.lease, claim.id, claim.round))
 
     def _supersede(self, shelf: Shelf, driver: int, outcome: Outcome) -> None:
         past = next(
@@ -409,7 +460,8 @@ class Memory(Line):
         if rules.supersedes(past.attempt.state if past else None):
             number = past.id if past else next(self._numbers)
             of = past.experiment if past else None
-            self._keep(shelf, number, driver, outcome, "superseded", of)
+            round_ = past.attempt.round if past else shelf.round
+            self._keep(shelf, number, driver, outcome, "superseded", of, round_)
             text = f"attempt {outcome.attempt} came late"
             self._note(shelf, "superseded", text, outcome.digest)
 
@@ -421,9 +473,10 @@ class Memory(Line):
         outcome: Outcome,
         state: AttemptState,
         experiment: Experiment | None,
+        round_: int,
     ) -> None:
         """Remembers an attempt that is not the accepted one."""
-        attempt = _attempt(outcome, driver, state, with_metrics=True)
+        attempt = _attempt(outcome, driver, state, round_, with_metrics=True)
         self._tried[number] = Tried(number, outcome.digest, shelf, attempt, experiment, number)
         self._logs[number] = Logs(outcome.stdout, outcome.stderr)
         self._artifacts[number] = outcome.artifacts
@@ -434,15 +487,18 @@ class Memory(Line):
         driver: int,
         results: Iterable[tuple[Experiment, Outcome]],
         kind: Machine | None = None,
+        round_: int | None = None,
     ) -> frozenset[str]:
         with self._lock:
             shelf = self._held(study, driver)
             wanted = {e.digest: (e, rules.capped(outcome)) for e, outcome in results}
             for experiment, _ in wanted.values():
-                self._cached(shelf, experiment, kind)
+                self._cached(shelf, experiment, kind, round_)
             self._relieve(wanted, driver)
             return frozenset(
-                digest for digest, pair in wanted.items() if self._enter(shelf, driver, *pair, kind)
+                digest
+                for digest, pair in wanted.items()
+                if self._enter(shelf, driver, *pair, kind, round_)
             )
 
     def _enter(
@@ -452,10 +508,11 @@ class Memory(Line):
         experiment: Experiment,
         outcome: Outcome,
         kind: Machine | None,
+        round_: int | None,
     ) -> bool:
-        if any(row.lease == driver for row in shelf.counting(experiment.digest, kind)):
+        if any(row.lease == driver for row in shelf.counting(experiment.digest, kind, round_)):
             return True
-        claim = self._claim(shelf, experiment, driver, kind)
+        claim = self._claim(shelf, experiment, driver, kind, round_)
         if claim is None:
             self._supersede(shelf, driver, outcome)
             return False
@@ -472,7 +529,7 @@ class Memory(Line):
                 self.open(study, definition)
             shelf = self._shelf(study)
             again = [rules.capped(outcome) for outcome in given]
-            rows = [row for o in {o.digest: o for o in again} for row in shelf.counting(o)]
+            rows = [row for o in {o.digest: o for o in again} for row in shelf.of(o)]
             found = rules.measured_again(again, [row.outcome for row in rows])
             for at, outcome in found.items():
                 row = rows[at]
@@ -494,7 +551,7 @@ class Memory(Line):
 
     def _set_aside(self, shelf: Shelf, row: Row) -> None:
         outcome, number = row.outcome, row.key.row
-        attempt = _attempt(outcome, row.lease, outcome.status, with_metrics=True)
+        attempt = _attempt(outcome, row.lease, outcome.status, row.round, with_metrics=True)
         experiment = Experiment(
             outcome.digest, row.key.number, row.key.repeat, row.values, (), (), {}, None, Recipe()
         )
@@ -512,7 +569,7 @@ class Memory(Line):
             there = {e.digest for e in experiments.values() if e.digest in shelf.rows}
             found = [(row, e) for d, e in experiments.items() for row in home.counting(d)]
             for row, experiment in sorted(found, key=lambda pair: pair[0].key.row):
-                kinds = shelf.rows.get(experiment.digest, {})
+                kinds = {machine for machine, _ in shelf.rows.get(experiment.digest, {})}
                 if experiment.digest not in there and row.outcome.machine not in kinds:
                     of = row.equality.digest if row.equality else row.outcome.digest
                     equality = Equality(home.fixed_name, person, now, of)
@@ -542,7 +599,7 @@ class Memory(Line):
 
     def equality(self, study: str, digest: str) -> Equality | None:
         with self._lock:
-            copies = [row for row in self._shelf(study).counting(digest) if row.equality]
+            copies = [row for row in self._shelf(study).of(digest) if row.equality]
             if not copies:
                 return None
             row = copies[-1]
@@ -554,13 +611,18 @@ class Memory(Line):
     # Answers
 
     def find(
-        self, digests: Sequence[str], study: str | None = None, kind: Machine | None = None
+        self,
+        digests: Sequence[str],
+        study: str | None = None,
+        kind: Machine | None = None,
+        round_: int | None = None,
     ) -> dict[str, Outcome]:
         with self._lock:
             shelves = self._shelves if study is None else [self._shelf(study)]
             found = {}
             for digest in digests:
-                rows = [row for shelf in shelves for row in shelf.counting(digest, kind)]
+                named = None if study is None else round_
+                rows = [row for shelf in shelves for row in shelf.counting(digest, kind, named)]
                 if study is None:
                     rows.sort(key=lambda row: row.rank, reverse=True)
                 else:
@@ -574,14 +636,14 @@ class Memory(Line):
             shelf = self._shelf(study)
             running = {digest for digest, c in self._claims.items() if c.shelf is shelf}
             ended = [digest for digest in shelf.rows if digest not in running]
-            states: list[State] = [shelf.counting(digest)[-1].outcome.status for digest in ended]
+            states: list[State] = [shelf.of(digest)[-1].outcome.status for digest in ended]
             states += ["running"] * len(running)
             return {state: states.count(state) for state in STATES}
 
     def result_counts(self, study: str) -> tuple[ResultCount, ...]:
         with self._lock:
             rows = self._shelf(study).results()
-            counts = Counter((row.outcome.machine, 1, row.outcome.status) for row in rows)
+            counts = Counter((r.outcome.machine, r.round, r.outcome.status) for r in rows)
             return tuple(ResultCount(*key, count) for key, count in counts.items())
 
     def records(
@@ -637,14 +699,16 @@ class Memory(Line):
 
         What several versions have of one attempt, as their result or set aside, is told once.
         """
-        rows = [row for shelf in self._shelves for row in shelf.counting(digest)]
+        rows = [row for shelf in self._shelves for row in shelf.of(digest)]
         attempts: dict[int, tuple[int, Attempt, bool]] = {}
         for row in sorted(rows, key=lambda row: row.key.row):
-            accepted = _attempt(row.outcome, row.lease, row.outcome.status)
+            accepted = _attempt(row.outcome, row.lease, row.outcome.status, row.round)
             attempts.setdefault(row.source, (row.source, accepted, True))
         claim = self._claims.get(digest)
         if claim is not None:
-            running = Attempt(claim.attempt, "running", claim.lease, claim.host, claim.started)
+            running = Attempt(
+                claim.attempt, "running", claim.lease, claim.host, claim.started, round=claim.round
+            )
             attempts[claim.id] = claim.id, running, True
         for tried in sorted(self._tried.values(), key=lambda tried: tried.id):
             if tried.digest == digest:
@@ -698,9 +762,7 @@ class Memory(Line):
 def _equal(shelf: Shelf, digest: str, home: Shelf) -> list[Row]:
     """The results that are copies of one that was accepted as equal to one of *home*."""
     return [
-        row
-        for row in shelf.counting(digest)
-        if row.equality and row.equality.study == home.fixed_name
+        row for row in shelf.of(digest) if row.equality and row.equality.study == home.fixed_name
     ]
 
 
@@ -712,10 +774,15 @@ def _plain(outcome: Outcome) -> Outcome:
 
 
 def _attempt(
-    outcome: Outcome, driver: int, state: AttemptState, *, with_metrics: bool = False
+    outcome: Outcome,
+    driver: int,
+    state: AttemptState,
+    round_: int,
+    *,
+    with_metrics: bool = False,
 ) -> Attempt:
     return Attempt(
         outcome.attempt, state, driver, outcome.host, outcome.started, outcome.ended,
         outcome.cause, outcome.exit, dict(outcome.metrics) if with_metrics else {},
-        outcome.machine, outcome.host_details, outcome.conditions,
+        outcome.machine, outcome.host_details, outcome.conditions, round_,
     )  # fmt: skip

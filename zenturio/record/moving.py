@@ -27,7 +27,7 @@ from zenturio.record.portable import local, portable
 from zenturio.record.recording import Kept
 from zenturio.record.rows import New
 from zenturio.record.studies import PROJECT
-from zenturio.record.tally import ROUND
+from zenturio.record.tally import FIRST_ROUND
 
 BASE = Failpoint("upgrade.base")
 BATCH = Failpoint("upgrade.batch")
@@ -316,7 +316,7 @@ class Moving:
                 if row is not None:
                     place = (row.position, row.repeat, codec.dump(row.values))
                 state: Any = each.state
-                kept.append(Kept(own, *place, whole, each.driver, state))
+                kept.append(Kept(own, *place, FIRST_ROUND, whole, each.driver, state))
             desk = self._desk(transaction, number)
             recording.keep_attempts(desk, kept)
         if step:
@@ -389,7 +389,7 @@ class Moving:
 
 
 def _new(number: int, row: OldRow, outcome: Outcome) -> New:
-    return New(number, row.position, row.repeat, ROUND, row.values, outcome, row.driver)
+    return New(number, row.position, row.repeat, FIRST_ROUND, row.values, outcome, row.driver)
 
 
 def _essence(values: Any, outcome: Outcome) -> str:

@@ -25,7 +25,7 @@ from zenturio.record.desk import Desk
 from zenturio.record.facts import AttemptState
 from zenturio.record.leases import Row as LeaseRow
 from zenturio.record.rows import New
-from zenturio.record.tally import ROUND, Tally
+from zenturio.record.tally import Tally
 
 _ATTEMPT = (
     "id", "digest", "version", "round", "machine", "number", "lease", "state", "host", "started",
@@ -112,9 +112,12 @@ def _lost_claim(desk: Desk, lease: LeaseRow, outcome: Outcome, key: bytes) -> Cl
         return None
     if transaction.sql(f"SELECT 1 FROM claims WHERE digest = {mark}", (key,)):
         return None
-    results = claims.usable(desk, claims.results_of(transaction, [key]))
     machine = machines.machine_number(desk, outcome.machine)
-    if any(result.machine == machine for result in results):
+    if any(
+        result.machine == machine
+        and (result.version != desk.version.id or result.round == granted.round)
+        for result in claims.usable(desk, claims.results_of(transaction, [key]))
+    ):
         return None
     recorded = (
         f"SELECT 1 FROM attempts WHERE digest = {mark} AND number = {mark} AND lease = {mark}"
@@ -123,9 +126,9 @@ def _lost_claim(desk: Desk, lease: LeaseRow, outcome: Outcome, key: bytes) -> Cl
         return None
     (number,) = transaction.numbers(1)
     return Claim(
-        number, key, ROUND, claims.ANY_MACHINE, desk.version.id, lease.number, outcome.attempt,
-        codec.escape(lease.host), transaction.now, granted.position, granted.repeat,
-        codec.dump(granted.values),
+        number, key, granted.round, claims.ANY_MACHINE, desk.version.id, lease.number,
+        outcome.attempt, codec.escape(lease.host), transaction.now, granted.position,
+        granted.repeat, codec.dump(granted.values),
     )  # fmt: skip
 
 
@@ -134,15 +137,19 @@ def _first_come(
 ) -> dict[bytes, Claim]:
     """Those of the claims whose result nobody has entered by another way."""
     found = desk.transaction.among_sql(
-        "SELECT digest, machine FROM results WHERE version = "
-        f"{desk.transaction.flavour.mark} AND round = {ROUND} AND {{among}}",
+        "SELECT digest, machine, round FROM results WHERE version = "
+        f"{desk.transaction.flavour.mark} AND {{among}}",
         "digest",
         sorted(taken),
         (desk.version.id,),
     )
     kinds = {codec.key(o.digest): machines.machine_number(desk, o.machine) for o in outcomes}
-    there = {bytes(digest) for digest, machine in found if kinds.get(bytes(digest)) == machine}
-    return {key: claim for key, claim in taken.items() if key not in there}
+    there = {(bytes(digest), machine, number) for digest, machine, number in found}
+    return {
+        key: claim
+        for key, claim in taken.items()
+        if (key, kinds.get(key), claim.round) not in there
+    }
 
 
 def _accept(desk: Desk, lease: int, pairs: Sequence[_Pair]) -> None:
@@ -160,10 +167,19 @@ def _accept(desk: Desk, lease: int, pairs: Sequence[_Pair]) -> None:
 def _set_aside(desk: Desk, lease: int, pairs: Sequence[_Pair]) -> None:
     """Keeps attempts that are not the last word: their experiments may be claimed again."""
     kept = [
-        Kept(c.id, c.position, c.repeat, c.point, outcome, lease, outcome.status)
+        Kept(c.id, c.position, c.repeat, c.point, c.round, outcome, lease, outcome.status)
         for c, outcome in pairs
     ]
     keep_attempts(desk, kept)
+
+
+class Place(NamedTuple):
+    """Which experiment an attempt is of, and in which round."""
+
+    position: Any
+    repeat: int
+    point: str | None
+    round: int
 
 
 class Kept(NamedTuple):
@@ -173,6 +189,7 @@ class Kept(NamedTuple):
     position: Any
     repeat: int
     point: str | None
+    round: int
     outcome: Outcome
     lease: int
     state: AttemptState
@@ -188,7 +205,7 @@ def keep_attempts(desk: Desk, kept: Sequence[Kept], *, files: bool = True) -> No
     for each, (machine, host) in zip(kept, hosts, strict=True):
         o = each.outcome
         table.append((
-            each.number, codec.key(o.digest), desk.version.id, ROUND, machine, o.attempt,
+            each.number, codec.key(o.digest), desk.version.id, each.round, machine, o.attempt,
             each.lease, each.state, host, o.started, o.ended, o.exit,
             codec.escape(o.cause) if o.cause else None, each.position, each.repeat, each.point,
             codec.dump(o.metrics),
@@ -207,10 +224,10 @@ def _supersede(desk: Desk, lease: int, outcomes: Sequence[Outcome]) -> None:
     """Keeps what came late, unless it is kept already."""
     transaction = desk.transaction
     keys = sorted({codec.key(outcome.digest) for outcome in outcomes})
-    past = {
-        (bytes(digest), number): (row, state, position, repeat, point)
-        for digest, number, holder, row, state, position, repeat, point in transaction.among_sql(
-            "SELECT digest, number, lease, id, state, position, repeat, point FROM attempts"
+    past: dict[tuple[bytes, int], tuple[int | None, AttemptState | None, Place]] = {
+        (bytes(digest), number): (row, state, Place(*place))
+        for digest, number, holder, row, state, *place in transaction.among_sql(
+            "SELECT digest, number, lease, id, state, position, repeat, point, round FROM attempts"
             " WHERE {among}",
             "digest",
             keys,
@@ -219,18 +236,22 @@ def _supersede(desk: Desk, lease: int, outcomes: Sequence[Outcome]) -> None:
     }
     new = []
     for outcome in outcomes:
-        place = (codec.key(outcome.digest), outcome.attempt)
-        row, state, position, repeat, point = past.get(place, (None, None, -1, 1, None))
+        tried = (codec.key(outcome.digest), outcome.attempt)
+        unknown = Place(-1, 1, None, desk.version.round)
+        row, state, place = past.get(tried, (None, None, unknown))
         if rules.supersedes(state):
-            new.append((outcome, row, (position, repeat, point)))
-            past[place] = (row, "superseded", position, repeat, point)
+            new.append((outcome, row, place))
+            past[tried] = (row, "superseded", place)
     numbers = iter(transaction.numbers(sum(row is None for _, row, _ in new)))
     told = [row for _, row, _ in new if row is not None]
     transaction.among_sql("DELETE FROM attempts WHERE {among}", "id", told)
     kept = [
-        Kept(next(numbers) if row is None else row, *point, outcome, lease, "superseded")
-        for outcome, row, point in new
-    ]
+        Kept(
+            next(numbers) if row is None else row, place.position, place.repeat, place.point,
+            place.round, outcome, lease, "superseded",
+        )
+        for outcome, row, place in new
+    ]  # fmt: skip
     keep_attempts(desk, kept)
     for each in kept:
         text = f"attempt {each.outcome.attempt} came late"
@@ -243,14 +264,19 @@ def enter(
     lease: LeaseRow,
     results: Iterable[tuple[Experiment, Outcome]],
     kind: Machine | None = None,
+    round_: int | None = None,
 ) -> frozenset[str]:
     """Records what was evaluated already, without a claim; the digests of those accepted."""
     transaction = desk.transaction
     pairs = {experiment.digest: (experiment, rules.capped(o)) for experiment, o in results}
     keys = sorted(map(codec.key, pairs))
-    copying.cached(desk, [experiment for experiment, _ in pairs.values()], kind)
+    copying.cached(desk, [experiment for experiment, _ in pairs.values()], kind, round_)
     present = claims.results_of(transaction, keys)
-    own = [result for result in present if result.version == desk.version.id]
+    own = [
+        result
+        for result in present
+        if result.version == desk.version.id and round_ in (None, result.round)
+    ]
     holders = {result.digest: result.lease for result in claims.counting(transaction, own, kind)}
     claimed = _claimed(transaction, keys)
     others = {claim.lease for claim in claimed.values()} - {lease.number}
@@ -276,13 +302,13 @@ def enter(
             number = last.get(key, 0) + 1
             new.append((experiment, replace(outcome, attempt=number), None))
     _supersede(desk, lease.number, late)
-    _enter_new(desk, lease.number, new)
+    _enter_new(desk, lease.number, new, round_ or desk.version.round)
     desk.settled += [(lease.number, digest) for digest in pairs]
     return frozenset(known.union(outcome.digest for _, outcome, _ in new))
 
 
 def _enter_new(
-    desk: Desk, lease: int, new: Sequence[tuple[Experiment, Outcome, int | None]]
+    desk: Desk, lease: int, new: Sequence[tuple[Experiment, Outcome, int | None]], round_: int
 ) -> None:
     if not new:
         return
@@ -292,7 +318,7 @@ def _enter_new(
         desk,
         [
             New(
-                next(numbers) if number is None else number, position(e.index), e.repeat, ROUND,
+                next(numbers) if number is None else number, position(e.index), e.repeat, round_,
                 e.values, outcome, lease, e.program, e.key,
             )
             for e, outcome, number in new
@@ -302,8 +328,8 @@ def _enter_new(
 
 def _claimed(transaction: Transaction, keys: Sequence[bytes]) -> dict[bytes, Claim]:
     found = transaction.among_sql(
-        f"SELECT {', '.join(claims.COLUMNS)} FROM claims WHERE round = {ROUND}"
-        f" AND target = {claims.ANY_MACHINE} AND {{among}}",
+        f"SELECT {', '.join(claims.COLUMNS)} FROM claims"
+        f" WHERE target = {claims.ANY_MACHINE} AND {{among}}",
         "digest",
         keys,
     )
@@ -341,7 +367,7 @@ def reopen(desk: Desk, digests: Sequence[str], kind: Machine | None = None) -> i
     """
     transaction = desk.transaction
     keys = sorted(map(codec.key, dict.fromkeys(digests)))
-    condition = f"AND e.round = {ROUND} AND e.status <> 'ok'"
+    condition = "AND e.newest = 1 AND e.status <> 'ok'"
     failed = rows.read(transaction, desk.layout, condition, among=("e.digest", keys))
     if failed and kind is not None:
         counting = machines.numbers_of(transaction, kind)
@@ -353,7 +379,7 @@ def reopen(desk: Desk, digests: Sequence[str], kind: Machine | None = None) -> i
     aside = [
         Kept(
             row.number, transaction.flavour.position(row.record.index), row.record.repeat,
-            codec.dump(row.record.values), row.outcome, row.lease, row.outcome.status,
+            codec.dump(row.record.values), row.round, row.outcome, row.lease, row.outcome.status,
         )
         for row in failed
     ]  # fmt: skip

@@ -24,6 +24,7 @@ from zenturio.record.facts import (
     Record,
     Removal,
     ResultCount,
+    Round,
     State,
     Study,
     Submission,
@@ -114,13 +115,34 @@ class Repository(Protocol):
         """
         ...
 
+    def begin_round(self, study: str, reason: str = "") -> int:
+        """Return the round in which what has results is to be measured again.
+
+        It is the one that somebody began and that has not ended; else a new one begins. All that
+        *study* measures from now on belongs to it.
+        """
+        ...
+
+    def end_round(self, study: str, number: int) -> None:
+        """Note that a round has been measured: ``begin_round`` begins another one."""
+        ...
+
+    def rounds(self, study: str) -> tuple[Round, ...]:
+        """Return the rounds of *study*, the first one first; it has one at least."""
+        ...
+
     def cached(
-        self, study: str, experiments: Iterable[Experiment], kind: Machine | None = None
+        self,
+        study: str,
+        experiments: Iterable[Experiment],
+        kind: Machine | None = None,
+        round_: int | None = None,
     ) -> frozenset[str]:
         """The digests of those that have an outcome already, and are not to be run again.
 
         With *kind* only what that kind of machine has measured counts, and what nobody knows the
-        machine of; so it does where *kind* is named below.
+        machine of; so it does where *kind* is named below. With a round only what this study has
+        measured in it counts.
 
         One that another study has run, or another version of this one, has a row here then: a
         copy with the metrics that are measured in the same way; the others are missing, and say
@@ -134,13 +156,15 @@ class Repository(Protocol):
         driver: int,
         experiments: Sequence[Experiment],
         kind: Machine | None = None,
+        round_: int | None = None,
     ) -> dict[str, int]:
         """Which of *experiments* the driver with this lease number may run, and each one's attempt.
 
         Granted are those that nobody holds, and again those that this driver holds: a claim whose
         answer was lost is found by asking once more. Never granted is what another live driver
         holds or what has an outcome, in whichever study. Results of other kinds of machine stay
-        beside the new one, each with an attempt's number of its own.
+        beside the new one, each with an attempt's number of its own; so do those of other rounds,
+        if a round is named: only its own results stand in the way then.
         """
         ...
 
@@ -163,6 +187,7 @@ class Repository(Protocol):
         driver: int,
         results: Iterable[tuple[Experiment, Outcome]],
         kind: Machine | None = None,
+        round_: int | None = None,
     ) -> frozenset[str]:
         """Claims and records in one go what was evaluated already; the digests accepted.
 
@@ -221,12 +246,17 @@ class Repository(Protocol):
         ...
 
     def find(
-        self, digests: Sequence[str], study: str | None = None, kind: Machine | None = None
+        self,
+        digests: Sequence[str],
+        study: str | None = None,
+        kind: Machine | None = None,
+        round_: int | None = None,
     ) -> dict[str, Outcome]:
         """The accepted outcomes of those that have one, without logs and artifacts.
 
         Metrics are those of *study*, or of the study that has run the experiment. Of several
-        kinds of machine *study* answers the newest, unless *kind* has one.
+        kinds of machine *study* answers the newest, unless *kind* has one; of several rounds the
+        newest, or that of the round which is named beside the study.
         """
         ...
 

@@ -10,7 +10,7 @@ from zenturio.errors import InputError, did_you_mean
 from zenturio.experiment.machine import UNKNOWN
 from zenturio.record.facts import Record
 
-Round = int | Literal["newest", "all"]
+RoundChoice = int | Literal["newest", "all"]
 """A round by its number; the newest one of each experiment and kind of machine; or every one."""
 
 
@@ -20,7 +20,7 @@ class RowChoice:
 
     machine: str = ""
     """A kind of machine, or a part of its label that no other kind has; every kind, if empty."""
-    round: Round = "newest"
+    round: RoundChoice = "newest"
 
     def holds(self, record: Record) -> bool:
         """Whether a result is of the chosen round."""
@@ -39,7 +39,7 @@ class RowFilter:
 
     machine: int | None = None
     """The number of a kind of machine; every kind, if none is named."""
-    round: Round = "newest"
+    round: RoundChoice = "newest"
 
     @property
     def conditions(self) -> str:
@@ -50,7 +50,7 @@ class RowFilter:
         return found if self.round == "all" else f"{found} AND e.round = {int(self.round)}"
 
 
-def read_round(text: str) -> Round:
+def read_round(text: str) -> RoundChoice:
     """What ``--round`` says: nothing, a number, or all."""
     word = text.strip().lower()
     if word in ("", "newest"):

@@ -76,10 +76,41 @@ def write(desk: Desk, new: Sequence[New], *, files: bool = True) -> None:
         attempt_files.keep(transaction, zip(numbers, outcomes, strict=True))
         conditions = ((n, o.conditions) for n, o in zip(numbers, outcomes, strict=True))
         machines.keep_conditions(transaction, conditions)
+    refresh_newest(desk, [outcome.digest for outcome in outcomes])
     tally = Tally(transaction)
     for row, (machine, _) in zip(new, hosts, strict=True):
         tally.add(version, machine, row.round, row.outcome.status)
     tally.write()
+
+
+def refresh_newest(desk: Desk, digests: Iterable[str]) -> None:
+    """Mark which results of these experiments no later round has measured on the same machine.
+
+    A result whose machine nobody knows counts for every kind, so a later one of any replaces it.
+    """
+    transaction, version = desk.transaction, desk.version
+    if version.round == 1:
+        return  # all are of one round
+    rows = transaction.among_sql(
+        f"SELECT id, digest, machine, round, newest FROM results"
+        f" WHERE version = {transaction.flavour.mark} AND {{among}}",
+        "digest",
+        sorted(map(codec.key, set(digests))),
+        (version.id,),
+    )
+    last: dict[tuple[bytes, int], int] = {}
+    for _, digest, machine, number, _ in rows:
+        for key in ((bytes(digest), machine), (bytes(digest), machines.NOBODY_TOLD)):
+            last[key] = max(number, last.get(key, 0))
+    changed: dict[int, list[int]] = {0: [], 1: []}
+    for row, digest, machine, number, newest in rows:
+        now = int(number == last[bytes(digest), machine])
+        if now != newest:
+            changed[now].append(row)
+    for now, numbers in changed.items():
+        transaction.among_sql(f"UPDATE results SET newest = {now} WHERE {{among}}", "id", numbers)
+    if any(changed.values()):
+        note_edit(desk, [*changed[0], *changed[1]])
 
 
 def _write_chunks(transaction: Transaction, numbers: Sequence[int], spread: Spread) -> None:
@@ -210,6 +241,7 @@ def remove(desk: Desk, rows: Iterable[Read]) -> None:
     numbers = [row.number for row in rows]
     for table, column in (("chunks", "result"), ("aliases", "result"), ("results", "id")):
         desk.transaction.among_sql(f"DELETE FROM {table} WHERE {{among}}", column, numbers)
+    refresh_newest(desk, [row.record.digest for row in rows])
     tally = Tally(desk.transaction)
     for row in rows:
         tally.add(desk.version.id, row.machine, row.round, row.outcome.status, -1)

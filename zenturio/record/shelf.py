@@ -16,6 +16,7 @@ from zenturio.record.facts import (
     Event,
     Key,
     Record,
+    Round,
     State,
     Study,
 )
@@ -35,6 +36,7 @@ class Row:
     lease: int
     source: int
     """The number of the attempt that it came of: another one's, where the row is a copy."""
+    round: int = 1
     equality: Equality | None = None
     """Who accepted it, where it is a copy of another version's experiment."""
 
@@ -54,8 +56,9 @@ class Shelf:
     created: float
     definition: Definition
     current: bool = True
-    rows: dict[str, dict[Machine | None, Row]] = field(default_factory=dict)
-    """By digest, and by kind of machine."""
+    rows: dict[str, dict[tuple[Machine | None, int], Row]] = field(default_factory=dict)
+    """By digest, and by kind of machine and round."""
+    rounds: list[Round] = field(default_factory=list)
     parameters: dict[str, None] = field(default_factory=dict)
     """Every one that was declared or given, in order."""
     ways: dict[str, str] = field(default_factory=dict)
@@ -94,7 +97,7 @@ class Shelf:
 
     def put(self, row: Row) -> None:
         """One more result."""
-        self.rows.setdefault(row.outcome.digest, {})[row.outcome.machine] = row
+        self.rows.setdefault(row.outcome.digest, {})[row.outcome.machine, row.round] = row
         self.parameters |= dict.fromkeys(row.values)
 
     def results(self) -> Iterator[Row]:
@@ -102,16 +105,39 @@ class Shelf:
         for rows in self.rows.values():
             yield from rows.values()
 
-    def counting(self, digest: str, kind: Machine | None = None) -> list[Row]:
-        """The results of an experiment that count for *kind*, oldest first."""
-        rows = self.rows.get(digest, {})
-        found = [row for machine, row in rows.items() if rules.counts(machine, kind)]
-        return sorted(found, key=lambda row: row.key.row)
+    @property
+    def round(self) -> int:
+        """The newest one: what is measured now belongs to it."""
+        return self.rounds[-1].number if self.rounds else 1
+
+    def of(self, digest: str) -> list[Row]:
+        """All results of an experiment, oldest first."""
+        return sorted(self.rows.get(digest, {}).values(), key=lambda row: row.key.row)
+
+    def counting(
+        self, digest: str, kind: Machine | None = None, round_: int | None = None
+    ) -> list[Row]:
+        """The results of an experiment that count for *kind*, oldest first.
+
+        Of a round, if one is named; else the newest ones.
+        """
+        return [
+            row
+            for row in self.of(digest)
+            if rules.counts(row.outcome.machine, kind)
+            and (self.is_newest(row) if round_ is None else row.round == round_)
+        ]
+
+    def is_newest(self, row: Row) -> bool:
+        """Whether no later round measured it on the same machine; on any, if it says none."""
+        machine = row.outcome.machine
+        rows = self.rows.get(row.outcome.digest, {})
+        return not any(number > row.round and machine in (None, kind) for kind, number in rows)
 
     def take(self, row: Row) -> None:
         """One result less."""
         digest = row.outcome.digest
-        del self.rows[digest][row.outcome.machine]
+        del self.rows[digest][row.outcome.machine, row.round]
         if not self.rows[digest]:
             del self.rows[digest]
 
@@ -121,7 +147,8 @@ class Shelf:
 
     def record(self, row: Row) -> Record:
         values = {name: row.values.get(name) for name in self.parameters}
-        return Record(row.key, row.outcome.digest, row.outcome.status, values, row.outcome)
+        outcome, newest = row.outcome, self.is_newest(row)
+        return Record(row.key, outcome.digest, outcome.status, values, outcome, row.round, newest)
 
 
 @dataclass
@@ -135,6 +162,7 @@ class Claim:
     host: str
     started: float
     experiment: Experiment
+    round: int
 
     def record(self, state: State) -> Record:
         return _of_point(self.shelf, self.id, self.experiment, state)

@@ -26,6 +26,7 @@ from zenturio.record import (
     recipes,
     recording,
     removal,
+    rounds,
     row_redaction,
     sql_reader,
     stored_views,
@@ -48,6 +49,7 @@ from zenturio.record.facts import (
     Record,
     Removal,
     ResultCount,
+    Round,
     State,
     Study,
     Submission,
@@ -286,14 +288,31 @@ class Sql:
         """How some results of *study* are named, and how many have nothing but a digest."""
         return self._read(study, lambda desk: recipes.names(desk, most))
 
+    def begin_round(self, study: str, reason: str = "") -> int:
+        return self._database.write(
+            lambda t: rounds.begin(t, studies.one(t, study, locked=True), leases.person(), reason)
+        )
+
+    def end_round(self, study: str, number: int) -> None:
+        self._database.write(lambda t: rounds.end(t, studies.one(t, study), number))
+
+    def rounds(self, study: str) -> tuple[Round, ...]:
+        return self._database.read(lambda t: rounds.all_of(t, studies.one(t, study)))
+
     def cached(
-        self, study: str, experiments: Iterable[Experiment], kind: Machine | None = None
+        self,
+        study: str,
+        experiments: Iterable[Experiment],
+        kind: Machine | None = None,
+        round_: int | None = None,
     ) -> frozenset[str]:
         wanted = list(experiments)
         if not wanted:
             self.study(study)  # which has to be there
             return frozenset()
-        return self._at_desk(self._database.write, study, lambda d: copying.cached(d, wanted, kind))
+        return self._at_desk(
+            self._database.write, study, lambda d: copying.cached(d, wanted, kind, round_)
+        )
 
     def claim(
         self,
@@ -301,12 +320,13 @@ class Sql:
         driver: int,
         experiments: Sequence[Experiment],
         kind: Machine | None = None,
+        round_: int | None = None,
     ) -> dict[str, int]:
         return self._driving(
             self._database.write_briefly,
             study,
             driver,
-            lambda desk, lease: claims.claim(desk, lease, experiments, kind),
+            lambda desk, lease: claims.claim(desk, lease, experiments, kind, round_),
         )
 
     def record(
@@ -327,6 +347,7 @@ class Sql:
         driver: int,
         results: Iterable[tuple[Experiment, Outcome]],
         kind: Machine | None = None,
+        round_: int | None = None,
     ) -> frozenset[str]:
         pairs = list(results)
         with self.store.publishing([outcome for _, outcome in pairs]) as published:
@@ -335,7 +356,7 @@ class Sql:
                 self._database.write,
                 study,
                 driver,
-                lambda desk, lease: recording.enter(desk, lease, given, kind),
+                lambda desk, lease: recording.enter(desk, lease, given, kind, round_),
             )
 
     def remeasure(
@@ -388,12 +409,16 @@ class Sql:
     # Answers
 
     def find(
-        self, digests: Sequence[str], study: str | None = None, kind: Machine | None = None
+        self,
+        digests: Sequence[str],
+        study: str | None = None,
+        kind: Machine | None = None,
+        round_: int | None = None,
     ) -> dict[str, Outcome]:
         if study is None:
             memory = self._memory
             return self._database.read(lambda t: answers.find_anywhere(t, memory, digests, kind))
-        return self._read(study, lambda desk: answers.find(desk, digests, kind))
+        return self._read(study, lambda desk: answers.find(desk, digests, kind, round_))
 
     def records(
         self, study: str, *, after: Key | None = None, states: Iterable[State] | None = None

@@ -27,7 +27,8 @@ OPENED_SECONDS = 60.0
 """When a study was opened last is written down as often, at the most."""
 
 VERSION_COLUMNS = (
-    "v.id, s.id, s.name, s.sql_name, v.number, v.created, s.current, s.revision, s.view_revision"
+    "v.id, s.id, s.name, s.sql_name, v.number, v.created, s.current, s.revision, s.view_revision,"
+    " (SELECT coalesce(max(number), 1) FROM rounds WHERE version = v.id)"
 )
 _ENTRY = f"SELECT {VERSION_COLUMNS} FROM studies s JOIN versions v ON v.study = s.id"
 _CONTENT = select(contents.c.digest)
@@ -55,6 +56,8 @@ class Version:
     """Of the study's fields."""
     view_revision: int | None
     """The revision that the view in the database shows; none if there is no view."""
+    round: int
+    """The newest one: what is measured now belongs to it."""
 
     @property
     def has_stale_view(self) -> bool:

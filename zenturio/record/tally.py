@@ -6,7 +6,7 @@ from collections import Counter
 
 from zenturio.record.database import Transaction
 
-ROUND = 1
+FIRST_ROUND = 1
 """The round of all that is measured once."""
 
 

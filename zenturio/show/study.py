@@ -13,9 +13,9 @@ from zenturio.annotate.scan import scan
 from zenturio.execute.places import open_place
 from zenturio.experiment.function import Function
 from zenturio.experiment.function import experiment as as_experiment
-from zenturio.record import Repository
+from zenturio.record import Repository, Round
 from zenturio.record.open import FOLDER, open_repository, project_folder
-from zenturio.record.row_filter import RowChoice
+from zenturio.record.row_filter import RowChoice, read_round
 from zenturio.space import Space
 from zenturio.study import (
     Here,
@@ -55,6 +55,7 @@ def run(
     fail_fast: bool = False,
     on: str = "",
     machine: str = "same",
+    again: bool = False,
     db: str | Repository | None = None,
     listener: Callable[[Progress], None] = lambda _progress: None,
 ) -> Study:
@@ -63,7 +64,8 @@ def run(
     *what* are annotated files, or a function that is called at each point of *space*: its
     arguments are the parameters, and what it returns are the metrics. *on* names a place, as
     ``zen run --on`` does; without one, files run on this machine, and a function in this process.
-    With *machine* ``any`` results that another kind of machine measured count, too.
+    With *machine* ``any`` results that another kind of machine measured count, too. With *again*
+    what has results is measured again, in a round of its own.
     """
     any_machine = choose_any_machine(machine)
     if callable(what):
@@ -74,7 +76,7 @@ def run(
             with place or nullcontext():
                 summary = evaluate(
                     function, points, repository, name=name, place=place, listener=listener,
-                    any_machine=any_machine,
+                    any_machine=any_machine, again=again,
                 )  # fmt: skip
         return Study(summary.study, db, summary)
     application = scan(what, overrides=overrides)
@@ -85,7 +87,7 @@ def run(
         here=Here(jobs, place=choose_place(on or "local")),
         name=name,
         only=choose_only(only),
-        settings=Settings(fail_fast, any_machine=any_machine),
+        settings=Settings(fail_fast, any_machine=any_machine, again=again),
         listener=listener,
     )
     return Study(summary.study, db, summary)
@@ -102,16 +104,22 @@ class Study:
     """How its run ended, where this comes from one."""
 
     def frame(
-        self, where: str | None = None, *, everything: bool = False, machine: str = ""
+        self,
+        where: str | None = None,
+        *,
+        everything: bool = False,
+        machine: str = "",
+        round: int | str = "",  # noqa: A002 - as the column is called
     ) -> pd.DataFrame:
         """The experiments that succeeded and meet *where*, as a table of pandas.
 
         *machine*: only those that this kind of machine measured, by its label or a part of it.
+        *round*: those of that round, or of ``all``; the newest of each, if none is named.
         """
         from zenturio.query import frame  # noqa: PLC0415 - pandas takes its time
 
         with opened(self.db) as repository:
-            rows = RowChoice(machine)
+            rows = RowChoice(machine, read_round(str(round)))
             return frame(repository, self.name, where=where, everything=everything, rows=rows)
 
     def results(self, **asked: Any) -> Result:
@@ -127,6 +135,7 @@ class Study:
         *,
         where: str | None = None,
         machine: str = "",
+        round: int | str = "",  # noqa: A002
         **wishes: Any,
     ) -> Chart | Scene:
         """What ``zen plot`` draws; it shows itself in a notebook, and is saved by ``zen.save``.
@@ -137,9 +146,14 @@ class Study:
         from zenturio.show.charts.study_charts import Asked, drawn  # noqa: PLC0415 - pandas takes its time
 
         with opened(self.db) as repository:
-            rows = RowChoice(machine)
+            rows = RowChoice(machine, read_round(str(round)))
             asked = Asked((self.name,), kind, where=where, rows=rows, **wishes)
             return drawn(repository, asked).chart
+
+    def rounds(self) -> tuple[Round, ...]:
+        """When what has results was measured again, and by whom; the first round comes first."""
+        with opened(self.db) as repository:
+            return repository.rounds(self.name)
 
     def equate(self, version: int, *, undo: bool = False) -> int:
         """What ``zen equate NAME@version`` does; how many results were accepted, or removed."""

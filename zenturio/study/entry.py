@@ -16,6 +16,7 @@ from zenturio.study.define import Archived, open_version
 from zenturio.study.heart import Heart
 from zenturio.study.other_machines import machines_with_results, other_machine_notes
 from zenturio.study.progress import Failures, Progress, Summary
+from zenturio.study.round_notes import round_begins, round_goes_on
 from zenturio.study.run import PLAIN
 from zenturio.study.tally import count_failure
 
@@ -37,14 +38,21 @@ class Entry:
         total: int,
         listener: Callable[[Progress], None] = lambda _progress: None,
         kind: Machine | None = None,
+        *,
+        again: bool = False,
     ) -> None:
-        """With *kind* only results of that kind of machine count as cached."""
+        """With *kind* only results of that kind of machine count as cached.
+
+        *again*: what has results is measured again, in a round of its own.
+        """
         self._repository = repository
         self._study = study
         self._definition = definition
         self._total = total
         self._listener = listener
         self._kind = kind
+        self._again = again
+        self._round: int | None = None
         self._notes: tuple[str, ...] | None = None
         self.archived: Archived | None = None
         """The study of another program that had the name before."""
@@ -58,6 +66,12 @@ class Entry:
         self._lease = self._repository.lease(self._study, Driver.here(), seconds=PLAIN.lease)
         self._heart = Heart(self._repository, self._lease)
         self._heart.__enter__()
+        if self._again and self._repository.result_counts(self._study):
+            newest = self._repository.rounds(self._study)[-1]
+            self._round = self._repository.begin_round(self._study)
+            say = round_goes_on if newest.is_open else round_begins
+            self._notes = (say(self._round),)
+            self._tell(self._notes)
         return self
 
     def __exit__(
@@ -68,6 +82,8 @@ class Entry:
     ) -> None:
         try:
             self.flush()
+            if error is None and self._round is not None:
+                self._repository.end_round(self._study, self._round)
         finally:
             self._heart.__exit__(kind, error, trace)
             with suppress(RecordError):  # the first error is the one to tell
@@ -75,15 +91,17 @@ class Entry:
 
     def unknown(self, batch: Sequence[Experiment]) -> list[Experiment]:
         """Those of *batch* that have no outcome yet; the others become rows of the study."""
+        study = None if self._round is None else self._study
+        scope = study, self._kind, self._round
         digests = [digest for each in batch for digest in each.digests]
-        known = self._repository.find(digests, kind=self._kind)
+        known = self._repository.find(digests, *scope)
         self._note_others([digest for digest in digests if digest not in known])
         if known:
             recalled = [each for each in batch if any(d in known for d in each.digests)]
-            self._repository.cached(self._study, recalled, self._kind)
+            self._repository.cached(self._study, recalled, self._kind, self._round)
             if any(each.former for each in recalled):  # they have their present digests by now
                 present = [each.digest for each in recalled]
-                known = self._repository.find(present, kind=self._kind)
+                known = self._repository.find(present, *scope)
             self._known += len(known)
             for experiment in batch:
                 if experiment.digest in known:
@@ -109,7 +127,7 @@ class Entry:
         done, self._done = self._done, []
         if done:
             self._heart.check()
-            self._repository.enter(self._study, self._lease.number, done, self._kind)
+            self._repository.enter(self._study, self._lease.number, done, self._kind, self._round)
             for experiment, outcome in done:
                 self._count(experiment, outcome, new=True)
         self._flushed = monotonic()
@@ -136,6 +154,7 @@ class Entry:
             monotonic() - self._began,
             failures=tuple(sorted(self._failures.values(), key=lambda each: -each.count)),
             notes=self._notes or (),
+            round=self._round,
         )
 
     def _count(self, experiment: Experiment, outcome: Outcome, *, new: bool) -> None:

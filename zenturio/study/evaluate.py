@@ -34,12 +34,14 @@ def evaluate(
     place: Executor | None = None,
     listener: Callable[[Progress], None] = lambda _progress: None,
     any_machine: bool = False,
+    again: bool = False,
 ) -> Summary:
     """Call *function* at each of *points* that has no outcome yet, and remember what it answers.
 
     An interruption loses nothing that has ended; the same call goes on. With a *place* it is
     called there, as a command, and many are called at a time. Results of another kind of machine
-    count with *any_machine*, or if the function is declared exact.
+    count with *any_machine*, or if the function is declared exact. *again*: what has results is
+    measured again, in a round of its own.
     """
     function.check(points.space)
     total = points.count * function.repeat.count
@@ -48,7 +50,7 @@ def evaluate(
     kind = here.machine if place is None else machine_of(place)
     counting = None if any_machine or function.exact else kind
     definition = _definition(function, points)
-    with Entry(repository, study, definition, total, listener, counting) as entry:
+    with Entry(repository, study, definition, total, listener, counting, again=again) as entry:
         for batch in _batches(points, function):
             unknown = entry.unknown(batch)
             if place is None:

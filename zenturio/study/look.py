@@ -22,6 +22,7 @@ from zenturio.record import (
     Record,
     Repository,
     ResultCount,
+    Round,
     State,
     Study,
 )
@@ -62,6 +63,8 @@ class Standing:
     """Why each machine of the place is drained that gets nothing new."""
     results: tuple[ResultCount, ...] = ()
     """All results, by kind of machine and round."""
+    history: tuple[Round, ...] = ()
+    """When what has results was measured again, the first round first."""
 
     @property
     def machines(self) -> dict[str, int]:
@@ -148,6 +151,7 @@ def _standing(repository: Repository, study: Study) -> Standing:
         _stages(repository, study.name, left),
         _drained(left),
         repository.result_counts(study.name),
+        repository.rounds(study.name),
     )
 
 

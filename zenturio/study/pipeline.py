@@ -140,7 +140,7 @@ class Pipeline:
             self.session.repository,
             only=self.session.only | {"missing"},
             join=True,
-            settings=self.session.settings,
+            settings=replace(self.session.settings, again=False),
             source=source,
             built_on=programs,
         )

@@ -109,6 +109,8 @@ class Summary:
     """Of the stages that it waited for."""
     notes: tuple[str, ...] = ()
     """What was said of cached results before it began."""
+    round: int | None = None
+    """The round in which what had results was measured again, if it was."""
 
 
 class Meter:

@@ -39,6 +39,8 @@ class Request:
     """The place; any that the service has, if none is named."""
     machine: str = "same"
     """Whose results count as cached: of the same kind of machine, or of any."""
+    again: bool = False
+    """Whether what has results is measured again, in a round of its own."""
 
     @classmethod
     def read(cls, facts: Mapping[str, Any]) -> Request:
@@ -76,7 +78,7 @@ class Request:
             repository,
             self.name,
             only,
-            settings=Settings(any_machine=choose_any_machine(self.machine)),
+            settings=Settings(any_machine=choose_any_machine(self.machine), again=self.again),
             hunt=hunt,
             wanted=goals,
             remembered=told,

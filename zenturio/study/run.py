@@ -53,6 +53,8 @@ class Settings:
     """Seconds of silence after which another driver may take over what this one had claimed."""
     any_machine: bool = False
     """Whether results of another kind of machine count as cached, too."""
+    again: bool = False
+    """Whether what has results is measured again, in a round of its own."""
 
 
 PLAIN = Settings()
@@ -75,8 +77,9 @@ class Run:
         listener: Listener = lambda _progress: None,
         programs: ProgramHistory | None = None,
         kind: Machine | None = None,
+        round_: int | None = None,
     ) -> None:
-        """With *kind* only results of that kind of machine count as cached."""
+        """With *kind* only results of that kind of machine count as cached, with a round its."""
         self._study = study
         self._repository = repository
         self._slots = executor.slots
@@ -88,7 +91,9 @@ class Run:
         self._heart = Heart(repository, lease)
         self._tally = Tally(study, executor.slots, goals, programs)
         self._flight = Flight(executor)
-        self._supply = Supply(study, lease.number, repository, source, only, self._recalled, kind)
+        self._supply = Supply(
+            study, lease.number, repository, source, only, self._recalled, kind, round_
+        )
         self._journal = Journal(
             study,
             lease.number,
@@ -114,6 +119,11 @@ class Run:
     def other_machines(self) -> Counter[Machine]:
         """Of what is to be run of the first batch: which other kinds of machine have results."""
         return self._supply.other_machines()
+
+    @property
+    def has_completed(self) -> bool:
+        """Whether it went on until nothing was left, and nobody stopped it."""
+        return self._is_over() and not self._stops
 
     def drive(self) -> Summary:
         """Run until nothing is left, or until somebody stops it."""

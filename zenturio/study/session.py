@@ -13,7 +13,7 @@ from zenturio.annotate.model import Application, Goal
 from zenturio.errors import InputError, NotFoundError, RecordError
 from zenturio.execute import Executor
 from zenturio.execute.executor import machine_of
-from zenturio.experiment import Generator, Machine
+from zenturio.experiment import Generator, Machine, Outcome
 from zenturio.experiment.used import ask_versions
 from zenturio.failpoints import Failpoint
 from zenturio.record import Definition, Lease, Repository
@@ -34,6 +34,7 @@ from zenturio.study.programs import PROGRAMS, ProgramHistory, outdated
 from zenturio.study.progress import Plan, Progress, Summary
 from zenturio.study.refusals import refuse
 from zenturio.study.remembered import RUN
+from zenturio.study.round_notes import round_begins, round_goes_on
 from zenturio.study.run import Run, Settings
 from zenturio.study.source import Hunt, Searching, Source, Walk
 from zenturio.study.supply import BATCH, Only
@@ -104,25 +105,57 @@ class Session:
         generator = self._generator(recalled(self.application, self.repository, self.study))
         experiments = iter(self._source(generator))
         known = looked_at = 0
+        round_, notes = self._next_round()
         programs, changed = self._programs(), Counter[str]()
         kind, others = self.counting_kind(machine), Counter[Machine]()
         while batch := [each.digests for each in islice(experiments, BATCH)]:
             looked_at += len(batch)
             digests = [digest for each in batch for digest in each]
-            outcomes = self.repository.find(digests, kind=kind)
+            outcomes = self._outcomes(digests, kind, round_)
             cached = [each for each in batch if any(digest in outcomes for digest in each)]
             known += len(cached)
-            if kind is not None:
+            if kind is not None and round_ is None:
                 rest = [digest for digest in digests if digest not in outcomes]
                 others += machines_with_results(self.repository, rest)
             for outcome in outcomes.values():
                 changed.update(programs.changed_since(outcome))
             if self.hunt is not None:  # what comes next depends on what comes of these
                 break
-        notes = self._defined(generator).notes
-        archived = foresee_version(self.repository, self.study, notes)
-        remarks = (*outdated(changed), *other_machine_notes(others))
+        archived = foresee_version(self.repository, self.study, self._defined(generator).notes)
+        remarks = (*notes, *outdated(changed), *other_machine_notes(others))
         return replace(self.plan(looked_at, known, 0, archived), remarks=remarks)
+
+    def _outcomes(
+        self, digests: list[str], kind: Machine | None, round_: int | None
+    ) -> dict[str, Outcome]:
+        """What is cached of a batch; nothing of a round that has not begun."""
+        if round_ is None:
+            return self.repository.find(digests, kind=kind)
+        try:
+            return self.repository.find(digests, self.study, kind, round_)
+        except NotFoundError:
+            return {}
+
+    def _next_round(self) -> tuple[int | None, tuple[str, ...]]:
+        """The round that a run would measure in, if it measures again, and what is said of it."""
+        if not self.settings.again:
+            return None, ()
+        try:
+            newest = self.repository.rounds(self.study)[-1]
+            if not self.repository.result_counts(self.study):
+                return None, ()  # there is nothing to be measured again
+        except NotFoundError:
+            return None, ()
+        if newest.is_open or self.same:
+            return newest.number, (round_goes_on(newest.number),)
+        return newest.number + 1, (round_begins(newest.number + 1),)
+
+    def _begin_round(self) -> tuple[int | None, tuple[str, ...]]:
+        """The round in which all is measured again, if it is, and what is said of it."""
+        expected, notes = self._next_round()
+        if expected is None or self.same:  # who goes on where somebody left off begins nothing
+            return expected, notes
+        return self.repository.begin_round(self.study), notes
 
     def counting_kind(self, machine: Machine | None) -> Machine | None:
         """The kind of machine whose results count as cached at a place of *machine*, if not all."""
@@ -154,6 +187,7 @@ class Session:
         archived = open_version(self.repository, self.study, definition)
         OPENED()
         with self._lease() as lease:
+            round_, round_notes = self._begin_round()
             source = walk or self._source(generator)
             run = Run(
                 self.study,
@@ -167,13 +201,16 @@ class Session:
                 listener=listener,
                 programs=programs,
                 kind=self.counting_kind(machine_of(executor)),
+                round_=round_,
             )
             begun(run)
             looked_at, known = run.look_ahead()
             plan = self.plan(looked_at, known, executor.slots, archived)
-            notes = other_machine_notes(run.other_machines())
+            notes = (*round_notes, *other_machine_notes(run.other_machines()))
             planned(replace(plan, remarks=notes))
-            summary = replace(run.drive(), notes=notes)
+            summary = replace(run.drive(), notes=notes, round=round_)
+            if round_ is not None and run.has_completed:
+                self.repository.end_round(self.study, round_)
             DRIVEN()
             return self._concluded(summary, source, definition)
 

@@ -59,6 +59,8 @@ class Supply:
     """Hears of each experiment that has an outcome already; so does the source."""
     kind: Machine | None = None
     """The kind of machine whose results count as cached; those of any, if none is named."""
+    round: int | None = None
+    """The round in which all is measured again; none where what has results is not."""
     skipped: int = 0
     """Those that were left out, for they are not in the state that *only* names."""
     _made: list[Experiment] = field(default_factory=list)
@@ -68,6 +70,8 @@ class Supply:
     """The digests of those that are handed out."""
     _elsewhere: list[Experiment] = field(default_factory=list)
     """Those that another driver holds, or we at another point: they end there, or come back."""
+    _reopened: int | None = None
+    """The round in which results are measured that were set aside, if earlier rounds have some."""
     _over: bool = False
     _dry: bool = False
     """Whether the source had nothing when it was asked last."""
@@ -83,7 +87,7 @@ class Supply:
 
     def other_machines(self) -> Counter[Machine]:
         """Of those that are to be run: the other kinds of machine that have results."""
-        if self.kind is None:
+        if self.kind is None or self.round is not None:
             return Counter()
         return machines_with_results(self.repository, [e.digest for e in self._unclaimed])
 
@@ -170,7 +174,10 @@ class Supply:
         if not asked:
             return []
         CLAIMING()
-        granted = self.repository.claim(self.study, self.driver, list(asked.values()), self.kind)
+        round_ = self.round or self._reopened
+        granted = self.repository.claim(
+            self.study, self.driver, list(asked.values()), self.kind, round_
+        )
         CLAIMED()
         self._held.update(granted)
         for digest, experiment in asked.items():
@@ -183,9 +190,10 @@ class Supply:
     def _sort(self, batch: list[Experiment], *, again: bool = False) -> None:
         """Tell the known ones; keep what is to be run."""
         digests = [experiment.digest for experiment in batch]
-        cached = self.repository.cached(self.study, batch, self.kind)
+        scope = self.kind, self.round
+        cached = self.repository.cached(self.study, batch, *scope)
         ADDED()
-        outcomes = self.repository.find(sorted(cached), self.study, self.kind) if cached else {}
+        outcomes = self.repository.find(sorted(cached), self.study, *scope) if cached else {}
         wanted = set(digests) - outcomes.keys() if again else self._wanted(digests, outcomes)
         for experiment in batch:
             outcome = outcomes.get(experiment.digest)
@@ -202,13 +210,22 @@ class Supply:
         missing = {digest for digest in digests if digest not in outcomes}
         if "failed" not in self.only:
             return missing
+        if self.round is not None:
+            return missing if "missing" in self.only else self._failed_before(missing)
         failed = {digest for digest, outcome in outcomes.items() if outcome.status != "ok"}
         if "missing" not in self.only:
             # A run that was to repeat the failed ones and was stopped had set them aside.
             missing = {digest for digest in missing if self._has_failed(digest)}
         if failed:
             self.repository.reopen(self.study, sorted(failed), self.kind)
+            newest = self.repository.rounds(self.study)[-1].number
+            self._reopened = newest if newest > 1 else None
         return missing | failed
+
+    def _failed_before(self, digests: set[str]) -> set[str]:
+        """Return those whose newest result, of an earlier round, is not ok."""
+        outcomes = self.repository.find(sorted(digests), self.study, self.kind)
+        return {digest for digest, outcome in outcomes.items() if outcome.status != "ok"}
 
     def _has_failed(self, digest: str) -> bool:
         try:

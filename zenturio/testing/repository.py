@@ -7,12 +7,13 @@ from zenturio.testing.repository_machines import Machines
 from zenturio.testing.repository_outcomes import Outcomes
 from zenturio.testing.repository_queue import Queue
 from zenturio.testing.repository_reopening import Reopening
+from zenturio.testing.repository_rounds import Rounds
 from zenturio.testing.repository_studies import Leases, Studies
 
 __all__ = ["RepositoryContract", "experiment", "outcome", "same"]
 
 
 class RepositoryContract(
-    Studies, Leases, Claims, Outcomes, Machines, Files, Sharing, Reopening, Equating, Queue
+    Studies, Leases, Claims, Outcomes, Machines, Rounds, Files, Sharing, Reopening, Equating, Queue
 ):
     """Everything that a repository promises."""

@@ -1,0 +1,293 @@
+"""What has results is measured again in rounds: beside them, once for each, by any number."""
+
+import pytest
+
+import zenturio as zen
+from cli.conftest import zen as command
+from zenturio.annotate.scan import scan
+from zenturio.query import compare, frame, raw, results
+from zenturio.query.groups import groups
+from zenturio.record.open import open_repository
+from zenturio.record.row_filter import RowChoice
+from zenturio.space import Space
+from zenturio.study import Here, Settings, choose, plan_here, run_here
+from zenturio.study.best import best
+from zenturio.study.look import standing
+from zenturio.study.request import Request
+from zenturio.study.session import Session
+
+PROGRAM = """\
+n = 1
+#ZEN$ ASSIGN n = { 1:4 }
+#ZEN$ RUN "python3 counted.py"
+#ZEN$ METRIC total FROM stdout REGEX "total (\\d+)"
+from pathlib import Path
+counter = Path(f"{FOLDER}/{n}")
+runs = int(counter.read_text()) + 1 if counter.exists() else 1
+counter.write_text(str(runs))
+assert (n, runs) not in FAILING
+print("total", 100 * runs + n)
+"""
+
+
+class Driven:
+    """Runs of one program, which counts how often each point ran."""
+
+    def __init__(self, folder, failing=()):
+        self.path, counters = folder / "counted.py", folder / ".counters"
+        counters.mkdir()
+        text = PROGRAM.replace("{FOLDER}", str(counters)).replace("FAILING", repr(set(failing)))
+        self.path.write_text(text)
+        self.db = str(folder / "zenturio.db")
+
+    def run(self, *, limit=None, only=("missing",), listener=lambda _: None, **settings):
+        """How many were cached, how many were ok, how many failed, and what was said before."""
+        application = scan([str(self.path)])
+        summary = run_here(
+            application, choose(application.space, limit=limit), db=self.db, here=Here(jobs=2),
+            only=frozenset(only), settings=Settings(**settings), listener=listener,
+        )  # fmt: skip
+        return summary.known, summary.ok, summary.failed, summary.notes
+
+    def foresee(self, **settings):
+        application = scan([str(self.path)])
+        plan = plan_here(
+            application, choose(application.space), db=self.db, settings=Settings(**settings)
+        )
+        return plan.known, plan.remarks
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def study(project):
+    return Driven(project)
+
+
+@pytest.fixture
+def opened(project):
+    """The repository of the project, opened when it is there."""
+    found = []
+
+    def open_it():
+        found.append(open_repository(str(project / "zenturio.db")))
+        return found[-1]
+
+    yield open_it
+    for repository in found:
+        repository.close()
+
+
+def totals(repository, **asked):
+    found = results(repository, "counted", metrics=["total"], **asked)
+    return {row[0]: row[-1] for row in found.rows}
+
+
+def test_again_measures_each_point_beside_what_it_has(study, opened):
+    assert study.run() == (0, 4, 0, ())
+    known, ran, _, notes = study.run(again=True)
+    assert (known, ran) == (0, 4)
+    assert notes == ("round 2 begins: what has results is measured again, beside them",)
+    assert study.run() == (4, 0, 0, ())
+    repository = opened()
+    assert totals(repository) == {1: 201, 2: 202, 3: 203, 4: 204}
+    assert totals(repository, round=1) == {1: 101, 2: 102, 3: 103, 4: 104}
+    assert [each.number for each in repository.rounds("counted")] == [1, 2]
+    study.run(again=True)
+    assert totals(repository) == {1: 301, 2: 302, 3: 303, 4: 304}
+    assert not repository.rounds("counted")[-1].is_open
+
+
+def test_a_first_run_begins_no_second_round(study, opened):
+    known, ran, _, notes = study.run(again=True)
+    assert (known, ran, notes) == (0, 4, ())
+    assert [each.number for each in opened().rounds("counted")] == [1]
+
+
+def test_a_round_that_was_stopped_goes_on(study, opened):
+    study.run()
+
+    class StopError(Exception):
+        pass
+
+    def stop(progress):
+        if progress.ok >= 2:
+            raise StopError
+
+    with pytest.raises(StopError):
+        study.run(again=True, listener=stop)
+    repository = opened()
+    assert repository.rounds("counted")[-1].is_open
+    measured = sum(each.count for each in repository.result_counts("counted") if each.round == 2)
+    known, remarks = study.foresee(again=True)
+    assert (known, remarks[0][:15]) == (measured, "round 2 goes on")
+    known, ran, _, notes = study.run(again=True)
+    assert known == measured
+    assert known + ran == 4
+    assert "round 2 goes on" in notes[0]
+    assert set(totals(repository)) == {1, 2, 3, 4}
+    assert {row[-2:] for row in results(repository, "counted", by=["round"]).rows}
+    known, remarks = study.foresee(again=True)
+    assert (known, remarks[0][:14]) == (0, "round 3 begins")
+
+
+def test_a_part_of_the_points_may_be_measured_again(study, opened):
+    study.run()
+    assert study.run(again=True, limit=2)[1] == 2
+    repository = opened()
+    assert totals(repository) == {1: 201, 2: 202, 3: 103, 4: 104}
+    listed = results(repository, "counted")
+    assert "results of 2 rounds: 1 (2); 2 (2); --round picks one" in listed.notes
+    assert "round" in listed.columns
+    assert study.run(again=True)[3][0].startswith("round 3 begins")
+    assert results(repository, "counted").notes == ()
+
+
+def test_only_what_failed_is_measured_again(project, opened):
+    study = Driven(project, failing={(3, 1), (4, 1), (4, 2)})
+    assert study.run()[1:3] == (2, 2)
+    assert study.run(again=True, only=("failed",))[1:3] == (1, 1)
+    repository = opened()
+    assert totals(repository) == {1: 101, 2: 102, 3: 203}
+    assert repository.counts("counted")["failed"] == 1
+    assert study.run(only=("failed",))[1:3] == (1, 0)
+    assert totals(repository) == {1: 101, 2: 102, 3: 203, 4: 304}
+    rounds = {record.digest: record.round for record in repository.records("counted")}
+    assert sorted(rounds.values()) == [1, 1, 2, 2]
+
+
+def test_answers_know_rounds(study, opened):
+    study.run()
+    study.run(again=True)
+    repository = opened()
+    grouped = results(repository, "counted", by=["round"], metrics=["total"])
+    assert [(row[0], row[1]) for row in grouped.rows] == [(1, 4), (2, 4)]
+    assert len(results(repository, "counted", where="round == 1").rows) == 4
+    assert len(results(repository, "counted", round="all").rows) == 8
+    first, second = (frame(repository, "counted", rows=RowChoice("", number)) for number in (1, 2))
+    found = compare(first, second, "total").result()
+    assert [row[0] for row in found.rows] == [1, 2, 3, 4]
+    table = groups(repository, "counted", ["n"], "total", rows=RowChoice("", 1))
+    assert table["total"].tolist() == [101, 102, 103, 104]
+    ranking = best(repository, "counted", 1, "MINIMIZE total")
+    assert [point.scores for point in ranking.points] == [{"total": 201.0}]
+    ranking = best(repository, "counted", 2, "MINIMIZE total", rows=RowChoice("", "all"))
+    assert [(point.round, *point.scores.values()) for point in ranking.points] == [
+        (1, 101),
+        (1, 102),
+    ]
+    asked = "SELECT round, count(*) FROM study_counted{} GROUP BY round ORDER BY round"
+    assert raw(repository, asked.format("")).rows == ((2, 4),)
+    assert raw(repository, asked.format("_all")).rows == ((1, 4), (2, 4))
+
+
+def test_a_status_tells_the_rounds(study, project):
+    study.run()
+    study.run(again=True)
+    found = standing(study.db, "counted")
+    assert (found.ok, found.total, found.rounds) == (4, 4, {1: 4, 2: 4})
+    told = command("status", "counted", "--db", study.db, cwd=project).out
+    assert "4 of 4 experiments, 8 results of 2 rounds" in told
+    assert "round 2: 4 results, begun" in told
+
+
+def test_the_command_line_measures_again_and_chooses_rounds(study, project):
+    at = ("--db", study.db)
+    command("run", "counted.py", "-j", "2", *at, cwd=project)
+    facts = command("run", "counted.py", "-j", "2", "--again", "--json", *at, cwd=project).facts
+    assert (facts["round"], facts["ok"], facts["known"]) == (2, 4, 0)
+    shown = command("results", "counted", "--round", "1", "--json", *at, cwd=project).facts
+    assert [row[-1] for row in shown["rows"]] == [101, 102, 103, 104]
+    compared = command(
+        "compare", "counted", "counted", "--round", "1", "--round", "2", "--metric", "total", *at,
+        cwd=project,
+    )  # fmt: skip
+    assert "4" in compared.out
+    refused = command("results", "counted", "--round", "last", *at, cwd=project, code=2)
+    assert "--round last" in refused.err
+    digest = results_digest(study.db)
+    told = command("show", digest, *at, cwd=project).out
+    assert "round" in told
+    attached = command("attach", "counted", "--json", *at, cwd=project).facts
+    assert attached["ok"] == 0, "it begins no round"
+
+
+def results_digest(db):
+    repository = open_repository(db)
+    try:
+        return next(repository.records("counted")).digest
+    finally:
+        repository.close()
+
+
+def test_two_drivers_measure_one_round(study, opened):
+    study.run()
+    repository = opened()
+    number = repository.begin_round("counted")
+    application = scan([str(study.path)])
+    session = Session(
+        application, choose(application.space), repository, settings=Settings(again=True),
+        join=True,
+    )  # fmt: skip
+    assert session.foresee().remarks[0].startswith(f"round {number} goes on")
+    _, ran, _, notes = study.run(again=True)
+    assert (ran, notes[0][:15]) == (4, "round 2 goes on")
+
+
+def test_a_function_is_measured_again(project):
+    calls = []
+
+    def measure(n):
+        calls.append(n)
+        return {"calls": calls.count(n)}
+
+    def run(**options):
+        return zen.run(
+            measure, Space(n=[1, 2]), name="measured", db=str(project / "f.db"), **options
+        )
+
+    assert run().summary.ok == 2
+    again = run(again=True)
+    assert (again.summary.ok, again.summary.round) == (2, 2)
+    assert "round 2 begins" in again.summary.notes[0]
+    assert again.frame()["calls"].tolist() == [2, 2]
+    assert again.frame(round=1)["calls"].tolist() == [1, 1]
+    assert [each.number for each in again.rounds()] == [1, 2]
+    assert run().summary.known == 2
+    assert run(again=True).summary.round == 3
+
+
+def test_a_function_that_was_interrupted_goes_on_with_its_round(project):
+    calls = []
+
+    def measure(n):
+        calls.append(n)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return {"calls": len(calls)}
+
+    def run(**options):
+        return zen.run(
+            measure, Space(n=[1, 2]), name="measured", db=str(project / "f.db"), **options
+        )
+
+    run()
+    with pytest.raises(KeyboardInterrupt):
+        run(again=True)
+    summary = run(again=True).summary
+    assert (summary.known, summary.ok, summary.round) == (1, 1, 2)
+    assert "round 2 goes on" in summary.notes[0]
+
+
+def test_a_submission_may_measure_again(study, opened):
+    study.run()
+    repository = opened()
+    request = Request((str(study.path),), again=True)
+    assert Request.read(request.facts()) == request
+    session = request.session(repository)
+    assert session.settings.again
+    assert session.foresee().remarks[0].startswith("round 2 begins")
