@@ -4,6 +4,7 @@ import os
 import sys
 import webbrowser
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -25,6 +26,17 @@ def portal(
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="At which port; 0 takes a free one.")
     ] = 0,
+    socket: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="Listen at a Unix socket, for a proxy, and at no port."),
+    ] = None,
+    proxy_user: Annotated[
+        str, typer.Option(metavar="USER", help="Who the proxy at the socket runs as, if not you.")
+    ] = "",
+    name: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST", help="By which name browsers call the proxy."),
+    ] = None,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open it in the browser.")
     ] = True,
@@ -38,8 +50,12 @@ def portal(
     It prints a link that is good once, and shows another when that was used. Beyond this machine it
     listens only with a password, which ZENTURIO_PORTAL_PASSWORD holds.
 
-    Examples: zen portal; zen portal --port 8600 --no-browser --allow-run
+    At a Unix socket the system says who connects: you, root and --proxy-user alone are let in.
+
+    Examples: zen portal; zen portal --port 8600 --no-browser --allow-run; zen portal --socket
+    /run/user/1000/zen.sock --proxy-user www-data --name lab.example.org
     """
+    from zenturio.errors import InputError
     from zenturio.record.open import project_folder
 
     try:
@@ -49,14 +65,37 @@ def portal(
     from zenturio.show.portal.state import Settings
 
     settings = Settings(db, project_folder(), allow_run)
-    service = Service(settings, host, port, os.environ.pop(PASSWORD, ""), _used)
+    password = os.environ.pop(PASSWORD, "")
+    if socket is None:
+        if proxy_user or name:
+            raise InputError("--proxy-user and --name are for a proxy", hint="give --socket, too")
+        service = Service(settings, host, port, password, _used)
+        where = ""
+    else:
+        from zenturio.show.portal.unix_socket import allowed_users, listen_at
+
+        users = allowed_users(proxy_user)
+        listening = listen_at(socket, others=bool(proxy_user))
+        service = Service(
+            settings,
+            password=password,
+            told=_used,
+            names=name or (),
+            listening=listening,
+            users=users,
+        )
+        where = f" at {socket}"
     link = service.link()
-    typer.echo(f"portal of {settings.folder}\n{link}")
+    typer.echo(f"portal of {settings.folder}{where}\n{link}")
     sys.stdout.flush()
-    if browser and sys.stdout.isatty():
+    if browser and socket is None and sys.stdout.isatty():
         with suppress(webbrowser.Error):
             webbrowser.open(link)
-    service.run()
+    try:
+        service.run()
+    finally:
+        if socket is not None:
+            socket.unlink(missing_ok=True)
 
 
 def missing(error: ModuleNotFoundError) -> Exception:

@@ -8,12 +8,16 @@ looks for such values, and so does whoever met an error that only they explain.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from sqlalchemy import Column, Double, Float, LargeBinary, Text
 from sqlalchemy.sql.type_api import TypeEngine
 
+from zenturio.errors import ZenError
 from zenturio.record import schema
+from zenturio.record.codec import Form
 from zenturio.record.database import Transaction
+from zenturio.record.layout import Place
 
 _LATEST = 253402300800
 """Seconds since 1970 at the end of the year 9999: no time is later."""
@@ -39,6 +43,13 @@ _DOMAINS = {
     ("fields", "forms"): "{} BETWEEN 0 AND 63",
     ("fields", "place"): "{} NOT GLOB '*[^bcv:,0-9]*'",
 }
+_FORM_KINDS = {
+    Form.REAL: "real",
+    Form.BIG: "real",
+    Form.INTEGER: "integer",
+    Form.TRUTH: "integer",
+    Form.TEXT: "text",
+}
 _SLOT = "(typeof({0}) <> 'blob' AND length({0}) <= " + f"{_LARGEST_TEXT})"
 
 
@@ -50,14 +61,38 @@ def foreign_values(transaction: Transaction, most: int = 20) -> list[str]:
             if len(messages) >= most:
                 return messages
             messages += _of_column(transaction, table.name, column)
+    if not messages:  # for they are read to find what follows
+        messages += islice(_of_fields(transaction), most)
     return messages
+
+
+def _of_fields(transaction: Transaction) -> Iterator[str]:
+    """Values in slots that are of no form that their field ever had."""
+    for study, name, text, number in transaction.sql(
+        "SELECT study, name, place, forms FROM fields ORDER BY study, number"
+    ):
+        try:
+            place, forms = Place.parse(text), Form(number)
+        except (ZenError, ValueError):
+            yield f"the place of the field {name!r} is none: {text[:40]!r}"
+            continue
+        kinds = {kind for form, kind in _FORM_KINDS.items() if form in forms}
+        listed = ", ".join(map(repr, sorted(kinds | {"null"})))
+        for slot in place.slots:
+            ((count,),) = transaction.sql(
+                "SELECT count(*) FROM results WHERE version IN"
+                f" (SELECT id FROM versions WHERE study = ?) AND typeof({slot}) NOT IN ({listed})",
+                (study,),
+            )
+            if count:
+                yield f"{count} values of the field {name!r} ({slot}) are of no type that it has"
 
 
 def _of_column(transaction: Transaction, table: str, column: Column[object]) -> Iterator[str]:
     name = f'"{column.name}"'
     conditions = " AND ".join(_conditions(table, column))
     rows: Sequence[Sequence[object]] = transaction.sql(
-        f"SELECT typeof({name}), count(*) FROM {table}"
+        f"SELECT typeof({name}), count(*) FROM {table} NOT INDEXED"
         f" WHERE NOT CASE WHEN {name} IS NULL THEN {column.nullable:d} ELSE {conditions} END"
         " GROUP BY 1"
     )

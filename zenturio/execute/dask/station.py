@@ -61,14 +61,38 @@ class Report:
     worker: str = ""
     """Who reports."""
 
-    def is_about(self, tickets: Collection[int]) -> bool:
-        """Whether it tells of *tickets* alone, each once, and of each what is to be told."""
-        told = [*self.done, *self.back, *self.running]
-        return (
-            len(set(told)) == len(told)
-            and set(told) <= set(tickets)
-            and all(isinstance(data, bytes) for data in self.done.values())
-        )
+
+LONGEST_ADDRESS = 1000
+"""Characters of a worker's address."""
+
+
+def valid_report(value: object, tickets: Collection[int]) -> Report | None:
+    """*value*, which came from a worker, if it is a report about *tickets* alone.
+
+    Each of them once; of each what is to be told, in types that have no code of their own. What
+    stands in the bytes is checked where they are unpacked.
+    """
+    if type(value) is not Report:
+        return None
+    done, back, running, lacks, worker = (
+        value.done, value.back, value.running, value.lacks, value.worker,
+    )  # fmt: skip
+    if not (
+        type(done) is dict
+        and type(back) is tuple
+        and type(running) is tuple
+        and type(lacks) is frozenset
+        and type(worker) is str
+        and len(worker) <= LONGEST_ADDRESS
+        and all(type(data) is bytes for data in done.values())
+        and all(type(name) is str for name in lacks)
+    ):
+        return None
+    numbers = [*done, *back, *running]
+    if not all(type(number) is int for number in numbers):
+        return None
+    is_about = len(set(numbers)) == len(numbers) and set(numbers) <= set(tickets)
+    return value if is_about else None
 
 
 class Station:

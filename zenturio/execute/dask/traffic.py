@@ -22,7 +22,7 @@ from zenturio.errors import PlaceError, ZenError
 from zenturio.execute.dask.batches import Batches
 from zenturio.execute.dask.clusters import Cluster
 from zenturio.execute.dask.losses import Loss, judge
-from zenturio.execute.dask.station import Report, Way
+from zenturio.execute.dask.station import Way, valid_report
 from zenturio.execute.dask.ticket import Parcel, Ticket
 from zenturio.execute.dask.work_queue import WorkQueue
 from zenturio.execute.parcel import pack_all, unpack_outcome
@@ -261,9 +261,10 @@ class Traffic:
         else:
             self._told(parcel, report)
 
-    def _told(self, parcel: Parcel, report: Report) -> None:
+    def _told(self, parcel: Parcel, value: object) -> None:
         by_number = {ticket.number: ticket for ticket in parcel.tickets}
-        if not report.is_about(by_number):
+        report = valid_report(value, by_number)
+        if report is None:
             reason = f"a worker of {self._cluster.where} reports what nobody gave it"
             self._give_up(parcel, PlaceError(reason, hint="is somebody else's worker there?"))
             return

@@ -157,6 +157,8 @@ class Keys:
         return f"{self.cookie}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0"
 
 
+USER = "user:"
+"""Begins the address of who connected to a Unix socket; their number follows."""
 PROXY_HEADER = "X-Zenturio-Proxy"
 """How a proxy sends its secret."""
 NOBODY = Password.of("")
@@ -237,7 +239,7 @@ class People:
 
     def client(self, scope: Mapping[str, Any], headers: Headers) -> str:
         """The address of who asks; the proxy says for whom it asks last of all."""
-        if self.is_proxy(scope, headers):
+        if self.is_proxy(scope, headers) or _is_user(scope):
             forwarded = headers.get("x-forwarded-for", "").rpartition(",")[2].strip()
             if forwarded:
                 return forwarded[:100]
@@ -250,6 +252,11 @@ class People:
             return False
         mapped = getattr(address, "ipv4_mapped", None)
         return any(ip_address(proxy) in (address, mapped) for proxy in self.proxies)
+
+
+def _is_user(scope: Mapping[str, Any]) -> bool:
+    """Whether a request comes by the Unix socket, at which none but the proxy and we are let in."""
+    return str((scope.get("client") or ("", 0))[0]).startswith(USER)
 
 
 def hashed(secret: str) -> str:

@@ -14,7 +14,9 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from zenturio.show.portal.access import USER
 from zenturio.show.portal.login_attempts import network
+from zenturio.show.portal.unix_socket import peer
 
 MOST = 1024
 RESERVED = 256
@@ -40,8 +42,10 @@ def most_connections(descriptors: int | None = None) -> int:
 class ConnectionTable:
     """The connections there are; from one address at most half of what all may have."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, users: frozenset[int] = frozenset()) -> None:
+        """At a Unix socket, *users* of this machine alone are let in."""
         self.most = most
+        self.users = users
         self.most_of_one = max(most // 2, 1)
         self._connections: dict[BoundedProtocol, None] = {}
         self._of: Counter[str] = Counter()
@@ -102,8 +106,11 @@ class BoundedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         super().connection_made(transport)
+        user = peer(transport.get_extra_info("socket"))
+        if user is not None:
+            self.client = (f"{USER}{user}", 0)
         self.address = network(self.client[0]) if self.client else ""
-        if self._table.admit(self):
+        if (user is None or user in self._table.users) and self._table.admit(self):
             self._watch()
         else:
             transport.abort()

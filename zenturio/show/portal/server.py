@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
+from zlib import crc32
 
 import uvicorn
 
@@ -36,7 +37,7 @@ class Door:
     @property
     def address(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}/"
+        return f"http://{host}/" if self.port == 80 else f"http://{host}:{self.port}/"
 
 
 class Service:
@@ -51,23 +52,29 @@ class Service:
         told: Callable[[str], None] = lambda _link: None,
         people: People | None = None,
         names: Iterable[str] = (),
+        *,
         listening: socket.socket | None = None,
+        users: frozenset[int] = frozenset(),
     ) -> None:
         """*people* may come besides; *names* are those by which a proxy calls this machine.
 
-        *listening* is a socket that listens there already.
+        *listening* is a socket that listens there already; to a Unix socket, *users* alone may
+        connect.
         """
         check_guarded(settings, host, password, people)
         self._told = told
         self._socket = listening or listen(host, port)
-        self.door = Door(host, self._socket.getsockname()[1])
+        where = self._socket.getsockname()
+        at_path = isinstance(where, str)
+        self.door = Door(host, 80 if at_path else where[1])
         # Cookies do not know of ports: two portals of one machine must not share one.
-        self._keys = Keys(f"zenturio-{self.door.port}", Password.of(password) if password else None)
+        mark = f"{crc32(where.encode()):08x}" if at_path else self.door.port
+        self._keys = Keys(f"zenturio-{mark}", Password.of(password) if password else None)
         self.portal = Portal(settings)
         app, self._pages = create_app(
             self.portal, self._keys, Names.of(host, names), self._used, people
         )
-        self.connections = ConnectionTable(most_connections())
+        self.connections = ConnectionTable(most_connections(), users)
         config = uvicorn.Config(
             app,
             http=cast("Any", partial(BoundedProtocol, self.connections)),
