@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from zenturio.errors import Diagnostic, ZenError
-from zenturio.record.database import Database, opened_databases
+from zenturio.record.database import Database, Transaction, opened_databases
 from zenturio.record.sqlite import SQLite
-from zenturio.record.type_check import foreign_values
+from zenturio.record.type_check import foreign_slots, foreign_values
 
 
 def damage() -> tuple[Diagnostic, ...]:
@@ -23,7 +25,7 @@ def damage() -> tuple[Diagnostic, ...]:
             continue
         database = Database(flavour, 0)
         try:
-            messages = database.read(lambda transaction: foreign_values(transaction, most=3))
+            messages = database.read(_messages)
             diagnostics += [
                 Diagnostic(f"{flavour.place} is damaged: {message}", hint=hint)
                 for message in messages
@@ -33,3 +35,7 @@ def damage() -> tuple[Diagnostic, ...]:
         finally:
             database.close()
     return tuple(diagnostics)
+
+
+def _messages(transaction: Transaction) -> list[str]:
+    return foreign_values(transaction, most=3) or list(islice(foreign_slots(transaction), 3))

@@ -9,7 +9,7 @@ from zenturio.record import studies
 from zenturio.record.database import Database, Transaction
 from zenturio.record.facts import RECORDED
 from zenturio.record.layout import Place
-from zenturio.record.type_check import foreign_values
+from zenturio.record.type_check import foreign_slots, foreign_values
 
 _STATES = ", ".join(f"'{state}'" for state in sorted(RECORDED))
 _MISSING = "NOT EXISTS (SELECT 1 FROM {table} o WHERE o.{column} = t.{own})"
@@ -100,6 +100,8 @@ def _found(transaction: Transaction) -> Iterator[str]:
     if transaction.flavour.name == "sqlite" and (foreign := foreign_values(transaction)):
         yield from foreign
         return  # what follows reads these values
+    if transaction.flavour.name == "sqlite":
+        yield from foreign_slots(transaction)
     for law, statement in _LAWS.items():
         ((count,),) = transaction.sql(statement)
         if count:

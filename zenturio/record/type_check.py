@@ -8,7 +8,6 @@ looks for such values, and so does whoever met an error that only they explain.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
 
 from sqlalchemy import Column, Double, Float, LargeBinary, Text
 from sqlalchemy.sql.type_api import TypeEngine
@@ -61,13 +60,14 @@ def foreign_values(transaction: Transaction, most: int = 20) -> list[str]:
             if len(messages) >= most:
                 return messages
             messages += _of_column(transaction, table.name, column)
-    if not messages:  # for they are read to find what follows
-        messages += islice(_of_fields(transaction), most)
     return messages
 
 
-def _of_fields(transaction: Transaction) -> Iterator[str]:
-    """Values in slots that are of no form that their field ever had."""
+def foreign_slots(transaction: Transaction) -> Iterator[str]:
+    """Values in slots that are of no form that their field ever had, in words.
+
+    For a file without ``foreign_values``.
+    """
     for study, name, text, number in transaction.sql(
         "SELECT study, name, place, forms FROM fields ORDER BY study, number"
     ):
