@@ -11,7 +11,8 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import IntFlag
 from typing import TYPE_CHECKING, Any
 
@@ -125,7 +126,8 @@ def unescape(text: str | None) -> str:
     """What ``escape`` was given; nothing for NULL."""
     if not text or not text.startswith(_ESCAPED):
         return text or ""
-    return base64.b64decode(text[len(_ESCAPED) :]).decode(errors="surrogatepass")
+    with decoding():
+        return base64.b64decode(text[len(_ESCAPED) :]).decode(errors="surrogatepass")
 
 
 def _plain(text: str) -> bool:
@@ -237,6 +239,20 @@ def parsed(text: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise damaged()
     return found
+
+
+@contextmanager
+def decoding() -> Iterator[None]:
+    """Raise RecordError for what stored values are not that the block decodes.
+
+    Around decoders alone, and no queries: a file may hold any type at any place.
+    """
+    try:
+        yield
+    except (
+        ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
+    ) as error:  # fmt: skip
+        raise damaged() from error
 
 
 def damaged() -> RecordError:

@@ -79,10 +79,13 @@ def machines_of(transaction: Transaction, numbers: Iterable[int]) -> dict[int, M
         "id",
         sorted(set(numbers) - {NOBODY_TOLD}),
     )
-    return {
-        number: Machine(codec.unescape(cpu), cores, tuple(json.loads(more)), codec.unescape(setup))
-        for number, cpu, cores, more, setup in rows
-    }
+    with codec.decoding():
+        return {
+            number: Machine(
+                codec.unescape(cpu), cores, tuple(json.loads(more)), codec.unescape(setup)
+            )
+            for number, cpu, cores, more, setup in rows
+        }
 
 
 def host_numbers(desk: Desk, outcomes: Sequence[Outcome]) -> list[tuple[int, int]]:
@@ -128,12 +131,13 @@ def conditions_of(transaction: Transaction, attempts: Sequence[int]) -> dict[int
         "attempt",
         attempts,
     )
-    return {
-        number: Conditions(
-            **dict(zip(_CONDITIONS, facts, strict=True)), other=json.loads(other or "{}")
-        )
-        for number, *facts, other in rows
-    }
+    with codec.decoding():
+        return {
+            number: Conditions(
+                **dict(zip(_CONDITIONS, facts, strict=True)), other=json.loads(other or "{}")
+            )
+            for number, *facts, other in rows
+        }
 
 
 def hosts_of(transaction: Transaction, numbers: Iterable[int]) -> Mapping[int, tuple[Any, ...]]:

@@ -76,6 +76,7 @@ def report(transaction: Transaction, number: int, progress: Mapping[str, Any]) -
     transaction.run(_REPORT, number=number, to_progress=json.dumps(progress))
 
 
+@codec.decoding()
 def _submission(row: tuple[Any, ...]) -> Submission:
     number, token, user, study, request, submitted, turn, begun, ended, cause, progress = row
     return Submission(

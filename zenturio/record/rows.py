@@ -193,7 +193,8 @@ def read(
         rows = transaction.among_sql(text, among[0], among[1], given)
     chunks = _chunks(transaction, layout, [row[0] for row in rows])
     kinds = machines.machines_of(transaction, {row[11] for row in rows})
-    return [_read(transaction, layout, row, chunks.get(row[0], {}), kinds) for row in rows]
+    with codec.decoding():
+        return [_read(transaction, layout, row, chunks.get(row[0], {}), kinds) for row in rows]
 
 
 def _chunks(
@@ -205,9 +206,10 @@ def _chunks(
         rows = transaction.among_sql(
             "SELECT result, chunk, doc FROM chunks WHERE {among}", "result", numbers
         )
-        for number, chunk, doc in rows:
-            array = json.loads(doc) if isinstance(doc, str) else doc
-            found.setdefault(number, {})[chunk] = array
+        with codec.decoding():
+            for number, chunk, doc in rows:
+                array = json.loads(doc) if isinstance(doc, str) else doc
+                found.setdefault(number, {})[chunk] = array
     return found
 
 

@@ -248,6 +248,7 @@ def members_text(members: Mapping[int, Member]) -> str:
     })  # fmt: skip
 
 
+@codec.decoding()
 def read_members(text: str) -> dict[int, Member]:
     """What ``members_text`` was given."""
     return {
@@ -258,6 +259,7 @@ def read_members(text: str) -> dict[int, Member]:
     }
 
 
+@codec.decoding()
 def field_of(row: Sequence[Any]) -> StoredField:
     """What a row of ``fields``, without the study, says: as the version said that came last."""
     number, role, name, sql_name, place, forms, type_, unit, kind, exact = row
@@ -410,17 +412,33 @@ def definition(transaction: Transaction, name: str, at: float | None) -> Definit
             f"{asked} AND at <= {mark} ORDER BY id DESC LIMIT 1", (version, at)
         ) or transaction.sql(f"{asked} ORDER BY id LIMIT 1", (version,))
     ((number, document),) = held
-    found: Mapping[str, Any] = json.loads(document)
     sources = transaction.sql(
         "SELECT s.path, c.body FROM sources s JOIN contents c ON c.digest = s.content"
         f" WHERE s.definition = {mark} ORDER BY s.path",
         (number,),
     )
-    return Definition(
-        parameters=tuple(Field(**field) for field in found["parameters"]),
-        metrics=tuple(Field(**field) for field in found["metrics"]),
-        goals=tuple(found["goals"]),
-        provenance=found["provenance"],
-        sources={path: bytes(body) for path, body in sources if body is not None},
-        notes=found["notes"],
-    )
+    with codec.decoding():
+        stored = codec.parsed(document)
+        return Definition(
+            parameters=tuple(map(_stored_field, stored["parameters"])),
+            metrics=tuple(map(_stored_field, stored["metrics"])),
+            goals=tuple(map(dict, stored["goals"])),
+            provenance=_object(stored["provenance"]),
+            sources={path: bytes(body) for path, body in sources if body is not None},
+            notes=_object(stored["notes"]),
+        )
+
+
+def _stored_field(values: Mapping[str, Any]) -> Field:
+    """A field of a definition's document; TypeError where it is none."""
+    field = Field(**values)
+    texts = (field.name, field.unit, field.kind, field.how, field.type or "")
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError("a field is described by texts")
+    return field
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError("an object stands here")
+    return value
