@@ -296,7 +296,9 @@ def test_a_wrong_expression_is_shown_with_its_place(ran):
 
 
 def test_an_experiment_is_shown_and_compared(ran):
-    facts = zen("sql", "SELECT digest FROM study_small_all ORDER BY n, level DESC", "--json", cwd=ran.parent).facts
+    facts = zen(
+        "sql", "SELECT digest FROM study_small_all ORDER BY n, level DESC", "--json", cwd=ran.parent
+    ).facts
     one, other = (row[0] for row in facts["rows"][:2])
     shown = zen("show", one[:8], "--json", cwd=ran.parent).facts
     assert shown["parameters"] == {"n": 1, "level": "low"}

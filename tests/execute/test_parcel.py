@@ -38,6 +38,7 @@ from zenturio.experiment import (
     Series,
     Step,
 )
+from zenturio.experiment.experiment import empty_folder, link_to
 from zenturio.experiment.identity import checked_digest, content_digest
 from zenturio.expression import parse
 from zenturio.testing.executor import experiment
@@ -53,9 +54,14 @@ MEASURE = (
     | st.builds(Missing, TEXT)
     | st.builds(Series, st.lists(VALUE, max_size=4).map(tuple))
 )
-FILED = st.builds(
-    Filed, TEXT, st.integers(0, 0o777), st.binary(max_size=30), digest=st.sampled_from(["", DIGEST])
-)
+FILED = (
+    st.builds(
+        Filed, TEXT, st.integers(0, 0o777), st.binary(max_size=30),
+        digest=st.sampled_from(["", DIGEST]),
+    )
+    | st.builds(link_to, TEXT, st.text(max_size=12))
+    | st.builds(empty_folder, TEXT)
+)  # fmt: skip
 STEP = st.builds(
     Step,
     TEXT,

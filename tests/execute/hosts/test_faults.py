@@ -558,3 +558,15 @@ def test_files_that_lead_elsewhere_are_refused(connection, path):
     begin(found.ask, "abc-4", "true")
     with pytest.raises(RefusedError):
         found.ask("read", token="abc-4", path=path, offset=0, length=10)
+
+
+@pytest.mark.parametrize(("name", "text"), [("a", "/etc"), ("a", "../b"), ("in/a", "../../b")])
+def test_a_host_makes_no_link_that_leads_out_of_the_folder(tmp_path, name, text):
+    store = Store(tmp_path, "me")
+    message = {
+        "files": [[name, 0o120777, None]], "shared": [], "build": None, "over": [], "builds": False,
+    }  # fmt: skip
+    job = store.job("token")
+    with pytest.raises(ValueError, match="leads out"):
+        store.prepare(job, message, [text.encode()])
+    assert not (job.folder / name).is_symlink()
