@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import chdir
 from dataclasses import dataclass
 from functools import cache
@@ -180,12 +181,13 @@ def unharmed(count: int, repeats: int, work: str) -> dict[tuple[int, int], tuple
 def alive(folder: Path, patience: float = PATIENCE) -> list[int]:
     """Processes of the study that do not end: experiments by their mark, launchers by place."""
     end = time.monotonic() + patience
-    while (found := list(_of(folder))) and time.monotonic() < end:
+    while (found := list(processes_of(folder))) and time.monotonic() < end:
         time.sleep(0.02)
     return found
 
 
-def _of(folder: Path):
+def processes_of(folder: Path) -> Iterator[int]:
+    """Experiments and launchers of the study in *folder*, by their numbers."""
     mark = os.fsencode(folder)
     for process in Path("/proc").iterdir():
         if not process.name.isdigit() or int(process.name) == os.getpid():
