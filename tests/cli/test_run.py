@@ -1,5 +1,6 @@
 """From a file with directives to answers, as somebody types it."""
 
+import contextlib
 import json
 import os
 import pty
@@ -10,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import SMALL, zen
+from zenturio.record.open import open_repository
 from zenturio.study.look import opened
+from zenturio.testing.experiments import dead_driver
 
 PROGRAM = [sys.executable, "-c", "from zenturio.cli import main; main()"]
 
@@ -396,6 +399,13 @@ def test_the_database_is_copied_checked_and_pruned(ran):
     zen("prune", "small", "--yes", cwd=ran.parent)
     assert zen("list", "--json", cwd=ran.parent).facts == []
     assert not (ran.parent / ".zenturio" / "work").exists()
+
+
+def test_a_driver_that_was_killed_does_not_keep_a_study_from_being_pruned(ran):
+    with contextlib.closing(open_repository(ran.parent / ".zenturio" / "zenturio.db")) as found:
+        found.lease("small", dead_driver())
+    zen("prune", "small", "--yes", cwd=ran.parent)
+    assert zen("list", "--json", cwd=ran.parent).facts == []
 
 
 def test_folders_that_a_run_works_in_are_not_pruned_whatever_database_it_has(study):

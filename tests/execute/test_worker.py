@@ -1,9 +1,12 @@
 """The other end of a place that is elsewhere: a parcel is run, and dies with who asked for it."""
 
+import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import Future
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
@@ -11,7 +14,7 @@ from zenturio.errors import PlaceError
 from zenturio.execute import worker
 from zenturio.execute.parcel import pack, unpack_all, unpack_outcome
 from zenturio.execute.running import Settings
-from zenturio.experiment import INCOMING, Recipe, Step
+from zenturio.experiment import INCOMING, Outcome, Recipe, Step
 from zenturio.testing.executor import experiment, gflops, long, running, until
 
 SOON = Settings(grace=0.3)
@@ -147,3 +150,20 @@ def test_signals_are_whose_they_were_behind_a_run(tmp_path):
     run(experiment("true"), tmp_path)
     assert signal.getsignal(signal.SIGTERM) is before
     assert list((tmp_path / "work").iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_what_ended_just_before_its_job_was_told_to_end_does_not_count(number):
+    """Its parts get the signal one after the other: the shell around one goes on, and ends well."""
+    ended = Future()
+    ended.set_result(Outcome("0" * 32, "ok"))
+    late = Timer(0.05, os.kill, (os.getpid(), number))
+    late.start()
+    assert worker._stoppable(ended, 60).status == "cancelled"
+    late.join()
+
+
+def test_what_ended_in_peace_counts():
+    ended = Future()
+    ended.set_result(Outcome("0" * 32, "ok"))
+    assert worker._stoppable(ended, 0.02).status == "ok"

@@ -122,8 +122,14 @@ class Abused:
         return True
 
     def prune(self) -> bool:
-        name = EXTRA[self.done["prune"]]
-        self.zen("prune", name, "--no-folders", "--yes")
+        """Refused while a driver is at work; done as soon as there is none."""
+        command = "prune", EXTRA[self.done["prune"]], "--no-folders", "--yes"
+        self.zen(*command, codes=(0, 5))
+        self.end()
+        with contextlib.closing(open_repository(self.url)) as repository:
+            names = [study.name for study in repository.studies()]
+        if command[1] in names:
+            self.zen(*command)
         return True
 
     def backup(self) -> bool:
@@ -154,9 +160,14 @@ class Abused:
                 if getattr(self, actions[-1])():
                     self.done[actions.pop()] += 1
         finally:
-            for driver in self.drivers:
-                driver.kill()
-                driver.communicate()
+            self.end()
+
+    def end(self) -> None:
+        """Kill the drivers that there are."""
+        while self.drivers:
+            driver = self.drivers.pop()
+            driver.kill()
+            driver.communicate()
 
     def holds(self) -> None:
         """The oracle."""

@@ -4,7 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zenturio.experiment import Log
-from zenturio.study.follow import Tail, behind
+from zenturio.record import Memory
+from zenturio.study.follow import Tail, _goes_on, behind
+from zenturio.testing.experiments import DEFINITION, A, dead_driver, driven
 
 LOGS = st.tuples(st.binary(max_size=40), st.integers(1, 12), st.integers(1, 12))
 
@@ -46,3 +48,13 @@ def test_a_tail_reads_what_is_new_and_the_rest_of_what_was_taken_away(tmp_path):
     assert tail.read(str(tmp_path / "b.stdout")) == b"anew"
     assert tail.seen == 4
     tail.close()
+
+
+def test_nobody_waits_for_an_experiment_whose_driver_was_killed():
+    repository = Memory()
+    repository.open("s", DEFINITION)
+    dead = repository.lease("s", dead_driver(), join=True)
+    repository.claim("s", dead.number, [A])
+    assert not _goes_on(repository, "s", A.digest)
+    driven(repository)
+    assert _goes_on(repository, "s", A.digest)

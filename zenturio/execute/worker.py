@@ -26,6 +26,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic, sleep
 from types import FrameType
 
 from zenturio.errors import PlaceError, ZenError
@@ -35,6 +36,13 @@ from zenturio.execute.running import Settings
 from zenturio.execute.workspace import Keep
 from zenturio.experiment import Outcome
 
+SETTLE_SECONDS = 0.25
+"""How long a job waits for a signal after its experiment has ended.
+
+Who ends a job signals one process after the other. A shell whose command got the signal first goes
+on and may end well, and the outcome must not count. On a busy machine some ten milliseconds were
+seen between two processes; a job of a batch system takes much longer to start than this wait.
+"""
 _DEATH_SIGNAL = 1
 _SIGNALS = ("SIGTERM", "SIGKILL")
 
@@ -65,16 +73,18 @@ def _run(
     *,
     shared: bool,
     begins: Callable[[], None] = lambda: None,
+    settle: float = 0.0,
 ) -> tuple[bytes, bool]:
     """The packed outcome, and whether a signal from outside may have brought it about.
 
-    *begins* is called when the experiment is about to begin.
+    *begins* is called when the experiment is about to begin; a signal counts that comes up to
+    *settle* seconds after its end.
     """
     try:
         experiment = unpack(parcel)
         with Local(folder, experiment.cpus, keep=keep, settings=settings) as place:
             begins()
-            outcome = _stoppable(place.submit(experiment))
+            outcome = _stoppable(place.submit(experiment), settle)
             return pack_outcome(outcome, shared=shared), is_from_signal(outcome)
     except ZenError as error:
         return pack_failure(error), False
@@ -94,11 +104,12 @@ def is_from_signal(outcome: Outcome) -> bool:
     return outcome.status == "failed" and any(name in ended for name in _SIGNALS)
 
 
-def _stoppable(future: Future[Outcome]) -> Outcome:
-    """What comes of it; if this thread gets signals, SIGTERM and SIGINT cancel it.
+def _stoppable(future: Future[Outcome], settle: float) -> Outcome:
+    """Return the outcome; if this thread gets signals, SIGTERM and SIGINT cancel it.
 
     Who ends a job signals all of its processes: what the program came to behind that counts for
-    nothing, for a part of it may have been killed.
+    nothing, for a part of it may have been killed. Neither does what it came to up to *settle*
+    seconds before.
     """
     stopped = False
 
@@ -112,6 +123,9 @@ def _stoppable(future: Future[Outcome]) -> Outcome:
         before = {n: signal.signal(n, stop) for n in (signal.SIGTERM, signal.SIGINT)}
     try:
         outcome = future.result()
+        end = monotonic() + settle if before else 0.0
+        while not stopped and monotonic() < end:
+            sleep(0.01)
         if stopped:
             return replace(outcome, status="cancelled", cause="cancelled")
         return outcome
@@ -156,6 +170,7 @@ def main(words: list[str] | None = None) -> int:
         Settings(session=asked.session),
         shared=asked.shared,
         begins=start.touch if start else lambda: None,
+        settle=SETTLE_SECONDS if start else 0.0,
     )
     if start is not None and is_doubtful:
         write_whole(start, outcome)

@@ -103,7 +103,8 @@ def behind(log: Log, seen: int = 0) -> Iterator[bytes]:
 
 
 def _goes_on(repository: Repository, study: str, digest: str) -> bool:
-    return repository.row(study, digest).outcome is None and bool(repository.drivers(study))
+    is_driven = any(not lease.has_gone() for lease in repository.drivers(study))
+    return is_driven and repository.row(study, digest).outcome is None
 
 
 def _newest(repository: Repository, digest: str) -> int:

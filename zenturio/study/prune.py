@@ -82,13 +82,14 @@ def prune(
 
 
 def _refuse_while_driven(repository: Repository) -> None:
-    """A run needs the folders it has; wait for its end."""
+    """Raise ConflictError while a study has a driver, unless that was killed: it needs folders."""
     for study in repository.studies():
-        for driver in repository.drivers(study.name):
-            raise ConflictError(
-                f"study {study.name} is being run by process {driver.pid} on {driver.host}",
-                hint="prune when it has ended",
-            )
+        for lease in repository.drivers(study.name):
+            if not lease.has_gone():
+                raise ConflictError(
+                    f"study {study.name} is being run by process {lease.pid} on {lease.host}",
+                    hint="prune when it has ended",
+                )
 
 
 def _refuse_while_used(project: Path) -> None:
