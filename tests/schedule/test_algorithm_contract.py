@@ -1,18 +1,59 @@
-"""What every algorithm promises: the suite that plug-ins inherit, for our own algorithms."""
+"""What every algorithm promises: the suites that plug-ins inherit, for our own algorithms."""
 
 import pytest
 
-from zenturio.schedule.algorithm import describe, make, names
+from zenturio.schedule.algorithm import Kind, describe, make, names
 from zenturio.testing.algorithms import AlgorithmContract
+from zenturio.testing.moldable_algorithms import MoldableContract
+from zenturio.testing.online_algorithms import OnlineContract
+from zenturio.testing.policies import PolicyContract
 
-STATIC = [name for name in names() if describe(name).kind == "static"]
+SUITES: dict[Kind, tuple[type, ...]] = {
+    "static": (AlgorithmContract,),
+    "exact": (),  # its search may end by the clock, so it plans otherwise on a busy machine
+    "just-in-time": (AlgorithmContract, PolicyContract),
+    "dynamic": (PolicyContract,),
+    "moldable": (MoldableContract,),
+    "online": (OnlineContract,),
+}
 
 
-@pytest.mark.parametrize("name", STATIC)
-class TestStaticAlgorithms(AlgorithmContract):
+def of_suite(suite):
+    return [name for name in names() if suite in SUITES[describe(name).kind]]
+
+
+class Named:
+    """An algorithm by its name."""
+
     @pytest.fixture(autouse=True)
     def _chosen(self, name):
         self.name = name
 
     def algorithm(self, seed):
         return make(self.name, seed=seed)
+
+    policy = algorithm
+
+
+@pytest.mark.parametrize("name", of_suite(AlgorithmContract))
+class TestPlanningAlgorithms(Named, AlgorithmContract):
+    pass
+
+
+@pytest.mark.parametrize("name", of_suite(PolicyContract))
+class TestPolicies(Named, PolicyContract):
+    pass
+
+
+@pytest.mark.parametrize("name", of_suite(MoldableContract))
+class TestMoldableAlgorithms(Named, MoldableContract):
+    pass
+
+
+@pytest.mark.parametrize("name", of_suite(OnlineContract))
+class TestOnlineAlgorithms(Named, OnlineContract):
+    pass
+
+
+def test_every_built_in_algorithm_keeps_a_contract():
+    assert {describe(name).kind for name in names()} <= SUITES.keys()

@@ -1,0 +1,94 @@
+"""
+What every algorithm promises that shares machines among workflows as they arrive.
+
+::
+
+    class TestMine(OnlineContract):
+        def algorithm(self, seed: int) -> OnlineAlgorithm:
+            return Mine(MySettings(), seed)
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+
+from zenturio.schedule import Machine, Platform, Task, Workflow, check, identical
+from zenturio.schedule.online import Online
+from zenturio.schedule.perturb import Perturbation
+from zenturio.schedule.stream import Stream, Submission
+from zenturio.schedule.streamed import Streamed
+from zenturio.testing.policies import DISTURBANCE
+
+
+class OnlineAlgorithm(Protocol):
+    """Made of its settings and a seed."""
+
+    def play(
+        self, online: Online, disturbance: Perturbation | None = None, seed: int = 0
+    ) -> Streamed: ...
+
+
+def streams() -> Iterator[Online]:
+    """One workflow, several that arrive together, and some that arrive one after the other."""
+    mixed = Platform("contract", (Machine("slow"), Machine("fast", speed=3)))
+    for seed, (count, gap) in enumerate(((1, 0), (4, 0), (5, 7), (6, 30))):
+        chance = random.Random(seed)  # noqa: S311 - no secret
+        submissions = [Submission(_workflow(chance), gap * number) for number in range(count)]
+        for platform in (identical(2), mixed):
+            yield Online(Stream.of("contract", submissions), platform)
+
+
+def _workflow(chance: random.Random) -> Workflow:
+    tasks = [Task(f"t{number}", work=chance.randrange(1, 20)) for number in range(5)]
+    pairs = [(one, two) for at, one in enumerate(tasks) for two in tasks[at + 1 :]]
+    edges = [(one.name, two.name) for one, two in pairs if chance.random() < 0.3]
+    return Workflow.of("contract", tasks, edges)
+
+
+class OnlineContract:
+    """Say how the algorithm is made."""
+
+    def algorithm(self, seed: int) -> OnlineAlgorithm:
+        """The algorithm, whose choices by chance are those of *seed*."""
+        raise NotImplementedError
+
+    def test_every_workflow_ends_and_none_begins_before_it_arrives(self) -> None:
+        for online in streams():
+            played = self.algorithm(0).play(online)
+            check(played.plan)  # each task once, after those before it
+            assert played.left == []
+            assert (played.plan.start >= online.stream.arrivals[online.stream.owner]).all()
+
+    def test_every_workflow_ends_although_machines_slow_down_and_fail(self) -> None:
+        for seed, online in enumerate(streams()):
+            played = self.algorithm(0).play(online, DISTURBANCE, seed)
+            assert played.left == []
+            assert (played.plan.start >= online.stream.arrivals[online.stream.owner]).all()
+
+    def test_the_same_seed_makes_the_same_decisions(self) -> None:
+        for online in streams():
+            one, other = (self.algorithm(5).play(online, DISTURBANCE, 7) for _ in range(2))
+            assert one.plan.start.tolist() == other.plan.start.tolist()
+            assert one.plan.processor.tolist() == other.plan.processor.tolist()
+
+    def test_an_algorithm_may_play_several_streams(self) -> None:
+        algorithm = self.algorithm(1)
+        for online in streams():
+            one, other = algorithm.play(online), self.algorithm(1).play(online)
+            assert one.plan.start.tolist() == other.plan.start.tolist()
+
+    def test_what_begins_before_a_workflow_arrives_does_not_depend_on_it(self) -> None:
+        for online in streams():
+            *earlier, last = online.stream.submissions
+            if not earlier or last.arrival == 0:
+                continue
+            before = Online(Stream.of("before", earlier), online.platform)
+            whole = self.algorithm(0).play(online).plan.start[: before.problem.tasks]
+            part = self.algorithm(0).play(before).plan.start
+            begun = part < last.arrival
+            assert np.array_equal(whole < last.arrival, begun)
+            assert np.array_equal(whole[begun], part[begun])
