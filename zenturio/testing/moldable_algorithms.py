@@ -14,9 +14,11 @@ import random
 from collections.abc import Iterator
 from typing import Protocol
 
-from zenturio.schedule import Curve, Task, Workflow, check, identical
-from zenturio.schedule.moldable import MoldableProblem
-from zenturio.schedule.molded import MoldablePlan
+from zenturio.schedule.model.metrics import MoldablePlan
+from zenturio.schedule.model.plan import check
+from zenturio.schedule.model.platform import ScalingCurve, identical
+from zenturio.schedule.model.problem import MoldableProblem
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 
 
 class MoldableAlgorithm(Protocol):
@@ -36,12 +38,12 @@ def moldable_problems() -> Iterator[MoldableProblem]:
         yield MoldableProblem.of(Workflow.of("contract", tasks, edges), identical(nodes))
 
 
-def _task(name: str, nodes: int, chance: random.Random) -> Task:
+def _task(name: str, nodes: int, chance: random.Random) -> WorkflowTask:
     if chance.random() < 0.25:
-        return Task(name, work=chance.randrange(1, 20))
+        return WorkflowTask(name, work=chance.randrange(1, 20))
     counts = tuple(count for count in (1, 2, 4, 8) if count <= nodes)
     seconds = tuple(chance.uniform(2, 20) for _ in counts)
-    return Task(name, curve=Curve(counts, seconds))
+    return WorkflowTask(name, curve=ScalingCurve(counts, seconds))
 
 
 class MoldableContract:

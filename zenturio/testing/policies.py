@@ -10,14 +10,16 @@ What every policy that decides while a workflow runs promises (just-in-time and 
 
 from __future__ import annotations
 
-from zenturio.schedule import Problem, Workflow, check, identical
-from zenturio.schedule.grid import Policy
-from zenturio.schedule.perturb import Perturbation, disturbed
-from zenturio.schedule.simulate import simulate
-from zenturio.schedule.trace import Trace
+from zenturio.schedule.model.plan import check
+from zenturio.schedule.model.platform import identical
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.workflow import Workflow
+from zenturio.schedule.simulate.machine_state import Policy
+from zenturio.schedule.simulate.simulator import Perturbation, simulate, simulate_perturbed
+from zenturio.schedule.simulate.trace import ExecutionTrace
 from zenturio.testing.algorithms import problems
 
-DISTURBANCE = Perturbation((5.0, 30.0), (2.0, 10.0), (0.2, 0.8), failing=0.2)
+PERTURBATION = Perturbation((5.0, 30.0), (2.0, 10.0), (0.2, 0.8), failing=0.2)
 """Machines slow down, and one time in five fail; all of them come back."""
 
 
@@ -37,14 +39,16 @@ class PolicyContract:
 
     def test_every_task_ends_although_machines_slow_down_and_fail(self) -> None:
         for seed, problem in enumerate(problems()):
-            trace = disturbed(problem, self.policy(0), DISTURBANCE, seed)
+            trace = simulate_perturbed(problem, self.policy(0), PERTURBATION, seed)
             assert trace.left == ()
             ended = sorted(run.task for run in trace.good)
             assert ended == list(range(len(problem.workflow)))
 
     def test_the_same_seed_makes_the_same_decisions(self) -> None:
         for problem in problems():
-            one, other = (disturbed(problem, self.policy(5), DISTURBANCE, seed=7) for _ in range(2))
+            one, other = (
+                simulate_perturbed(problem, self.policy(5), PERTURBATION, seed=7) for _ in range(2)
+            )
             assert _decisions(one) == _decisions(other)
 
     def test_a_policy_may_play_several_workflows(self) -> None:
@@ -58,5 +62,5 @@ class PolicyContract:
         assert simulate(nothing, self.policy(0)).makespan == 0
 
 
-def _decisions(trace: Trace) -> list[tuple[int, int, float]]:
+def _decisions(trace: ExecutionTrace) -> list[tuple[int, int, float]]:
     return [(run.task, run.processor, run.start) for run in trace.runs]
