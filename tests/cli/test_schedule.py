@@ -93,7 +93,7 @@ def test_algorithms_are_listed_with_their_kinds_and_settings(folder):
     assert rows["lazy"] == rows["pm-s"] == "just-in-time"
     told = zen("algorithms", "xdcp", "--json", cwd=folder)
     assert [each["name"] for each in told.facts[0]["settings"]] == ["formulas", "threshold"]
-    assert "nothing to set" in zen("algorithms", "heft", cwd=folder).out
+    assert "no settings" in zen("algorithms", "heft", cwd=folder).out
 
 
 def test_one_is_told_when_compiling_takes_long(capsys, monkeypatch):
@@ -104,7 +104,9 @@ def test_one_is_told_when_compiling_takes_long(capsys, monkeypatch):
         for thread in threading.enumerate():
             if isinstance(thread, compiling._Told):
                 thread.join()
-    assert capsys.readouterr().err == "compiling what computes plans: once, then it is kept\n"
+    assert (
+        capsys.readouterr().err == "compiling the scheduling kernels (only once; they are cached)\n"
+    )
     with compiling.compiling_told():
         threading.Event().wait(0.1)
     assert capsys.readouterr().err == ""

@@ -92,7 +92,7 @@ def test_of_several_runs_none_is_written(folder):
         "simulate", "flow.json", "--on", "grid.toml", "--plan", "plan.json", "--runs", "3",
         "-o", "done.json", cwd=folder, code=2,
     )  # fmt: skip
-    assert "which of 3 runs is to be written or drawn?" in told.err
+    assert "--out and --gantt need a single run, not 3" in told.err
 
 
 def test_what_was_carried_out_is_written_as_a_plan(folder):
@@ -108,7 +108,7 @@ def test_what_was_carried_out_is_written_as_a_plan(folder):
     )
     told = zen(*arguments, cwd=folder)
     assert "by hand: 2 tasks in 12 s; planned: 6 s (+100.0%)" in told.out
-    assert "1 runs came to nothing, after 2 s" in told.out
+    assert "1 runs were lost or cancelled after 2 s" in told.out
     assert json.loads((folder / "done.json").read_text())["makespan"] == 12
 
 
@@ -135,16 +135,16 @@ def test_many_runs_tell_how_the_makespan_spreads(folder):
     facts = zen(*arguments, *how, "--json", cwd=folder).facts
     assert (facts["runs"], facts["ended"], len(facts["makespans"])) == (20, 20, 20)
     assert 6 < facts["least"] <= facts["q1"] <= facts["median"] <= facts["q3"] <= facts["most"]
-    assert zen(*arguments, *how, cwd=folder).out.startswith("20 of 20 runs ended\n")
+    assert zen(*arguments, *how, cwd=folder).out.startswith("20 of 20 runs finished\n")
 
 
 def test_tasks_that_never_end_are_named(folder):
     (folder / "grid.toml").write_text(GRID.replace(", [10, 1]", ""))
     arguments = ("simulate", "flow.json", "--on", "grid.toml", "--plan", "plan.json")
-    assert "1 of 2 tasks ended; not solve" in zen(*arguments, cwd=folder, code=3).out
+    assert "1 of 2 tasks finished; unfinished: solve" in zen(*arguments, cwd=folder, code=3).out
     facts = zen(*arguments, "--json", cwd=folder, code=3).facts
     assert (facts["makespan"], facts["left"]) == (None, ["solve"])
-    assert "is not written: 1 of 2" in zen(*arguments, "-o", "x.json", cwd=folder, code=2).err
+    assert "was not written: 1 of 2" in zen(*arguments, "-o", "x.json", cwd=folder, code=2).err
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_a_loop_that_ran_twice_is_no_plan(folder):
 
 
 def test_how_often_loops_began_anew_is_told(folder):
-    assert "loops began anew 2 times" in simulate(folder, "--iterations", "3").out
+    assert "loops were repeated 2 times" in simulate(folder, "--iterations", "3").out
 
 
 def test_iterations_are_a_number_or_a_probability(folder):

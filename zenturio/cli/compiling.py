@@ -1,4 +1,4 @@
-"""What takes long only once: compiling, of which a person should know."""
+"""A note on the terminal while kernels are compiled for the first time."""
 
 import threading
 from collections.abc import Iterator
@@ -8,30 +8,31 @@ from typing import Any
 import typer
 
 SILENT = 1.0
-"""Seconds of compiling of which nothing is said."""
+"""Seconds of compiling before the note is printed."""
 
 
 @contextmanager
 def compiling_told() -> Iterator[None]:
-    """Say on stderr that functions are being compiled, if the block does so for long.
+    """Print a note to stderr if the block compiles functions for longer than SILENT seconds.
 
-    They are kept where Numba keeps them: beside the program, or in the user's cache.
+    Compiled functions are cached where Numba keeps them: beside the program, or in the user's
+    cache.
     """
     from numba.core import event
 
-    told = _Told()
+    note = _CompilingNote()
     listener: Any = event.RecordingListener  # which says nothing of its types
     with event.install_listener("numba:compile", listener()) as began:
-        told.began = began
-        told.start()
+        note.began = began
+        note.start()
         try:
             yield
         finally:
-            told.done.set()
-            told.join()
+            note.done.set()
+            note.join()
 
 
-class _Told(threading.Thread):
+class _CompilingNote(threading.Thread):
     """Looks whether anything has been compiled, and says so after a while."""
 
     began: Any
@@ -43,5 +44,7 @@ class _Told(threading.Thread):
     def run(self) -> None:
         while not self.done.wait(SILENT / 4):
             if self.began.buffer and not self.done.wait(SILENT):
-                typer.echo("compiling what computes plans: once, then it is kept", err=True)
+                typer.echo(
+                    "compiling the scheduling kernels (only once; they are cached)", err=True
+                )
                 return

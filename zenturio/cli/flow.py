@@ -1,4 +1,4 @@
-"""The verb that runs a workflow of real tasks on hosts."""
+"""The verb ``zen workflow run``."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from zenturio.schedule.simulate.trace import ExecutionTrace
 
 SHOWN = 20
-"""Runs that are listed at most."""
+"""Maximum number of runs listed."""
 
 
 def run(
@@ -24,28 +24,31 @@ def run(
         str,
         typer.Option(
             metavar="'./task {task}'",
-            help="What a task is: {task} is its name; {program}, {work}, {iteration}.",
+            help="Command of a task; {task}, {program}, {work} and {iteration} are replaced.",
         ),
     ],
-    hosts: Annotated[
-        Path, typer.Option("--on", metavar="FILE.toml", help="The file of hosts.")
-    ] = Path("hosts.toml"),
+    hosts: Annotated[Path, typer.Option("--on", metavar="FILE.toml", help="Hosts file.")] = Path(
+        "hosts.toml"
+    ),
     algorithm: Annotated[
         str,
-        typer.Option("--algorithm", "-a", metavar="NAME[:SETTING=VALUE,...]", help="Who plans."),
+        typer.Option(
+            "--algorithm", "-a", metavar="NAME[:SETTING=VALUE,...]", help="Scheduling algorithm."
+        ),
     ] = "hybrid",
     file: Annotated[
-        list[Path] | None, typer.Option(help="A file that each task gets; several may be named.")
+        list[Path] | None, typer.Option(help="Input file of every task; repeatable.")
     ] = None,
     hand_on: Annotated[
         list[str] | None,
-        typer.Option(metavar="GLOB", help="Files of a task that those get which wait for it."),
+        typer.Option(metavar="GLOB", help="Output files that the successors of a task receive."),
     ] = None,
     iterations: Annotated[
-        int, typer.Option(min=1, help="Loops that have not converged by then are a fault.")
+        int, typer.Option(min=1, help="Maximum iterations of a loop; more are an error.")
     ] = 100,
     gantt: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw it: .html, .svg, .png or .pdf.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw a Gantt chart: .html, .svg, .png or .pdf."),
     ] = None,
     trust: Trust = False,  # noqa: ARG001 - its callback does it
     json: Json = False,
@@ -53,9 +56,9 @@ def run(
     """Run a workflow of real tasks on hosts, planned anew while it runs.
 
     The work of a task is in seconds on a host of speed 1. Loops are run until their last task
-    reports the metric converged (a line {"converged": true} in $ZEN_METRICS). A task that tells how
-    far it is ($ZEN_PROFILE) can be moved when it breaks its contract. Given again after a crash, it
-    goes on with what has ended.
+    reports the metric converged (a line {"converged": true} in $ZEN_METRICS). A task that reports
+    its progress ($ZEN_PROFILE) can migrate when it breaks its contract. After a crash, rerun the
+    command: finished tasks are skipped.
 
     Example: zen workflow run flow.json --command 'python3 task.py {task}' --file task.py --hand-on
     '*.dat' --on hosts.toml --gantt flow.svg
@@ -80,7 +83,7 @@ def run(
 
 
 def _tell(trace: "ExecutionTrace") -> None:
-    """What was run where, how long all took, and what had to be done again."""
+    """Print the last runs, the total time, and how many runs were repeated."""
     machines, node = trace.problem.platform.machines, trace.problem.node
     names = trace.problem.workflow.names
     rows = [
@@ -95,9 +98,9 @@ def _tell(trace: "ExecutionTrace") -> None:
     ]
     output.table(("task", "host", "start", "end", ""), rows, right="llrr")
     if len(trace.runs) > SHOWN:
-        typer.echo(f"the last {SHOWN} of {len(trace.runs):,} runs; --json tells all")
-    again = f", loops began anew {len(trace.again)} times" if trace.again else ""
+        typer.echo(f"the last {SHOWN} of {len(trace.runs):,} runs; --json prints all")
+    again = f", loops were repeated {len(trace.again)} times" if trace.again else ""
     lost = sum(run.kind != "ended" for run in trace.runs)
-    moved = f", {lost} runs came to nothing" if lost else ""
+    moved = f", {lost} runs were lost or cancelled" if lost else ""
     what = f"{trace.algorithm}: {len(names):,} tasks in {quantities.duration(trace.makespan)}"
     typer.echo(f"{what}{again}{moved}")

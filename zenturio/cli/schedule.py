@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from zenturio.schedule.model.plan import Plan
 
 SHOWN = 12
-"""Tasks, and processors, that are shown at most."""
+"""Maximum number of processors shown in the chart."""
 WIDTH = 60
 """Columns of a chart."""
 SHADES = " ░▒▓█"
@@ -31,27 +31,36 @@ def schedule(
         str, typer.Argument(help="A file, or a generator such as wien2k:kpoints=50.")
     ],
     on: Annotated[
-        str, typer.Option("--on", metavar="PLATFORM", help="A file or identical:N; else its own.")
+        str,
+        typer.Option(
+            "--on",
+            metavar="PLATFORM",
+            help="Platform file or identical:N; default: the workflow's own.",
+        ),
     ] = "",
-    algorithm: Annotated[str, typer.Option(help="What plans: zen algorithms lists them.")] = "heft",
+    algorithm: Annotated[
+        str, typer.Option(help="Scheduling algorithm; zen algorithms lists them.")
+    ] = "heft",
     objective: Annotated[
-        str, typer.Option(metavar="METRIC", help="What it makes best, if it can choose.")
+        str, typer.Option(metavar="METRIC", help="Metric to optimise, if the algorithm can choose.")
     ] = "",
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of it.")
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Setting of the algorithm."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of its choices.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the algorithm.")] = 0,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="PLAN.json", help="Write the plan.")
     ] = None,
     gantt: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw it: .html, .svg, .png or .pdf.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw a Gantt chart: .html, .svg, .png or .pdf."),
     ] = None,
     json: Json = False,
 ) -> None:
     """Plan which task of a workflow runs where and when.
 
-    Prints the metrics of the plan, and a chart of who is busy when.
+    Prints the metrics of the plan, and a chart of the busy processors over time.
 
     Examples: zen schedule montage.json --on grid.toml; zen schedule wien2k --on identical:8
     --algorithm ga -o plan.json --gantt plan.html
@@ -63,27 +72,29 @@ def schedule(
     from zenturio.search.settings import pairs
 
     if str(out) == "-":
-        raise InputError("-o - would be mixed with what is told", hint="--json prints the plan")
-    asked = PlanRequest(workflow, on, algorithm, objective, pairs(set_ or []), seed)
+        raise InputError("-o - would mix the plan with the report", hint="--json prints the plan")
+    request = PlanRequest(workflow, on, algorithm, objective, pairs(set_ or []), seed)
     with output.waiting(f"planning with {algorithm}"), compiling_told():
-        plan = asked.plan()
-        found = plan_facts(plan) if json else None
+        plan = request.plan()
+        facts_json = plan_facts(plan) if json else None
     output.report(plan_report(plan))
     if out is not None:
         write_plan(plan, out)
     if gantt is not None:
-        from zenturio.show.charts.schedule_charts import gantt as drawn
+        from zenturio.show.charts.schedule_charts import gantt as gantt_chart
         from zenturio.show.saving import save
 
-        save(drawn(plan), gantt)
-    if found is not None:
-        output.facts(found)
+        save(gantt_chart(plan), gantt)
+    if facts_json is not None:
+        output.facts(facts_json)
     else:
         _tell(plan, out)
 
 
 def algorithms(
-    algorithm: Annotated[str | None, typer.Argument(help="One of them, with its settings.")] = None,
+    algorithm: Annotated[
+        str | None, typer.Argument(help="An algorithm to show with its settings.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """List the scheduling algorithms and their settings.
@@ -95,25 +106,25 @@ def algorithms(
     from zenturio.errors import PluginError
     from zenturio.schedule.algorithm import describe, names
 
-    found: list[AlgorithmDescription] = []
+    descriptions: list[AlgorithmDescription] = []
     broken: list[PluginError] = []
     for name in [algorithm] if algorithm else names():
         try:
-            found.append(describe(name))
+            descriptions.append(describe(name))
         except PluginError as error:  # one that does not load does not hide the others
             if algorithm:
                 raise
             broken.append(error)
     if json:
-        output.facts([asdict(each) for each in found])
+        output.facts([asdict(item) for item in descriptions])
     elif algorithm is None:
-        rows = [(each.name, each.kind, each.about) for each in found]
-        output.table(("algorithm", "kind", "what it does"), rows)
+        rows = [(item.name, item.kind, item.about) for item in descriptions]
+        output.table(("algorithm", "kind", "description"), rows)
         typer.echo("\nsettings of one: zen algorithms NAME; a plan: zen schedule WORKFLOW --on ...")
     else:
-        _tell_one(found[0])
-    for words in map(str, broken):
-        typer.echo(words, err=True)
+        _tell_one(descriptions[0])
+    for message in map(str, broken):
+        typer.echo(message, err=True)
 
 
 def _tell(plan: "Plan | MoldablePlan", out: Path | None) -> None:
@@ -127,27 +138,27 @@ def _tell(plan: "Plan | MoldablePlan", out: Path | None) -> None:
         typer.echo("")
         _chart(plan)
     if out is not None:
-        typer.echo(f"\n{out}: the plan")
+        typer.echo(f"\nwrote {out}")
 
 
 def _chart(plan: "Plan | MoldablePlan") -> None:
-    """For each processor, or node, how much of each of some spans of time it is busy."""
+    """Print for each processor, or node, how busy it is over time."""
     import numpy as np
 
     from zenturio.schedule.model.plan import Plan
 
     if isinstance(plan, Plan):
         noun, where, start, end = "processors", plan.processor, plan.start, plan.end
-        named = {int(p): plan.machine(int(np.argmax(where == p))) for p in np.unique(where)[:SHOWN]}
+        names = {int(p): plan.machine(int(np.argmax(where == p))) for p in np.unique(where)[:SHOWN]}
     else:
         noun, where = "nodes", plan.node
         start, end = np.repeat(plan.start, plan.counts), np.repeat(plan.end, plan.counts)
         machines = plan.problem.platform.machines
-        named = {int(n): machines[n].name for n in np.unique(where)[:SHOWN]}
-    width = max(map(len, named.values()))
-    for processor, name in named.items():
-        mine = where == processor
-        typer.echo(f"{name:{width}} |{_bar(start[mine], end[mine], plan.makespan)}|")
+        names = {int(n): machines[n].name for n in np.unique(where)[:SHOWN]}
+    width = max(map(len, names.values()))
+    for processor, name in names.items():
+        own_tasks = where == processor
+        typer.echo(f"{name:{width}} |{_bar(start[own_tasks], end[own_tasks], plan.makespan)}|")
     typer.echo(f"{'':{width}} 0{plan.makespan:>{WIDTH}.6g} s")
     used = len(np.unique(where))
     if used > SHOWN:
@@ -166,12 +177,14 @@ def _bar(start: Any, end: Any, makespan: float) -> str:
     return "".join(SHADES[level] for level in np.ceil(shares * 4 - 1e-6).astype(int).clip(0, 4))
 
 
-def _tell_one(found: "AlgorithmDescription") -> None:
-    typer.echo(f"{found.name} ({found.kind}): {found.about}\n")
-    if found.more:
-        typer.echo(f"{found.more}\n")
-    rows = [(s.name, output.kind(s), output.number(s.default), s.help) for s in found.settings]
+def _tell_one(description: "AlgorithmDescription") -> None:
+    typer.echo(f"{description.name} ({description.kind}): {description.about}\n")
+    if description.more:
+        typer.echo(f"{description.more}\n")
+    rows = [
+        (s.name, output.kind(s), output.number(s.default), s.help) for s in description.settings
+    ]
     if rows:
-        output.table(("setting", "type", "default", "what it is"), rows)
+        output.table(("setting", "type", "default", "description"), rows)
     else:
-        typer.echo("nothing to set")
+        typer.echo("no settings")

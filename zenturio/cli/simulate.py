@@ -1,4 +1,4 @@
-"""The verb that plays a workflow on machines that change."""
+"""The verb ``zen simulate``."""
 
 from math import inf
 from pathlib import Path
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from zenturio.schedule.simulate.trace import ExecutionTrace
 
 SHOWN = 20
-"""Events that are listed at most; as JSON, all are."""
+"""Maximum number of events listed; --json prints all."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -35,57 +35,64 @@ def simulate(
         ),
     ],
     on: Annotated[
-        str, typer.Option("--on", metavar="PLATFORM", help="A file or identical:N; else its own.")
+        str,
+        typer.Option(
+            "--on",
+            metavar="PLATFORM",
+            help="Platform file or identical:N; default: the workflow's own.",
+        ),
     ] = "",
-    plan: Annotated[
-        Path | None, typer.Option(metavar="PLAN.json", help="The plan to carry out.")
-    ] = None,
+    plan: Annotated[Path | None, typer.Option(metavar="PLAN.json", help="Plan to execute.")] = None,
     algorithm: Annotated[
-        str, typer.Option(help="What plans, or decides while it runs: zen algorithms.")
+        str, typer.Option(help="Algorithm that plans, or decides at run time.")
     ] = "",
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of it.")
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Setting of the algorithm."),
     ] = None,
     perturb: Annotated[
         str,
         typer.Option(
-            metavar="every=A:B,...", help="Disturb machines: every, lasting, share, failing."
+            metavar="every=A:B,...", help="Perturb machines: every, lasting, share, failing."
         ),
     ] = "",
     iterations: Annotated[
         str,
-        typer.Option(metavar="N|P", help="Of loops: so many, or ending with this probability."),
+        typer.Option(
+            metavar="N|P", help="Iterations of loops, or the probability that one is the last."
+        ),
     ] = "",
     seed: Annotated[
-        int, typer.Option(min=0, help="Of the disturbances, the loops, and the algorithm.")
+        int, typer.Option(min=0, help="Random seed for disturbances, loops and algorithm.")
     ] = 0,
     runs: Annotated[
-        int, typer.Option(min=1, help="Play as often, each time with the next seed.")
+        int, typer.Option(min=1, help="Number of simulations, each with the next seed.")
     ] = 1,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write what was carried out, as a plan.")
+        Path | None, typer.Option("--out", "-o", help="Write the executed plan to a file.")
     ] = None,
     gantt: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw it: .html, .svg, .png or .pdf.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw a Gantt chart: .html, .svg, .png or .pdf."),
     ] = None,
     json: Json = False,
 ) -> None:
     """Simulate a workflow on machines that change.
 
-    Machines have the loads that the platform tells. With --perturb each is disturbed at random:
+    Machines have the loads of the platform. With --perturb, each is perturbed at random:
     after every=20:60 seconds it gives, lasting=10:40, a share=0.2:0.8 of its speed, or fails with a
-    probability of failing=0.05. A plan is followed whatever happens; what decides while it runs may
-    do better. Without --plan and --algorithm each task names the machine that it runs on.
+    probability of failing=0.05. A plan is followed whatever happens; algorithms that decide at run
+    time may do better. Without --plan and --algorithm, each task names its machine.
 
-    The loops of a workflow are run as often as --iterations says (3), or until they converge: after
-    each iteration with the probability that it says (0.25, if it says nothing).
+    Loops run as often as --iterations says (3), or until they converge: each iteration is the last
+    one with the given probability (default 0.25).
 
     A stream is several workflows, each with the second at which it arrives, as in gee@0 maxdo@10,
-    or with the first, last and stride of several (maxdo@0:600:12); or a file that tells them
-    (stream.toml); or online-51. Algorithms of the kind online decide whose task is next; without
+    or with first, last and stride of arrivals (maxdo@0:600:12); or a file of submissions
+    (stream.toml); or online-51. Online algorithms decide which workflow is next; without
     --algorithm all of them are compared.
 
-    Where something never ends, as its machines failed for good, it says what, with exit code 3.
+    If tasks never finish because their machines failed for good, the exit code is 3.
 
     Examples: zen simulate wien2k.json --on grid.toml --plan plan.json --perturb
     every=20:60,lasting=10:40 --seed 7; zen simulate montage.json --on identical:8 --algorithm heft
@@ -101,28 +108,28 @@ def simulate(
     if stream.wanted(workflow, algorithm):
         if plan is not None or runs > 1 or iterations:
             raise InputError(
-                "a stream has neither --plan nor --runs nor --iterations", hint="leave them out"
+                "--plan, --runs and --iterations do not apply to a stream", hint="leave them out"
             )
-        found = stream.play(workflow, on, algorithm, set_ or [], perturb, seed)
-        _tell_stream(found, out, gantt, json, compared=not algorithm)
-        _end(any(each.left for each in found))
+        results = stream.play(workflow, on, algorithm, set_ or [], perturb, seed)
+        _tell_stream(results, out, gantt, json, compared=not algorithm)
+        _end(any(item.left for item in results))
         return
     if runs > 1 and (out is not None or gantt is not None):
         raise InputError(
-            f"which of {runs:,} runs is to be written or drawn?",
+            f"--out and --gantt need a single run, not {runs:,}",
             hint="--seed that of one, and no --runs",
         )
     planned = str(plan) if plan else ""
-    asked = SimulationRequest(
+    request = SimulationRequest(
         workflow[0], on, planned, algorithm, pairs(set_ or []), perturb, seed, iterations
     )
     with output.waiting("simulating"):
-        problem = asked.problem()
-        what = asked.what(problem)
+        problem = request.problem()
+        what = request.what(problem)
         if runs > 1:
-            _end(_tell_many(asked, problem, what, runs, json) == 0)
+            _end(_tell_many(request, problem, what, runs, json) == 0)
             return
-        trace = asked.played(problem, what, seed)
+        trace = request.played(problem, what, seed)
     output.report(simulation_report(trace))
     if out is not None:
         _write(trace, out)
@@ -133,9 +140,9 @@ def simulate(
     _end(bool(trace.left))
 
 
-def _end(unended: bool) -> None:
-    """The exit code: as of experiments that failed, where something never ended."""
-    if unended:
+def _end(unfinished: bool) -> None:
+    """Exit with code 3, as for failed experiments, if something never finished."""
+    if unfinished:
         raise typer.Exit(3)
 
 
@@ -147,9 +154,14 @@ def _draw(what: "ExecutionTrace | Plan", path: Path) -> None:
 
 
 def _tell_stream(
-    found: "list[StreamResult]", out: Path | None, gantt: Path | None, json: bool, *, compared: bool
+    results: "list[StreamResult]",
+    out: Path | None,
+    gantt: Path | None,
+    json: bool,
+    *,
+    compared: bool,
 ) -> None:
-    """What became of a stream: under one algorithm, or under all."""
+    """Print the results of a stream under one algorithm, or compare all algorithms."""
     from zenturio.cli import stream
     from zenturio.errors import InputError
     from zenturio.schedule.commands import stream_report
@@ -157,13 +169,13 @@ def _tell_stream(
 
     if compared:
         if out is not None or gantt is not None:
-            raise InputError("whose plan is to be written?", hint="--algorithm srpt")
-        output.facts([each.facts() for each in found]) if json else stream.compare(found)
+            raise InputError("--out and --gantt need one algorithm", hint="--algorithm srpt")
+        output.facts([item.facts() for item in results]) if json else stream.compare(results)
         return
-    (only,) = found
+    (only,) = results
     output.report(stream_report(only))
     if only.left and (out is not None or gantt is not None):
-        raise InputError(f"nothing is written: {len(only.left):,} workflows did not end")
+        raise InputError(f"nothing was written: {len(only.left):,} workflows did not finish")
     if out is not None:
         write_plan(only.plan, out)
     if gantt is not None:
@@ -172,39 +184,39 @@ def _tell_stream(
 
 
 def _tell_many(
-    asked: "SimulationRequest", problem: "Problem", what: "Plan | Policy", runs: int, json: bool
+    request: "SimulationRequest", problem: "Problem", what: "Plan | Policy", runs: int, json: bool
 ) -> int:
-    """How the makespan spreads over so many seeds; how many of these runs ended."""
+    """Print the distribution of the makespan over the seeds; return how many runs finished."""
     import numpy as np
 
     from zenturio.schedule.model.plan import Plan
     from zenturio.schedule.simulate.simulator import perturbed_makespans
 
-    seeds, how = range(asked.seed, asked.seed + runs), asked.disturbance
-    if how and isinstance(what, Plan):
-        found = perturbed_makespans(what, how, seeds)
+    seeds, perturbation = range(request.seed, request.seed + runs), request.disturbance
+    if perturbation and isinstance(what, Plan):
+        makespans = perturbed_makespans(what, perturbation, seeds)
     else:
-        found = np.array([asked.played(problem, what, seed).makespan for seed in seeds])
-    ended = found[np.isfinite(found)]
-    quartiles = np.quantile(ended, (0, 0.25, 0.5, 0.75, 1)).tolist() if len(ended) else []
+        makespans = np.array([request.played(problem, what, seed).makespan for seed in seeds])
+    finished = makespans[np.isfinite(makespans)]
+    quartiles = np.quantile(finished, (0, 0.25, 0.5, 0.75, 1)).tolist() if len(finished) else []
     names = ("least", "q1", "median", "q3", "most")
     facts = {
-        "runs": len(found),
-        "ended": len(ended),
-        "mean": float(ended.mean()) if len(ended) else None,
+        "runs": len(makespans),
+        "ended": len(finished),
+        "mean": float(finished.mean()) if len(finished) else None,
         **dict(zip(names, quartiles, strict=False)),
-        "makespans": [each if each < inf else None for each in found.tolist()],
+        "makespans": [value if value < inf else None for value in makespans.tolist()],
     }
     if json:
         output.facts(facts)
-        return len(ended)
-    typer.echo(f"{len(ended):,} of {len(found):,} runs ended")
+        return len(finished)
+    typer.echo(f"{len(finished):,} of {len(makespans):,} runs finished")
     output.table(
         ("makespan", "s"),
         [(name, output.number(facts[name])) for name in ("mean", *names) if name in facts],
         right="lr",
     )
-    return len(ended)
+    return len(finished)
 
 
 def _write(trace: "ExecutionTrace", out: Path) -> None:
@@ -212,10 +224,10 @@ def _write(trace: "ExecutionTrace", out: Path) -> None:
     from zenturio.schedule.formats.plan_json import write_plan
 
     if trace.left:
-        raise InputError(f"{out} is not written: {_left(trace)}")
+        raise InputError(f"{out} was not written: {_left(trace)}")
     if trace.again:
         raise InputError(
-            f"{out} is not written: a plan has each task once, and a loop began anew",
+            f"{out} was not written: a plan has each task once, but a loop was repeated",
             hint="--iterations 1",
         )
     write_plan(trace.plan, out)
@@ -226,14 +238,14 @@ def _tell(trace: "ExecutionTrace", planned: float | None) -> None:
 
     names = trace.problem.workflow.names
     machines = trace.problem.platform.machines
-    happened = [event for event in trace.events if event.kind not in {"started", "ended", "began"}]
-    for event in happened[:SHOWN]:
+    notable = [event for event in trace.events if event.kind not in {"started", "ended", "began"}]
+    for event in notable[:SHOWN]:
         task = f" {names[event.task]}" if event.task >= 0 else ""
         where = f" {machines[event.machine].name}" if event.machine >= 0 else ""
         share = f" {event.share:.0%}" if event.kind == "load" else ""
         typer.echo(output.one_line(f"{event.time:12.6g}  {event.kind}{task}{where}{share}"))
-    if len(happened) > SHOWN:
-        typer.echo(f"{SHOWN} of {len(happened):,} events; --json tells all")
+    if len(notable) > SHOWN:
+        typer.echo(f"{SHOWN} of {len(notable):,} events; --json prints all")
     if trace.left:
         typer.echo(_left(trace))
         return
@@ -242,9 +254,9 @@ def _tell(trace: "ExecutionTrace", planned: float | None) -> None:
     )
     lost = sum(run.kind != "ended" for run in trace.runs)
     if lost:
-        typer.echo(f"{lost:,} runs came to nothing, after {trace.wasted:.6g} s")
+        typer.echo(f"{lost:,} runs were lost or cancelled after {trace.wasted:.6g} s")
     if trace.again:
-        typer.echo(f"loops began anew {len(trace.again):,} times")
+        typer.echo(f"loops were repeated {len(trace.again):,} times")
         return
     rows = [(name, output.number(value)) for name, value in metrics(trace.plan).items()]
     output.table(("metric", "value"), rows, right="lr")
@@ -255,10 +267,12 @@ def _by(trace: "ExecutionTrace", planned: float | None) -> str:
 
 
 def _left(trace: "ExecutionTrace") -> str:
-    """How many tasks did not end, and the first of them."""
+    """Return how many tasks finished, and the first ones that did not."""
     names = trace.problem.workflow.names
-    some = ", ".join(names[task] for task in trace.left[:5]) + (
+    names_left = ", ".join(names[task] for task in trace.left[:5]) + (
         ", ..." if len(trace.left) > 5 else ""
     )
-    ended = len(names) - len(trace.left)
-    return output.one_line(f"{ended:,} of {len(names):,} tasks ended; not {some}")
+    finished = len(names) - len(trace.left)
+    return output.one_line(
+        f"{finished:,} of {len(names):,} tasks finished; unfinished: {names_left}"
+    )

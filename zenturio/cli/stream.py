@@ -1,4 +1,4 @@
-"""What ``zen simulate`` does with workflows that arrive one after the other."""
+"""Simulations of streams: workflows that arrive one after the other."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ FAIR = ("fairness_interquartile", "fairness_std")
 
 
 def wanted(words: Sequence[str], algorithm: str) -> bool:
-    """Whether *words* are a stream, or *algorithm* plays nothing else."""
+    """Return whether *words* name a stream, or *algorithm* is an online algorithm."""
     from zenturio.schedule import commands as streaming
 
     return streaming.is_stream_request(words, algorithm)
@@ -30,7 +30,7 @@ def wanted(words: Sequence[str], algorithm: str) -> bool:
 def play(
     words: Sequence[str], on: str, algorithm: str, settings: list[str], perturb: str, seed: int
 ) -> "list[StreamResult]":
-    """The stream under *algorithm*, or under all that there are for streams."""
+    """Return the results of the stream under *algorithm*, or under all online algorithms."""
     from zenturio.cli.compiling import compiling_told
     from zenturio.schedule import commands as streaming
     from zenturio.search.settings import pairs
@@ -41,51 +41,53 @@ def play(
         return streaming.play_stream(online, algorithm, pairs(settings), perturb, seed)
 
 
-def tell(found: "StreamResult") -> None:
-    """What became of the workflows, for a person."""
-    stream, plan = found.stream, found.plan
-    ended = len(stream) - len(found.left)
+def tell(result: "StreamResult") -> None:
+    """Print the result of a stream under one algorithm."""
+    stream, plan = result.stream, result.plan
+    finished = len(stream) - len(result.left)
     typer.echo(
         f"{plan.algorithm}: {len(stream):,} workflows, {plan.problem.tasks:,} tasks"
-        + ("" if found.left else f" in {found.makespan:.6g} s")
+        + ("" if result.left else f" in {result.makespan:.6g} s")
     )
-    if found.left:
-        some = ", ".join(found.left[:5]) + (", ..." if len(found.left) > 5 else "")
-        typer.echo(f"{ended:,} of {len(stream):,} workflows ended; not {some}")
+    if result.left:
+        unfinished = ", ".join(result.left[:5]) + (", ..." if len(result.left) > 5 else "")
+        typer.echo(f"{finished:,} of {len(stream):,} workflows finished; unfinished: {unfinished}")
     else:
-        end = float(found.makespan)
-        for name, (times, counts) in (("workflows", found.workflows()), ("ready", found.ready())):
+        end = float(result.makespan)
+        for name, (times, counts) in (("workflows", result.workflows()), ("ready", result.ready())):
             typer.echo(f"{name:9} |{_chart(times, counts, end)}| {int(counts.max()):,} at most")
         typer.echo(f"{'':9}  0{end:>{WIDTH - 1}.6g} s")
-        rows = [(name, output.number(value)) for name, value in found.metrics.items()]
+        rows = [(name, output.number(value)) for name, value in result.metrics.items()]
         output.table(("metric", "value"), rows, right="lr")
-    if found.wasted:
-        typer.echo(f"{found.wasted:.6g} s of processors came to nothing")
+    if result.wasted:
+        typer.echo(f"{result.wasted:.6g} processor seconds were lost or cancelled")
     typer.echo("")
     output.table(
         ("workflow", "ended", "alone", "makespan", "slowdown", "least", "most"),
-        _kinds(found),
+        _kinds(result),
         right="lrrrrrr",
     )
 
 
-def compare(found: "list[StreamResult]") -> None:
-    """All algorithms beside each other."""
-    first = found[0]
+def compare(results: "list[StreamResult]") -> None:
+    """Print the results of all algorithms side by side."""
+    first = results[0]
     typer.echo(f"{len(first.stream):,} workflows, {first.plan.problem.tasks:,} tasks")
-    typer.echo(f"none can end before {first.lower_bound:.6g} s\n")
+    typer.echo(f"lower bound of the makespan: {first.lower_bound:.6g} s\n")
     names = (*COMPARED, *FAIR)
     rows = [
-        (each.plan.algorithm, *(output.number(each.metrics.get(name)) for name in names))
-        for each in sorted(found, key=lambda each: each.metrics.get("slowdown_mean", float("inf")))
+        (result.plan.algorithm, *(output.number(result.metrics.get(name)) for name in names))
+        for result in sorted(
+            results, key=lambda result: result.metrics.get("slowdown_mean", float("inf"))
+        )
     ]
     output.table(("algorithm", *names), rows, right="l" + "r" * len(names))
 
 
-def _kinds(found: "StreamResult") -> list[tuple[str, ...]]:
-    """For each sort of workflow how many there were, and how long they took."""
+def _kinds(result: "StreamResult") -> list[tuple[str, ...]]:
+    """Return a row for each kind of workflow: how many there were, and how long they took."""
     kinds: dict[str, list[dict[str, Any]]] = {}
-    for row in found.rows():
+    for row in result.rows():
         kinds.setdefault(row["workflow"], []).append(row)
     return [_kind(name, rows) for name, rows in kinds.items()]
 
@@ -102,17 +104,17 @@ def _kind(name: str, rows: list[dict[str, Any]]) -> tuple[str, ...]:
 
 
 def _chart(times: "ArrayLike", counts: "ArrayLike", end: float) -> str:
-    """How a number that changes at *times* went on, as its highest in each of some spans."""
+    """Return a sparkline of a count that changes at *times*: the maximum of each span."""
     import numpy as np
 
-    at, known = np.asarray(times), np.asarray(counts)
+    instants, values = np.asarray(times), np.asarray(counts)
     marks = np.linspace(0, end, WIDTH + 1)
-    first = np.searchsorted(at, marks[:-1], side="right") - 1
-    last = np.searchsorted(at, marks[1:], side="left")
+    first = np.searchsorted(instants, marks[:-1], side="right") - 1
+    last = np.searchsorted(instants, marks[1:], side="left")
     tops = [
-        int(known[max(a, 0) : max(b, a + 1, 1)].max()) for a, b in zip(first, last, strict=True)
+        int(values[max(a, 0) : max(b, a + 1, 1)].max()) for a, b in zip(first, last, strict=True)
     ]
-    if at[0] > 0:  # before the first of them nothing was there
+    if instants[0] > 0:  # before the first of them nothing was there
         tops = [top if stop > 0 else 0 for top, stop in zip(tops, last, strict=True)]
     most = max(*tops, 1)
     return "".join(LEVELS[-(-top * (len(LEVELS) - 1) // most)] for top in tops)

@@ -1,4 +1,4 @@
-"""The verbs of workflows: show, convert, generate, and the list of generators."""
+"""The verbs of workflows: show, convert, generate, annotate and run."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,16 +14,20 @@ if TYPE_CHECKING:
     from zenturio.schedule.model.workflow import Workflow
 
 SHOWN = 12
-"""Programs that are listed at most; as JSON, all are."""
+"""Maximum number of programs listed; --json prints all."""
 
 Settings = Annotated[
     list[str] | None, typer.Argument(metavar="NAME=VALUE...", help="Settings of a generator.")
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of a generator.")]
-Out = Annotated[Path, typer.Option("--out", "-o", help="The file: its ending tells the format.")]
+Out = Annotated[
+    Path, typer.Option("--out", "-o", help="Output file; its ending selects the format.")
+]
 Form = Annotated[
     str,
-    typer.Option("--format", metavar="json|wfformat|stg|dot", help="The format, whatever ending."),
+    typer.Option(
+        "--format", metavar="json|wfformat|stg|dot", help="Format, regardless of the ending."
+    ),
 ]
 
 
@@ -52,13 +56,15 @@ def show(
     seed: Seed = 0,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Draw it: .html, .svg, .png or .pdf."),
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="Draw the graph: .html, .svg, .png or .pdf."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
     """Show what a workflow consists of.
 
-    Its tasks and edges, how deep and wide it is, its work, its longest way, its machines.
+    Prints tasks and edges, depth and width, work, longest path, and machines.
 
     Examples: zen workflow show montage.json; zen workflow show wien2k kpoints=20
     -o wien2k.svg
@@ -67,16 +73,16 @@ def show(
     from zenturio.search.settings import pairs
 
     with output.waiting(f"reading {source}"):
-        found = instance_of(source, pairs(settings or []), seed)
+        instance = instance_of(source, pairs(settings or []), seed)
     if out is not None:
         from zenturio.show.charts.schedule_charts import graph
         from zenturio.show.saving import save
 
-        save(graph(found.workflow), out)
+        save(graph(instance.workflow), out)
     if json:
-        output.facts(_facts(found.workflow, found.platform))
+        output.facts(_facts(instance.workflow, instance.platform))
     else:
-        _show(found.workflow, found.platform)
+        _show(instance.workflow, instance.platform)
 
 
 def convert(
@@ -84,23 +90,23 @@ def convert(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write.")],
     form: Form = "",
     on: Annotated[
-        str, typer.Option(metavar="PLATFORM", help="Machines to write with it, not its own.")
+        str, typer.Option(metavar="PLATFORM", help="Platform to write with it instead of its own.")
     ] = "",
     json: Json = False,
 ) -> None:
     """Write a workflow in another format.
 
-    What the other format cannot say is told. Machines are written as well, where there is room for
-    them; a name that ends with .toml takes the machines alone.
+    Prints what the format cannot express. Machines are written as well if the format allows
+    it; a file name that ends with .toml gets the machines only.
 
     Examples: zen workflow convert montage.json montage.dot; zen workflow convert a.json grid.toml
     """
     from zenturio.schedule.formats.files import read_instance, read_platform
 
     with output.waiting(f"reading {source}"):
-        found = read_instance(source)
-    platform = read_platform(on) if on else found.platform
-    _tell(out, found.workflow, _write(found.workflow, platform, out, form), json)
+        instance = read_instance(source)
+    platform = read_platform(on) if on else instance.platform
+    _tell(out, instance.workflow, _write(instance.workflow, platform, out, form), json)
 
 
 def generate(
@@ -111,10 +117,10 @@ def generate(
     form: Form = "",
     json: Json = False,
 ) -> None:
-    """Make a workflow by rule and seed.
+    """Generate a workflow from settings and a seed.
 
-    The same settings and seed make the same workflow. A generator that has machines of its own
-    writes them into the file too; -o grid.toml writes the machines alone.
+    The same settings and seed give the same workflow. A generator with machines of its own
+    writes them to the file too; -o grid.toml writes the machines only.
 
     Examples: zen workflow generate wien2k kpoints=50 --seed 1 -o wien2k.json; zen workflow
     generate recipe trace=montage.json tasks=1000000 -o large.json
@@ -123,8 +129,8 @@ def generate(
     from zenturio.search.settings import pairs
 
     with output.waiting(f"making {generator}"):
-        found = instance_of(_known(generator), pairs(settings or []), seed)
-    _tell(out, found.workflow, _write(found.workflow, found.platform, out, form), json)
+        instance = instance_of(_known(generator), pairs(settings or []), seed)
+    _tell(out, instance.workflow, _write(instance.workflow, instance.platform, out, form), json)
 
 
 def annotate(
@@ -133,15 +139,18 @@ def annotate(
     ],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="A new folder.")],
     on: Annotated[
-        str, typer.Option(metavar="PLATFORM", help="A file or identical:N; else its own machines.")
+        str,
+        typer.Option(metavar="PLATFORM", help="Platform file or identical:N; default: its own."),
     ] = "",
-    objective: Annotated[str, typer.Option(metavar="METRIC", help="What is wanted.")] = "makespan",
+    objective: Annotated[
+        str, typer.Option(metavar="METRIC", help="Objective of the study.")
+    ] = "makespan",
     json: Json = False,
 ) -> None:
     """Make a study of all its schedules.
 
-    In the folder stand the workflow, the platform, and a directive for each task: which machines
-    may run it. Then any search is a scheduler, and place simulate plays what it asks for.
+    The folder gets the workflow, the platform, and a directive for each task: which machines
+    may run it. Any search engine then is a scheduler, and the place simulate evaluates its plans.
 
     Examples: zen workflow annotate wien2k:kpoints=20 -o wien2k; zen run wien2k --search ga
     --budget 2000 --on simulate
@@ -151,19 +160,21 @@ def annotate(
     from zenturio.schedule.generators.generator import instance_of
     from zenturio.study.schedule import annotate as write
 
-    found = instance_of(source)
-    platform = read_platform(on) if on else found.platform
+    instance = instance_of(source)
+    platform = read_platform(on) if on else instance.platform
     if platform is None:
-        raise InputError(f"{source} names no machines", hint="--on grid.toml, or identical:8")
-    folder = write(found.workflow, platform, out, objective)
+        raise InputError(f"{source} has no machines", hint="--on grid.toml, or identical:8")
+    folder = write(instance.workflow, platform, out, objective)
     if json:
-        output.facts({"folder": str(folder), "tasks": len(found.workflow)})
+        output.facts({"folder": str(folder), "tasks": len(instance.workflow)})
     else:
         typer.echo(f"wrote {folder}; next: zen run {folder} --search ga --on simulate")
 
 
 def generators(
-    generator: Annotated[str | None, typer.Argument(help="One of them, with its settings.")] = None,
+    generator: Annotated[
+        str | None, typer.Argument(help="A generator to show with its settings.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """List the generators of workflows and their settings.
@@ -174,26 +185,29 @@ def generators(
 
     from zenturio.schedule.generators.generator import describe, names
 
-    found = [describe(name) for name in ([generator] if generator else names())]
+    descriptions = [describe(name) for name in ([generator] if generator else names())]
     if json:
-        output.facts([asdict(each) for each in found])
+        output.facts([asdict(description) for description in descriptions])
     elif generator is None:
-        output.table(("generator", "what it makes"), [(e.name, e.about) for e in found])
+        output.table(("generator", "description"), [(e.name, e.about) for e in descriptions])
         typer.echo("\nsettings of one: zen workflow generators NAME")
     else:
-        typer.echo(f"{found[0].name}: {found[0].about}\n")
+        typer.echo(f"{descriptions[0].name}: {descriptions[0].about}\n")
         output.table(
-            ("setting", "type", "default", "what it is"),
-            [(s.name, output.kind(s), output.number(s.default), s.help) for s in found[0].settings],
+            ("setting", "type", "default", "description"),
+            [
+                (s.name, output.kind(s), output.number(s.default), s.help)
+                for s in descriptions[0].settings
+            ],
         )
 
 
-def _known(generator: str) -> str:
+def _known(text: str) -> str:
     """*generator*, if it is one: a file is not, whatever it is named."""
     from zenturio.schedule.generators.generator import describe
 
-    describe(generator.partition(":")[0])
-    return generator
+    describe(text.partition(":")[0])
+    return text
 
 
 def _write(flow: "Workflow", platform: "Platform | None", out: Path, form: str) -> tuple[str, ...]:
@@ -210,13 +224,13 @@ def _write(flow: "Workflow", platform: "Platform | None", out: Path, form: str) 
     return ()
 
 
-def _tell(out: Path, flow: "Workflow", lost: tuple[str, ...], json: bool) -> None:
+def _tell(out: Path, flow: "Workflow", losses: tuple[str, ...], json: bool) -> None:
     if json:
-        facts = {"out": str(out), "tasks": len(flow), "edges": len(flow.data), "lost": lost}
+        facts = {"out": str(out), "tasks": len(flow), "edges": len(flow.data), "lost": losses}
         output.facts(facts)
         return
-    for each in lost:
-        typer.echo(f"warning: not written: {each}", err=True)
+    for loss in losses:
+        typer.echo(f"warning: not written: {loss}", err=True)
     piped = str(out) in {"-", "/dev/stdout"}
     if out.suffix.lower() == ".toml":
         typer.echo(f"wrote {out}: the machines of {flow.name}")
@@ -229,8 +243,8 @@ def _facts(flow: "Workflow", platform: "Platform | None") -> dict[str, Any]:
 
     from zenturio.schedule.model.shape import shape_of
 
-    found = shape_of(flow)
-    facts: dict[str, Any] = {**asdict(found), "parallelism": found.parallelism}
+    shape = shape_of(flow)
+    facts: dict[str, Any] = {**asdict(shape), "parallelism": shape.parallelism}
     facts["notes"] = dict(flow.notes)
     facts["platform"] = platform and {
         "name": platform.name,
@@ -245,30 +259,32 @@ def _facts(flow: "Workflow", platform: "Platform | None") -> dict[str, Any]:
 def _show(flow: "Workflow", platform: "Platform | None") -> None:
     from zenturio.schedule.model.shape import shape_of
 
-    found = shape_of(flow)
-    moved = f", {found.transfers:,} of them transfers" if found.transfers else ""
-    molds = f", {found.moldable:,} moldable" if found.moldable else ""
-    typer.echo(f"{flow.name}: {found.tasks:,} tasks{moved}{molds}, {found.edges:,} edges")
-    typer.echo(f"work       {quantities.duration(found.work)} on a machine of speed 1")
-    if found.critical is None:
-        typer.echo("levels     none: there is a loop")
+    shape = shape_of(flow)
+    transfers_text = f", {shape.transfers:,} of them transfers" if shape.transfers else ""
+    moldable_text = f", {shape.moldable:,} moldable" if shape.moldable else ""
+    typer.echo(
+        f"{flow.name}: {shape.tasks:,} tasks{transfers_text}{moldable_text}, {shape.edges:,} edges"
+    )
+    typer.echo(f"work       {quantities.duration(shape.work)} on a machine of speed 1")
+    if shape.critical is None:
+        typer.echo("levels     none, because there is a loop")
     else:
-        typer.echo(f"levels     {found.levels:,}, the largest of {found.width:,} tasks")
+        typer.echo(f"levels     {shape.levels:,}, the largest of {shape.width:,} tasks")
         typer.echo(
-            f"longest    {quantities.duration(found.critical)} of work, one task after the other"
+            f"longest    {quantities.duration(shape.critical)} of work, one task after the other"
         )
-    if found.parallelism:
-        typer.echo(f"parallel   {found.parallelism:.3g} machines have work, on average")
-    typer.echo(f"data       {found.data:.3g} bytes")
+    if shape.parallelism:
+        typer.echo(f"parallel   {shape.parallelism:.3g} machines busy on average")
+    typer.echo(f"data       {shape.data:.3g} bytes")
     if flow.measured is not None:
         typer.echo(f"measured   {quantities.duration(flow.measured)} from first to last")
     if platform is not None:
         sites = len(platform.sites)
         typer.echo(f"machines   {len(platform):,} at {sites} site{'s' * (sites > 1)}")
-    programs = [each for each in found.programs if each.name]
+    programs = [program for program in shape.programs if program.name]
     if programs:
         rows = [(p.name, f"{p.tasks:,}", output.number(p.work)) for p in programs[:SHOWN]]
         typer.echo("")
         output.table(("program", "tasks", "mean s"), rows, right="lrr")
         if len(programs) > SHOWN:
-            typer.echo(f"{SHOWN} of {len(programs):,} programs: --json lists all")
+            typer.echo(f"{SHOWN} of {len(programs):,} programs; --json prints all")

@@ -216,6 +216,7 @@ class PlanRequest:
         """Return the plan, checked; *cache* avoids reading files again."""
         settings = {**self.settings, **_objective_setting(self.algorithm, self.objective)}
         algorithm = make(self.algorithm, settings, self.seed)
+        # Online and dynamic algorithms react to events; they have no plan in advance.
         if not hasattr(algorithm, "plan"):
             raise InputError(
                 f"--algorithm {self.algorithm} is {algorithm.kind}: it decides while workflows run",

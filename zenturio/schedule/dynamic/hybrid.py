@@ -344,6 +344,7 @@ class _HybridRun:
     def _submit(self, choice: Forecast) -> None:
         """Carry out a forecast: cancel, send and reorder tasks."""
         grid, rest = self._grid, choice.rest
+        # Cancel first: a task can only be sent if it is waiting.
         for task in sorted(rest.migrating):
             if grid.state[task] == "running":
                 grid.cancel(task)
@@ -380,6 +381,7 @@ class _HybridRun:
                 grid.wake(self._next)
             return
         waits = [self._breach(run.task) for run in grid.running if run]
+        # Without an interval, contracts need a wake-up, because no event marks their breach.
         soonest = min(filter(isfinite, waits), default=None)
         if soonest is not None:
             grid.wake(grid.now + soonest)

@@ -201,6 +201,7 @@ def snapshot(grid: MachineState, remainder: Remainder) -> Snapshot:
         for edge, (a, b, data) in enumerate(edge_ends)
         if edge in remainder.edges or (b in inside and a not in inside)
     ]
+    # Finished or running predecessors enter the problem as tasks that can only be where they are.
     fixed_tasks = sorted({a for a, _, _ in edges}.union(running) - inside)
     tasks = (*remainder.tasks, *fixed_tasks)
     number = {task: i for i, task in enumerate(tasks)}

@@ -253,6 +253,7 @@ class _DotParser:
             return []
         at, before = self.at, len(self.nodes)
         ends = [self.group(depth)]
+        # ``key = value`` begins like a node statement: undo the node if it was new.
         if self.sign == "=" and len(ends[0]) == 1:
             return self.setting(len(self.nodes) - before)
         while self.sign == "->":

@@ -120,6 +120,7 @@ def _check_order(document: FormatDocument, plan: Plan) -> None:
     problem, flow = plan.problem, plan.problem.workflow
     sequence = [t for t in task_sequence(plan) if problem.time(t, int(plan.processor[t])) > 0]
     sequence.sort(key=plan.processor.__getitem__)  # stable: in the order of each processor
+    # Add an edge between neighbours on a processor: the order is possible if no cycle results.
     pairs = [(a, b) for a, b in pairwise(sequence) if plan.processor[a] == plan.processor[b]]
     before, after = np.array(pairs, np.int32).reshape(-1, 2).T
     combined = replace(

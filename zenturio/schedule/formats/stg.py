@@ -100,6 +100,7 @@ def _task_time(lines: _StgLines, word: str) -> float:
 
 def write_stg(flow: Workflow) -> Iterator[str]:
     """Yield *flow* as an STG file, adding dummy tasks at both ends if it has none."""
+    # Tasks that are numbered in topological order keep their numbers.
     is_ordered = bool((flow.sources < flow.targets).all())
     order = range(len(flow)) if is_ordered else flow.order.tolist()
     waits = [len(flow.before.of(task)) for task in range(len(flow))]

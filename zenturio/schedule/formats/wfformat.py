@@ -91,6 +91,7 @@ def _task(
     seconds = document.number(run["runtimeInSeconds"], (*way, "runtimeInSeconds"))
     machines = document.items(run.get("machines", []), (*way, "machines"))
     document.texts(machines, lambda j: (*way, "machines", j))
+    # A task that ran on several machines counts with the fastest of them.
     speed = max((speeds.get(machine, 1.0) for machine in machines), default=1.0)
     return WorkflowTask(
         row["id"],

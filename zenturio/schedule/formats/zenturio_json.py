@@ -358,6 +358,7 @@ def _read_edges(
     if len(rows) > MAX_EDGES:
         document.wrong(("edges",), f"more than {MAX_EDGES:,} edges")
     number = {name: i for i, name in enumerate(tasks.names)}
+    # Plain rows take the fast path: columns are checked as a whole.
     if sweeps.ranges or not set(map(type, rows)) <= {list}:
         return sweeps.edges(document, number, rows)
     return _edge_rows(document, number, rows)

@@ -75,6 +75,7 @@ class Layered:
         above = layer[targets] - 1
         low, high = start[above], start[above + 1]
         sources = rng.integers(low, high)
+        # Packed into one integer: duplicates of an edge are removed by sorting.
         pairs = np.sort(targets.astype(np.int64) * self.tasks + sources)
         pairs = pairs[np.diff(pairs, prepend=-1) > 0]
         return (pairs % self.tasks).astype(np.int32), (pairs // self.tasks).astype(np.int32)

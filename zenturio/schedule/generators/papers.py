@@ -310,6 +310,7 @@ class RandomSweep(SweepSettings):
         rng = np.random.default_rng(seed)
         if self.total < self.pst:
             raise InputError(f"total={self.total} subtasks are too few for pst={self.pst} layers")
+        # Layer sizes vary by a factor of three, and each layer has at least one subtask.
         weights = rng.uniform(0.5, 1.5, self.pst)
         bounds = np.round(np.cumsum(weights) / weights.sum() * (self.total - self.pst)).astype(int)
         counts = (1 + np.diff(bounds, prepend=0)).tolist()

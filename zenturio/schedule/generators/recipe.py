@@ -145,6 +145,7 @@ def _copied_edges(
     sources, targets = numbers[flow.sources], numbers[flow.targets]
     present = copies[flow.sources] | copies[flow.targets]
     edge = np.broadcast_to(np.arange(len(flow.data))[:, None], present.shape)[present]
+    # An edge is packed into one integer, so that duplicates are found by sorting.
     pairs = sources[present] * np.int64(MAX_RECIPE_TASKS + 1) + targets[present]
     pairs, first = np.unique(pairs, return_index=True)
     return (

@@ -27,11 +27,13 @@ def interval_excess(first: Any, last: Any, length: Any, begins: Any, processors:
         used = 0
         for task in range(count):
             overlap = min(length[task], first[task] + length[task] - begin)
+            # A task counts with the least part that must lie inside, however far it is shifted.
             if overlap > 0.0:
                 rises[used] = max(last[task], begin)
                 stops[used] = rises[used] + overlap
                 used += 1
         rise_times, stop_times = np.sort(rises[:used]), np.sort(stops[:used])
+        # Both ends are sorted, so the overlap with all intervals is found in one sweep.
         rising_count, sum_up, sum_down = 0, 0.0, 0.0
         for stopped in range(used):
             end = stop_times[stopped]

@@ -158,6 +158,8 @@ def backfill(
 
     Return the number of free nodes, the size of the event heap, and the end of the queue.
     """
+    # The first task holds a reservation; others may start only if they end before it or fit beside
+    # it.
     need = counts[order[queue[head]]]
     when, extra = reservation(codes, size, need, free, counts, end)
     queue_end = head + 1
@@ -283,6 +285,7 @@ def assign_nodes(
     Adjacent nodes with the lowest numbers if there are enough; otherwise the lowest free ones. A
     task of zero length takes no nodes from others.
     """
+    # When each node becomes free: tasks are visited by start, so one value per node suffices.
     until = np.full(nodes, -np.inf)
     for task in sequence:
         count, now, lasts = counts[task], start[task], end[task] > start[task]
@@ -413,6 +416,7 @@ def weighted_figures(weights: Any, total: Any, makespan: Any, cost: Any) -> Any:
 @njit(cache=True)
 def nearby_count(choices: Any, count: Any, state: Any) -> Any:
     """Return a random number of nodes out of *choices*, usually at most two steps from *count*."""
+    # One in five steps may go anywhere, so that the search does not stick to nearby numbers.
     if unit(state) < 0.2:
         return choices[below(state, len(choices))]
     index = np.searchsorted(choices, count) + below(state, 5) - 2
@@ -458,6 +462,7 @@ def anneal_queue(
     current, temperature, cooling, total, cost = np.inf, 0.0, 1.0, 0.0, 0.0
     length = max(1, budget // ROUNDS)
     for step in range(budget):
+        # Each round restarts from the best plan, and recomputes sums that drift by rounding.
         if step % length == 0:
             counts[:], order[:] = best_counts, best_order
             total, cost = 0.0, 0.0
@@ -472,6 +477,7 @@ def anneal_queue(
             temperature = HOT_START if step // length % 2 else WARM_START
             cooling = (COLD_END / temperature) ** (1.0 / length)
             temperature *= abs(terms[0]) + abs(terms[1]) + abs(terms[2]) + abs(terms[3])
+        # Temperatures are relative to the fitness, so that problems of any size cool alike.
         temperature *= cooling
         task = below(state, tasks)
         before, place = counts[task], rank[task]

@@ -220,6 +220,7 @@ def mark_relatives(net: Any, queues: Any, times: Any, task: Any, marks: Any) -> 
 
     Two passes over the order of times suffice; *task* is in no queue.
     """
+    # Ancestors are marked from the last to the first, descendants from the first to the last.
     marks[:] = 0
     marks[task] = 1
     spread_marks(net.numbers.start, net.numbers.parent, queues.prior, times.order, marks, 1)
@@ -305,6 +306,7 @@ def find_slot(
         task_seconds(net, task, place),
     )
     prior, behind, last_ancestor = NONE, queues.first[place], NONE
+    # The task must come after the last of its ancestors in this queue.
     while behind != NONE:
         if marks[behind] == -1:
             last_ancestor = behind
@@ -354,6 +356,7 @@ def improve_round(net: Any, queues: Any, times: Any, level: Any, bound: Any, pri
         task = most_urgent(times, level, done, makespan)
         done[task] = True
         home, prior, behind = queues.place[task], queues.prior[task], queues.next[task]
+        # Times without the task show which slots its removal opens.
         dequeue_task(net, queues, task)
         update_times(net, queues, times, makespan, printed)
         mark_relatives(net, queues, times, task, marks)

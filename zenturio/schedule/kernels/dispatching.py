@@ -1,6 +1,7 @@
-"""Workflows played task by task: each is sent when all before it have ended, not earlier.
+"""Just-in-time simulation: each task is sent when all its predecessors have ended, not earlier.
 
-As in `grid`: its data leave when it is sent, and a processor runs what it was sent in this order.
+Rules are those of `machine_state`: data leave when a task is sent, and a processor runs its tasks
+in the order in which they were sent.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ SOONEST, QUICKEST, MASTERS, PRIORITIES = range(4)
 
 
 class DispatchProblem(NamedTuple):
-    """A workflow, and what a policy knows of it."""
+    """A workflow, and what a rule knows of it."""
 
     numbers: Any
     waits: Any
@@ -26,30 +27,30 @@ class DispatchProblem(NamedTuple):
     group: Any
     level: Any
     kind: Any
-    """Of each task, which row of *fits* says where it can run."""
+    """For each task, the row of *fits* that says where it can run."""
     fits: Any
 
 
 class DispatchState(NamedTuple):
-    """What is going on."""
+    """The state of the simulation."""
 
     free: Any
-    """When each processor has run all that was sent to it."""
+    """When each processor will have run all tasks sent to it."""
     sent: Any
-    """How many tasks were sent to it and have not ended."""
+    """The number of unfinished tasks sent to each processor."""
     idle: Any
-    """For each kind, how many processors that could run it have nothing to do."""
+    """For each kind, the number of idle processors that can run it."""
     home: Any
     done: Any
     rank: Any
-    """Of each task, lowered with each end that makes it more urgent."""
+    """Rank of each task; lowered by each end that makes it more urgent."""
 
 
 @njit(cache=True)
 def dispatch(flow: Any, rule: Any, start: Any, end: Any, place: Any) -> None:
-    """Fills *start*, *end* and *place* by *rule*."""
+    """Fill *start*, *end* and *place* by *rule*."""
     tasks, processors = len(flow.waits), len(flow.numbers.node)
-    left, ready, count = flow.waits.copy(), np.empty(tasks, np.int64), 0
+    missing, ready, count = flow.waits.copy(), np.empty(tasks, np.int64), 0
     scene = DispatchState(
         np.zeros(processors),
         np.zeros(processors, np.int64),
@@ -62,16 +63,17 @@ def dispatch(flow: Any, rule: Any, start: Any, end: Any, place: Any) -> None:
     arrivals, leave = data_arrivals(flow.numbers), np.zeros(tasks)
     seen, stack = np.zeros(tasks, np.int64), np.empty(tasks, np.int64)
     for task in range(tasks):
-        if left[task] == 0:
+        if missing[task] == 0:
             ready[count] = task
             count += 1
+    # Everything that can be sent now is sent before time advances to the next end.
     while True:
         while True:
-            at = next_ready(flow, scene, ready, count, rule)
-            if at == NONE:
+            chosen = next_ready(flow, scene, ready, count, rule)
+            if chosen == NONE:
                 break
-            task, count = ready[at], count - 1
-            ready[at] = ready[count]
+            task, count = ready[chosen], count - 1
+            ready[chosen] = ready[count]
             send_task(flow, scene, task, rule, now, arrivals, leave, start, end, place)
             push(times, codes, size, end[task], task)
             size += 1
@@ -83,35 +85,36 @@ def dispatch(flow: Any, rule: Any, start: Any, end: Any, place: Any) -> None:
             size -= 1
             scene.done[task] = True
             task_ended(flow, scene, np.int64(place[task]))
-            codes[size] = task  # what has ended stands behind the heap
+            codes[size] = task  # ended tasks are kept behind the heap
+        # All tasks that end at one moment count before any successor becomes ready.
         for i in range(size, batch):
             if rule == PRIORITIES:
                 raise_ancestors(flow, scene, codes[i], seen, stack)
             for edge in range(flow.first[codes[i]], flow.first[codes[i] + 1]):
                 child = np.int64(flow.child[edge])
-                left[child] -= 1
-                if left[child] == 0:
+                missing[child] -= 1
+                if missing[child] == 0:
                     ready[count] = child
                     count += 1
 
 
 @njit(cache=True)
 def next_ready(flow: Any, scene: Any, ready: Any, count: Any, rule: Any) -> Any:
-    """Which of the ready tasks is sent next; -1, if none can be."""
-    found = NONE
+    """Return the index of the ready task to send next, or -1 if none can be sent."""
+    best = NONE
     for i in range(count):
         task = ready[i]
-        bound = scene.home[flow.group[task]] != NONE
-        if not (rule < MASTERS or bound or scene.idle[flow.kind[task]] > 0):
+        is_pinned = scene.home[flow.group[task]] != NONE
+        if not (rule < MASTERS or is_pinned or scene.idle[flow.kind[task]] > 0):
             continue
-        if found == NONE or comes_before(flow, scene, task, ready[found], rule):
-            found = i
-    return found
+        if best == NONE or comes_before(flow, scene, task, ready[best], rule):
+            best = i
+    return best
 
 
 @njit(cache=True)
 def comes_before(flow: Any, scene: Any, one: Any, other: Any, rule: Any) -> Any:
-    """Whether *one* stands before *other*: by layer, then by rank, then by number."""
+    """Return whether task *one* precedes *other*: by layer, then rank, then number."""
     if rule >= MASTERS and flow.level[one] != flow.level[other]:
         return flow.level[one] < flow.level[other]
     if scene.rank[one] != scene.rank[other]:
@@ -124,37 +127,37 @@ def send_task(
     flow: Any, scene: Any, task: Any, rule: Any, now: Any, arrivals: Any, leave: Any,
     start: Any, end: Any, place: Any,
 ) -> None:  # fmt: skip
-    """Sends *task* to its place, and tells when it starts and ends there."""
+    """Send *task* to its processor, and set its start and end."""
     numbers = flow.numbers
     for edge in range(numbers.start[task], numbers.start[task + 1]):
         leave[numbers.parent[edge]] = now
     fill_arrivals(numbers, task, place, leave, arrivals)
     work, pace = numbers.work[task], numbers.pace[numbers.row[task]]
-    where, group = scene.home[flow.group[task]], flow.group[task]
-    if where == NONE:
+    processor, group = scene.home[flow.group[task]], flow.group[task]
+    if processor == NONE:
         best = np.inf
-        for other in range(len(scene.free)):
+        for candidate in range(len(scene.free)):
             if rule >= MASTERS:
-                fits = flow.fits[flow.kind[task], other] and scene.sent[other] == 0
+                fits = flow.fits[flow.kind[task], candidate] and scene.sent[candidate] == 0
                 value = 0.0 if fits else np.inf
             else:
-                value = work * pace[other]
+                value = work * pace[candidate]
                 if rule == SOONEST:
-                    value += max(scene.free[other], now, arrivals.ready[other])
+                    value += max(scene.free[candidate], now, arrivals.ready[candidate])
             if value < best:
-                best, where = value, other
-    begin = max(scene.free[where], now, arrivals.ready[where])
-    place[task], start[task], end[task] = where, begin, begin + work * pace[where]
-    scene.home[group], scene.free[where] = where, end[task]
-    scene.sent[where] += 1
-    if scene.sent[where] == 1:
+                best, processor = value, candidate
+    begin = max(scene.free[processor], now, arrivals.ready[processor])
+    place[task], start[task], end[task] = processor, begin, begin + work * pace[processor]
+    scene.home[group], scene.free[processor] = processor, end[task]
+    scene.sent[processor] += 1
+    if scene.sent[processor] == 1:
         for kind in range(len(flow.fits)):
-            scene.idle[kind] -= flow.fits[kind, where]
+            scene.idle[kind] -= flow.fits[kind, processor]
 
 
 @njit(cache=True)
 def task_ended(flow: Any, scene: Any, where: Any) -> None:
-    """A task on *where* has ended."""
+    """Update the state after a task on *where* has ended."""
     scene.sent[where] -= 1
     if scene.sent[where] == 0:
         for kind in range(len(flow.fits)):
@@ -163,7 +166,7 @@ def task_ended(flow: Any, scene: Any, where: Any) -> None:
 
 @njit(cache=True)
 def raise_ancestors(flow: Any, scene: Any, task: Any, seen: Any, stack: Any) -> None:
-    """Makes all that the children of *task* wait for more urgent by one; what is done is done."""
+    """Raise the priority of all unfinished ancestors of the children of *task* (pM-S, step 5)."""
     size, numbers = 0, flow.numbers
     for edge in range(flow.first[task], flow.first[task + 1]):
         size = push_parents(
@@ -171,16 +174,16 @@ def raise_ancestors(flow: Any, scene: Any, task: Any, seen: Any, stack: Any) -> 
         )
     while size > 0:
         size -= 1
-        other = stack[size]
-        scene.rank[other] -= 1
-        size = push_parents(numbers, scene.done, other, task + 1, seen, stack, size)
+        ancestor = stack[size]
+        scene.rank[ancestor] -= 1
+        size = push_parents(numbers, scene.done, ancestor, task + 1, seen, stack, size)
 
 
 @njit(cache=True)
 def push_parents(
     numbers: Any, done: Any, task: Any, mark: Any, seen: Any, stack: Any, size: Any
 ) -> Any:
-    """Puts the parents of *task* that are not done or marked onto *stack*."""
+    """Push the parents of *task* that are neither done nor marked onto *stack*; return its size."""
     for edge in range(numbers.start[task], numbers.start[task + 1]):
         parent = np.int64(numbers.parent[edge])
         if not done[parent] and seen[parent] != mark:

@@ -126,6 +126,7 @@ def earliest_processor(case: Any, numbers: Any, board: Any, task: Any) -> Any:
         if not case.fits[row, place]:
             continue
         length = work * numbers.pace[row, place]
+        # No gap on this processor can beat the best: skip the search.
         if inputs_ready + length >= best:
             continue
         begin = (
@@ -238,6 +239,7 @@ def has_edge(numbers: Any, predecessor: Any, task: Any) -> Any:
 @njit(cache=True)
 def move_earlier(case: Any, order: Any, position: Any, state: Any) -> None:
     """Move the task at *at* to a random earlier position, not before its predecessors."""
+    # Precedence limits the move: stop at the first predecessor.
     task, first = order[position], position
     while first > 0 and not has_edge(case.forth, order[first - 1], task):
         first -= 1
@@ -251,6 +253,7 @@ def move_earlier(case: Any, order: Any, position: Any, state: Any) -> None:
 @njit(cache=True)
 def move_later(case: Any, order: Any, position: Any, state: Any) -> None:
     """Move the task at *at* to a random later position, not behind its successors."""
+    # Precedence limits the move: stop at the first successor.
     task, last = order[position], position
     while last + 1 < len(order) and not has_edge(case.back, order[last + 1], task):
         last += 1
@@ -353,6 +356,7 @@ def fill_order(source: Any, filled: Any, stop: Any, used: Any, order: Any) -> An
 def evaluate_plan(case: Any, order: Any, genes: Any, board: Any) -> Any:
     """Return the makespan of a plan, and store where its tasks run unless genes stay FREE."""
     makespan = decode_plan(case, case.forth, order, genes, board)
+    # Fix the processors that the decoder chose, so that children inherit them.
     if not case.loose:
         genes[:] = board.home
     return makespan
@@ -465,6 +469,7 @@ def evolve_plans(
             random_move(case, order, child, np.uint32(below(state, len(order))), state)
         makespan, total, used = local_search(case, order, child, board, tries, bound, state)
         count, children = count + used, children + 1
+        # The child replaces the worst plan; duplicates would make the population converge early.
         worst, is_duplicate = 0, False
         for i in range(len(marks)):
             is_duplicate |= marks[i, 0] == makespan and marks[i, 1] == total
@@ -510,6 +515,7 @@ def anneal(
         random_move(case, trial, trial_genes, np.uint32(task), state)
         makespan = evaluate_plan(case, trial, trial_genes, board)
         done += 1
+        # Geometric cooling: the temperature reaches *cold* after *count* moves.
         temperature *= cooling
         if makespan <= now or unit(state) < math.exp((now - makespan) / temperature):
             now = makespan
@@ -628,6 +634,7 @@ def evolve_2005(coding: Any, genes: Any, rules: Any, limits: Any, state: Any) ->
     generation, best_generation, evaluated = 0, 0, 0
     while True:
         for i in range(size):
+            # A child that equals a parent inherits its loss without a new evaluation.
             loss = inherited(genes, i, parents, children, previous_losses) if generation else np.nan
             if np.isnan(loss):
                 loss = decoded_makespan(coding, genes[i], desk)

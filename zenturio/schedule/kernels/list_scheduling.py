@@ -52,6 +52,7 @@ def no_gaps(processors: Any, capacity: Any) -> Any:
 @njit(cache=True)
 def heap_weight(gap: Any) -> Any:
     """Return a deterministic pseudo-random weight, which keeps the treap balanced."""
+    # Fibonacci hashing with the golden ratio; the constants are those of common integer mixers.
     mixed = np.uint64(gap) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= mixed >> np.uint64(29)
     return mixed * np.uint64(0xBF58476D1CE4E5B9) >> np.uint64(32)
@@ -125,6 +126,7 @@ def insert_gap(gaps: Any, processor: Any, before: Any, start: Any, end: Any) -> 
     else:
         gaps.root[processor] = gap
     gaps.above[gap] = parent
+    # Restore the heap order of the treap: rotate up while the parent has a smaller weight.
     while gaps.above[gap] != NONE and heap_weight(gap) > heap_weight(gaps.above[gap]):
         rotate_up(gaps, processor, gap)
     update_longest_upwards(gaps, gaps.above[gap])
@@ -270,6 +272,7 @@ def send_data(numbers: Any, edge: Any, processor: Any, end: Any, arrivals: Any) 
         arrival = ended + latency[site]
         arrival += data * slowness[site]
         previous, last = first[site], origin[site]
+        # Only data of other machines count for the second-latest arrival.
         if last != machine_number:
             second[site] = max(second[site], min(previous, arrival))
         first[site] = max(previous, arrival)
@@ -346,6 +349,7 @@ def place_in_gaps(
             begin = max(gaps.start[gap], ready[processor])
             use_gap(gaps, processor, gap, begin, begin + length)
         else:
+            # The processor idles until the data arrive: remember the gap for later tasks.
             if begin > free[processor]:
                 insert_gap(gaps, processor, NONE, free[processor], begin)
             free[processor] = begin + length

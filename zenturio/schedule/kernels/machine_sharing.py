@@ -1,4 +1,7 @@
-"""Many workflows on machines that nothing disturbs: who runs what, and when, as they arrive."""
+"""Simulation of a stream of workflows that share undisturbed machines, under one policy.
+
+The compiled twin of `online.policies.SharingPolicy`; a test plays both.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +24,14 @@ _foft = njit(cache=True)(by.foft)
 
 
 class SharedTasks(NamedTuple):
-    """What is known of the workflows and their tasks, beside what they take where."""
+    """The workflows and their tasks, apart from their times on processors."""
 
     arrival: Any
     alone: Any
     first: Any
-    """The places of a workflow's tasks begin here, and end where the next one's begin."""
+    """Where the positions of each workflow's tasks begin."""
     sequence: Any
-    """At each place a task: those of a workflow by their rank."""
+    """The task at each position; those of a workflow are sorted by rank."""
     place: Any
     owner: Any
     rank: Any
@@ -40,40 +43,40 @@ class SharedTasks(NamedTuple):
 
 
 class SharingState(NamedTuple):
-    """What is the case at one moment."""
+    """The state of the simulation."""
 
     waits: Any
-    """For how many others each task waits."""
+    """The number of unfinished predecessors of each task."""
     ready: Any
-    """For each workflow a heap of the places of its ready tasks, from ``first`` on."""
+    """For each workflow, a heap of the positions of its ready tasks, from ``first`` on."""
     keys: Any
     count: Any
-    """How many tasks of each workflow are ready."""
+    """The number of ready tasks of each workflow."""
     remaining: Any
     head: Any
-    """Up to this place all tasks of a workflow have ended."""
+    """All tasks of a workflow before this position have ended."""
     open: Any
-    """Its tasks that have not ended."""
+    """The number of its unfinished tasks."""
     out: Any
-    """Whether the turn of a workflow is over."""
+    """Whether a workflow has had its turn in this round."""
     ahead: Any
-    """How long each workflow would still take, if all were for it."""
+    """How long each workflow would still take by itself (FOFT)."""
     free: Any
-    """When each processor will have run what it was sent."""
+    """When each processor will have run all tasks sent to it."""
     busy: Any
-    """How many tasks it was sent that have not ended."""
+    """The number of unfinished tasks sent to each processor."""
     home: Any
     """The processor of each group."""
     ended: Any
     times: Any
     codes: Any
-    """The heap of ends."""
+    """With *times*, the heap of ends."""
     aside: Any
-    """Ready tasks that no idle processor suits."""
+    """Ready tasks that fit no idle processor."""
 
 
 class FinishForecast(NamedTuple):
-    """How a workflow would go on, if all were for it from now on."""
+    """How a workflow would continue if it had all machines from now on."""
 
     end: Any
     where: Any
@@ -108,30 +111,32 @@ def sharing_state(tasks: Any, processors: Any) -> Any:
 def share_machines(
     numbers: Any, tasks: Any, policy: Any, turns: Any, start: Any, end: Any, where: Any
 ) -> None:
-    """Fills *start*, *end* and *where*: all of what arrives, in the order of *policy*.
+    """Fill *start*, *end* and *where* for all arriving workflows under *policy*.
 
-    With *turns*, each workflow sends one task before any of them sends another.
+    With *turns*, each workflow sends one task before any sends another.
     """
-    flows, left = len(tasks.arrival), len(tasks.sequence)
+    flows, unfinished = len(tasks.arrival), len(tasks.sequence)
     now = sharing_state(tasks, len(numbers.node))
     guess = FinishForecast(end.copy(), where.copy(), now.free.copy(), now.home.copy())
     active = np.empty(flows, np.int64)
-    count, came, running = 0, 0, 0
-    while left > 0:
+    count, arrived, running = 0, 0, 0
+    while unfinished > 0:
         time = now.times[0] if running > 0 else np.inf
-        if came < flows:
-            time = min(time, tasks.arrival[came])
+        if arrived < flows:
+            time = min(time, tasks.arrival[arrived])
         while running > 0 and now.times[0] == time:
             task = pop(now.times, now.codes, running)
             running -= 1
-            left -= 1
+            unfinished -= 1
             complete_task(tasks, now, task, where[task])
-        while came < flows and tasks.arrival[came] == time:
-            submit_workflow(tasks, now, came)
-            active[count] = came
+        while arrived < flows and tasks.arrival[arrived] == time:
+            submit_workflow(tasks, now, arrived)
+            active[count] = arrived
             count += 1
-            came += 1
+            arrived += 1
+        # Workflows are numbered by arrival: *active* stays sorted, so that ties go to the first.
         count = drop_finished(active, count, now.open)
+        # All events of one moment are applied before anything is sent, as in the simulator.
         running = send_ready(
             numbers, tasks, policy, turns, now, guess, active[:count], time, running,
             start, end, where,
@@ -139,13 +144,13 @@ def share_machines(
 
 
 @njit(cache=True)
-def drop_finished(active: Any, count: Any, left: Any) -> Any:
-    """Forgets workflows that have ended; returns how many there are."""
-    kept = 0
+def drop_finished(active: Any, count: Any, unfinished: Any) -> Any:
+    """Remove finished workflows from *active*, and return their number."""
+    count_active = 0
     for i in range(count):
-        active[kept] = active[i]
-        kept += left[active[i]] > 0
-    return kept
+        active[count_active] = active[i]
+        count_active += unfinished[active[i]] > 0
+    return count_active
 
 
 @njit(cache=True)
@@ -159,25 +164,25 @@ def submit_workflow(tasks: Any, now: Any, flow: Any) -> None:
 
 @njit(cache=True)
 def add_ready(tasks: Any, now: Any, task: Any) -> None:
-    """*task* is ready."""
-    flow, at = tasks.owner[task], tasks.place[task]
+    """Add *task* to the heap of its workflow's ready tasks."""
+    flow, position = tasks.owner[task], tasks.place[task]
     low, high = tasks.first[flow], tasks.first[flow + 1]
-    push(now.keys[low:high], now.ready[low:high], now.count[flow], np.float64(at), at)
+    push(now.keys[low:high], now.ready[low:high], now.count[flow], np.float64(position), position)
     now.count[flow] += 1
 
 
 @njit(cache=True)
 def pop_ready(tasks: Any, now: Any, flow: Any) -> Any:
-    """Takes the best ready task of *flow*."""
+    """Remove and return the first ready task of *flow*."""
     low, high = tasks.first[flow], tasks.first[flow + 1]
-    at = pop(now.keys[low:high], now.ready[low:high], now.count[flow])
+    position = pop(now.keys[low:high], now.ready[low:high], now.count[flow])
     now.count[flow] -= 1
-    return tasks.sequence[at]
+    return tasks.sequence[position]
 
 
 @njit(cache=True)
 def complete_task(tasks: Any, now: Any, task: Any, place: Any) -> None:
-    """*task* has ended."""
+    """Update the state after *task* has ended on *place*."""
     flow = tasks.owner[task]
     now.ended[task] = True
     now.busy[place] -= 1
@@ -195,7 +200,7 @@ def send_ready(
     numbers: Any, tasks: Any, policy: Any, turns: Any, now: Any, guess: Any, active: Any,
     time: Any, running: Any, start: Any, end: Any, where: Any,
 ) -> Any:  # fmt: skip
-    """Sends what can be sent at *time*; returns how many tasks have been sent and not ended."""
+    """Send what can be sent at *time*, and return the number of running tasks."""
     processors = len(numbers.node)
     idle = processors if policy == BASIC else np.sum(now.busy == 0)
     if idle == 0:
@@ -204,21 +209,21 @@ def send_ready(
         now.out[flow] = False
         if policy == FOFT and now.count[flow] > 0:
             now.ahead[flow] = forecast_finish(numbers, tasks, now, guess, flow, time, where) - time
-    sent, passed = 0, 0
+    sent, set_aside = 0, 0
     while idle > 0:
         flow = next_workflow(tasks, policy, now, active, time)
         if flow == NONE:
             if not turns or sent == 0:
                 break
             sent = 0
-            for each in active:
-                now.out[each] = False
+            for other_flow in active:
+                now.out[other_flow] = False
             continue
         task = pop_ready(tasks, now, flow)
         place, begin = earliest_idle(numbers, tasks, policy, now, guess, task, time)
         if place == NONE:
-            now.aside[passed] = task
-            passed += 1
+            now.aside[set_aside] = task
+            set_aside += 1
             continue
         now.out[flow] = turns
         now.home[tasks.group[task]] = place
@@ -230,27 +235,27 @@ def send_ready(
         running += 1
         sent += 1
         idle -= policy != BASIC
-    for i in range(passed):
+    for i in range(set_aside):
         add_ready(tasks, now, now.aside[i])
     return running
 
 
 @njit(cache=True)
 def next_workflow(tasks: Any, policy: Any, now: Any, active: Any, time: Any) -> Any:
-    """The workflow whose turn it is; of equal ones that which came first."""
-    found, best = NONE, -np.inf
+    """Return the workflow with the highest priority; on ties, the one that arrived first."""
+    best_flow, best = NONE, -np.inf
     for flow in active:
         if now.count[flow] > 0 and not now.out[flow]:
             task = tasks.sequence[now.ready[tasks.first[flow]]]
             value = workflow_priority(tasks, policy, now, flow, task, time)
-            if found == NONE or value > best:
-                found, best = flow, value
-    return found
+            if best_flow == NONE or value > best:
+                best_flow, best = flow, value
+    return best_flow
 
 
 @njit(cache=True)
 def workflow_priority(tasks: Any, policy: Any, now: Any, flow: Any, task: Any, time: Any) -> Any:
-    """The priority of *task*, the best ready one of *flow*."""
+    """Return the priority of *task*, the first ready task of *flow*."""
     age, alone = time - tasks.arrival[flow], tasks.alone[flow]
     if policy == G_HEFT:
         return tasks.rank[task]
@@ -269,7 +274,7 @@ def workflow_priority(tasks: Any, policy: Any, now: Any, flow: Any, task: Any, t
 def earliest_idle(
     numbers: Any, tasks: Any, policy: Any, now: Any, guess: Any, task: Any, time: Any
 ) -> Any:
-    """On which idle processor *task* ends first, if any suits it, and from when on."""
+    """Return the idle processor on which *task* finishes first (-1: none), and its start."""
     guess.free[:] = now.free
     if policy != BASIC:
         guess.free[now.busy > 0] = np.inf
@@ -278,42 +283,42 @@ def earliest_idle(
 
 @njit(cache=True)
 def soonest(numbers: Any, guess: Any, home: Any, task: Any, time: Any) -> Any:
-    """Where *task*, sent at *time* or later, ends first, and when it begins there."""
-    found, least, start = NONE, np.inf, time
+    """Return where *task*, sent at *time* or later, finishes first, and when it starts there."""
+    best_place, best_end, start = NONE, np.inf, time
     pace, work, free = numbers.pace[numbers.row[task]], numbers.work[task], guess.free
     ready = inputs_ready(numbers, guess, task, time)
     places = range(len(pace)) if home == NONE else range(home, home + 1)
     for place in places:
         begin, length = max(free[place], ready), work * pace[place]
-        if not begin + length < least:
+        if not begin + length < best_end:
             continue
         if numbers.moves:
             begin = max(begin, inputs_arrival(numbers, guess, task, place, time))
-        if begin + length < least:
-            found, least, start = place, begin + length, begin
-    return found, start
+        if begin + length < best_end:
+            best_place, best_end, start = place, begin + length, begin
+    return best_place, start
 
 
 @njit(cache=True)
 def inputs_ready(numbers: Any, guess: Any, task: Any, time: Any) -> Any:
-    """When, from *time* on, all that *task* waits for has ended."""
-    found, ends = time, guess.end
+    """Return when all predecessors of *task* have ended, at *time* at the earliest."""
+    ready, ends = time, guess.end
     for edge in range(numbers.start[task], numbers.start[task + 1]):
-        found = max(found, ends[numbers.parent[edge]])
-    return found
+        ready = max(ready, ends[numbers.parent[edge]])
+    return ready
 
 
 @njit(cache=True)
 def inputs_arrival(numbers: Any, guess: Any, task: Any, place: Any, time: Any) -> Any:
-    """When the data of *task*, sent at *time*, are at *place*."""
+    """Return when the data of *task*, sent at *time*, arrive on *place*."""
     begin = time
     for edge in range(numbers.start[task], numbers.start[task + 1]):
         parent = numbers.parent[edge]
-        ready, other = max(guess.end[parent], time), guess.where[parent]
-        if numbers.node[other] != numbers.node[place]:
-            here, there = numbers.site[other], numbers.site[place]
-            ready += numbers.latency[here, there]
-            ready += numbers.data[edge] * numbers.slowness[here, there]
+        ready, origin = max(guess.end[parent], time), guess.where[parent]
+        if numbers.node[origin] != numbers.node[place]:
+            origin_site, target_site = numbers.site[origin], numbers.site[place]
+            ready += numbers.latency[origin_site, target_site]
+            ready += numbers.data[edge] * numbers.slowness[origin_site, target_site]
         begin = max(begin, ready)
     return begin
 
@@ -322,22 +327,22 @@ def inputs_arrival(numbers: Any, guess: Any, task: Any, place: Any, time: Any) -
 def forecast_finish(
     numbers: Any, tasks: Any, now: Any, guess: Any, flow: Any, time: Any, where: Any
 ) -> Any:
-    """When *flow* would end, if all that it has left were sent from now on, and nothing else."""
+    """Return when *flow* would end if only its remaining tasks were sent from now on."""
     last = tasks.first[flow + 1]
     while now.ended[tasks.sequence[now.head[flow]]]:
         now.head[flow] += 1
-    for at in range(now.head[flow], last):
-        group = tasks.group[tasks.sequence[at]]
+    for position in range(now.head[flow], last):
+        group = tasks.group[tasks.sequence[position]]
         guess.home[group] = now.home[group]
     guess.free[:] = now.free
     latest = time
-    for at in range(now.head[flow], last):
-        task = tasks.sequence[at]
+    for position in range(now.head[flow], last):
+        task = tasks.sequence[position]
         if where[task] == NONE:
             group = tasks.group[task]
             place, begin = soonest(numbers, guess, guess.home[group], task, time)
-            ended = begin + numbers.work[task] * numbers.pace[numbers.row[task], place]
-            guess.end[task], guess.where[task], guess.home[group] = ended, place, place
-            guess.free[place] = ended
+            finish = begin + numbers.work[task] * numbers.pace[numbers.row[task], place]
+            guess.end[task], guess.where[task], guess.home[group] = finish, place, place
+            guess.free[place] = finish
         latest = max(latest, guess.end[task])
     return latest

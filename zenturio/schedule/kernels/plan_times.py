@@ -77,6 +77,7 @@ def plan_times(numbers: Any, processor: Any, order: Any, free: Any, start: Any, 
     """
     makespan = 0.0
     end[:] = np.inf
+    # For few tasks on many processors, resetting only the processors in use is cheaper.
     if len(free) <= 8 * len(order):
         free[:] = 0.0
     else:
@@ -248,6 +249,7 @@ def run_under_load(loads: Any, machine: Any, begin: Any, left: Any) -> Any:
     while step < last and loads.time[step] <= begin:
         share = loads.share[step]
         step += np.uint64(1)
+    # The machine is down: wait for its next load change.
     while share <= 0.0:
         if step == last:
             return np.inf, np.inf, False
@@ -306,6 +308,7 @@ def plan_figures(
         cost += length * prices.cores[task] * prices.price[place]
         if end[task] > end[last]:
             last = task
+    # Sequential time: all tasks on the best of the processors in use.
     sequential, processors = np.inf, 0
     for place in range(len(used)):
         if used[place]:

@@ -336,6 +336,7 @@ def lower_bounds(problem: Problem) -> LowerBounds:
     if not problem.tasks:
         return LowerBounds(0.0, 0.0, 0.0, 0.0)
     fastest: Floats = problem.work * problem.pace.min(axis=1)[problem.row]
+    # Bounds that ignore transfers stay valid: transfers only lengthen a plan.
     unit = _equal_task_times(problem)
     head, tail = _heads_and_tails(problem, fastest, unit)
     critical = float((head + fastest + tail).max())

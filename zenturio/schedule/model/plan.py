@@ -111,6 +111,7 @@ def _early_starts(plan: Plan, slack: float) -> Iterator[str]:
 
 def _overlaps(plan: Plan, slack: float) -> Iterator[str]:
     """Yield tasks that overlap on a processor; a task of zero length overlaps with none."""
+    # Sorted by processor and start, only neighbours can overlap.
     lasting = np.flatnonzero(plan.end - plan.start > slack)
     order = lasting[np.lexsort((plan.start[lasting], plan.processor[lasting]))]
     earlier, later = order[:-1], order[1:]

@@ -175,6 +175,7 @@ def grid_2005(seed: int = 2005) -> Platform:
     the others are "mostly average and low quality", drawn here from 0.3 to 2 GHz by *seed*. Links
     have 100 Mbit/s inside a site and 20 Mbit/s between sites.
     """
+    # The paper gives no speeds of the slow machines: they are drawn, reproducibly.
     rng = np.random.default_rng(seed)
     fast = [PlatformMachine(f"fast{i:02}", 3.0, site=_SITES[0]) for i in range(1, 17)]
     cluster = [PlatformMachine(f"node{i:02}", 0.7, site=_MYRINET.one) for i in range(1, 65)]

@@ -68,6 +68,7 @@ class Problem:
         overflow.
         """
         flow = merge_transfers(workflow)
+        # A task of several cores gets a whole machine: processors then stand for machines.
         whole_machines = any(task.cores > 1 for task in flow.more.values())
         cores = [1 if whole_machines else machine.cores for machine in platform.machines]
         node = np.repeat(np.arange(len(platform), dtype=np.int32), cores)
@@ -86,6 +87,7 @@ class Problem:
         sites = {site: i for i, site in enumerate(platform.sites)}
         site = np.array([sites[machine.site] for machine in platform.machines], np.int32)
         group = _groups(flow)
+        # Tasks with equal requirements share a row of *pace*, so that the table stays small.
         row, pace = _restricted_to_groups(flow, group, row, np.array(paces))
         problem = cls(
             flow, platform, work, row, pace[:, node], group, node, site[node],

@@ -103,6 +103,7 @@ class Workflow:
         if len(number) < len(tasks):
             raise InputError(f"workflow {name!r}: two tasks are named {_first_duplicate(tasks)!r}")
         edge_list = list(edges)
+        # Names are resolved once, here: everything below works on numbers.
         ends = [(_task_number(number, a), _task_number(number, b)) for a, b, *_ in edge_list]
         programs = {program: i for i, program in enumerate(dict.fromkeys(t.program for t in tasks))}
         columns = (
@@ -191,6 +192,7 @@ class Workflow:
         levels = []
         while len(ready):
             levels.append(ready)
+            # NumPy pays off only beyond a few tasks; chains have levels of one task.
             free = _newly_ready if len(ready) > _MAX_SCALAR else _newly_ready_scalar
             ready = free(self.after, waiting, ready)
         return levels

@@ -153,6 +153,7 @@ def grow_allocations(cluster: ClusterQueue, until: Literal["best", "balance"] = 
     following = np.zeros(problem.seconds.shape, np.int64)
     for row, counts in zip(following, problem.lean, strict=True):
         row[counts[:-1]] = counts[1:]
+    # Playing the queue after each step would dominate the time: about 100 samples suffice.
     stride = max(1, problem.tasks // 100) if until == "best" else 0
     grown: Counts = grow_nodes(
         cluster.kind, problem.nodes, cluster.graph, problem.order.astype(np.int64),
@@ -369,6 +370,7 @@ def pareto_front(
         search.walk(), lambda genes: objectives(cluster.outcomes(choices.of(genes)))
     ):
         rows, values = np.concatenate([rows, genes]), np.concatenate([values, losses])
+        # Sorted by the first objective, a point is dominated unless its second is a new minimum.
         order = np.lexsort(values.T[::-1])
         running_minimum = np.minimum.accumulate(values[order, 1])
         front = order[np.append(True, running_minimum[1:] < running_minimum[:-1])]

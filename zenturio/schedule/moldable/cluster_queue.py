@@ -74,6 +74,7 @@ class ClusterQueue:
         )
         first = np.append(0, np.cumsum(counts))
         node = np.empty(first[-1], np.int32)
+        # Nodes are assigned afterwards: the queue only counts them.
         sequence = np.lexsort((self.graph.rank, start))
         assign_nodes(sequence, problem.nodes, counts, first, start, end, node)
         return MoldablePlan(problem, algorithm, start, end, first, node, dict(notes or {}))

@@ -107,6 +107,7 @@ class SharingPolicy:
         sent = 0
         while places := self._places(grid):
             candidates = [flow for flow, tasks in ready.items() if tasks and flow not in served]
+            # A round is over: another begins only if the last one sent something.
             if not candidates:
                 if not self._turns or not sent:
                     return

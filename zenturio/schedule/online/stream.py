@@ -520,9 +520,11 @@ def stream_lower_bound(stream: WorkflowStream, problem: Problem) -> float:
     fits = np.isfinite(problem.pace)
     mean = np.where(fits, problem.pace, 0.0).sum(axis=0) / np.maximum(fits.sum(axis=0), 1)
     speed = np.divide(1.0, mean, out=np.zeros_like(mean), where=mean > 0)
+    # Splitting a task over all machines in proportion to their speeds is the best case.
     share = np.where(fits, problem.pace * (speed / speed.sum()), np.inf)
     fastest = problem.work * share.min(axis=1)[problem.row]
     load = np.bincount(stream.owner, fastest, len(stream))
+    # Work that arrives later is summed from the last arrival backwards.
     arriving_later = np.cumsum(load[::-1])[::-1]
     return float(max((stream.arrivals + arriving_later).max(), _latest_path_end(stream, problem)))
 

@@ -296,6 +296,7 @@ class MachineState:
 
     def release(self, task: int) -> None:
         """Remove one condition that *task* waits for."""
+        # Held tasks may be sent already: they start once nothing holds them.
         self._waits[task] -= 1
         if not self._waits[task] and self.state[task] == "sent":
             self._stirred.add(self.where[task])
@@ -403,6 +404,7 @@ class MachineState:
             return
         task = queue[0]
         begin = self._arrival(task, processor, self._sent[task])
+        # Data are still on their way: look again when they arrive.
         if begin > self.now:
             self._agenda.put(begin, DATA_ARRIVE, processor)
             return
@@ -460,6 +462,7 @@ class MachineState:
         for processor in processors:
             run = self.running[processor]
             assert run is not None
+            # Work done so far was at the old share.
             run.left, run.since = self.remaining(run.task), self.now
         before, self.share[machine] = self.share[machine], share
         kind: EventKind = "load" if share and before else "back" if share else "failed"

@@ -274,6 +274,8 @@ def simulate_perturbed(
     def play(problem: Problem) -> ExecutionTrace:
         return simulate(problem, what, arrivals=arrivals, repeats=repeats)
 
+    # Perturbations are drawn up to a horizon; it is doubled until the execution fits into it. Steps
+    # drawn earlier stay the same.
     until = max(play(problem).events[-1].time, 1.0)
     while True:
         platform = perturbed_platform(problem.platform, perturbation, seed, until)

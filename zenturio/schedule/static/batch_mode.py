@@ -169,6 +169,8 @@ def round_robin_placement(problem: Problem, layer: Indices) -> Indices:
     group_heads = order[problem.group[order] == order]
     bucket = layer[group_heads].astype(np.int64) * len(processors_of_kind) + kinds[group_heads]
     order_by_bucket = np.argsort(bucket, kind="stable")
+    # Tasks of one layer and kind form a bucket; the k-th of a bucket goes to processor k,
+    # cyclically.
     _, first, counts = np.unique(bucket[order_by_bucket], return_index=True, return_counts=True)
     turn = np.arange(len(group_heads)) - np.repeat(first, counts)
     places = np.zeros(problem.tasks, np.int32)

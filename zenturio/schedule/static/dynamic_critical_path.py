@@ -85,6 +85,7 @@ class Xdcp:
         level = problem.workflow.level.astype(np.int64)
         is_grouped = np.bincount(problem.group, minlength=problem.tasks)[problem.group] > 1
         printed = self.settings.formulas == "printed"
+        # The first length is that of the shuffled plan.
         lengths = [update_times(net, queues, times, 0.0, printed)]
         while True:
             lengths.append(improve_round(net, queues, times, level, is_grouped, printed))

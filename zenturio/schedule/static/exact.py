@@ -83,6 +83,7 @@ class CpSat:
         settings, parameters = self._settings, solver.parameters
         parameters.num_workers = 1  # with several, runs differ or hang (OR-Tools 9.15)
         parameters.random_seed = self._seed % 2**31
+        # Deterministic time, unlike seconds, gives the same result on every machine.
         parameters.max_deterministic_time = settings.effort
         if settings.seconds is not None:
             parameters.max_time_in_seconds = settings.seconds
@@ -105,6 +106,8 @@ class _CpModel:
         """Of each group, for each processor whether it runs there."""
         self.at: dict[tuple[str, int, int], Any] = {}
         """Whether a group runs on a machine, and at a site."""
+        # Identical processors without transfers need no placement variables: a cumulative
+        # constraint does.
         if self.case.loose:
             self._alike()
         else:

@@ -46,6 +46,7 @@ def decoding_problem_of(problem: Problem) -> DecodingProblem:
     from zenturio.schedule.kernels.genetic import DecodingProblem  # noqa: PLC0415 - loads Numba
 
     forth, after = problem_arrays(problem), problem.after
+    # The reversed problem: successors become predecessors, and transfers go the other way.
     back = forth._replace(
         start=after.start.astype(np.uint64),
         parent=after.task.astype(np.uint32),
@@ -227,11 +228,13 @@ class GeneticScheduler:
         )
         case, bound, state = decoding_problem_of(problem), lower_bound(problem), stream(self._seed)
         orders, genes = self._first(problem, limit)
+        # On identical processors without transfers, only the order matters.
         if case.loose:
             genes[:] = FREE
         scores = np.empty((len(orders), 2))
         count = improve_all(case, orders, genes, scores, settings.tries, bound, state)
         first, last, children_total = scores[:, 0].min(), 0, 0
+        # Compiled code cannot be interrupted: it returns after each slice.
         slices = max(1, _TASKS_PER_SLICE // max(problem.tasks, 1))
         while (ended := self._ended(scores, bound, count, limit, started)) is None:
             stop = min(limit, count + slices)

@@ -38,6 +38,7 @@ def mean_delays(problem: Problem) -> Floats:
     sites[problem.node] = problem.site
     processors = np.bincount(problem.site, minlength=len(problem.latency)).astype(np.float64)
     pairs = np.outer(processors, processors)
+    # Pairs of processors on the same machine need no transfer.
     pairs -= np.diag(np.bincount(sites, counts.astype(np.float64) ** 2, len(processors)))
     share = pairs / max(pairs.sum(), 1.0)
     slowness = float((share * problem.slowness).sum())
