@@ -183,7 +183,7 @@ def test_what_never_ends_has_no_makespan(place, tmp_path):
         (["zen simulate gee@0 --plan x"], "neither --plan nor --iterations"),
         (["zen simulate gee@0 --algorithm heft"], "heft is static"),
         ([f"{PLAIN} --seed many"], "a seed that is a number"),
-        ([f"{PLAIN} --algorithm heft --plan x"], "one of them"),
+        ([f"{PLAIN} --algorithm heft --plan x"], "exclude each other"),
         (["zen schedule flow.json --on identical:2 --plan x"], "zen schedule has no option --plan"),
         (["zen schedule flow.json --algorithm srpt"], "it decides while workflows run"),
         (["zen simulate flow.json --on identical:1"], "'solve' is not assigned: 'p2'"),

@@ -162,7 +162,10 @@ DOT = {
     "a second graph": ("digraph { a }\ndigraph { b }", "f.dot:2:1: a file has one graph"),
     "half a core": ("digraph { a\n [cores=2.5] }", "f.dot:1:11: task 'a': cores is 2.5; it has"),
     "many cores": ("digraph { a [cores=1e30] }", "f.dot:1:11: task 'a': cores is 1e+30; it has"),
-    "a unit that is none": ('digraph { a [memory="4 GX"] }', "memory is '4 GX', no number"),
+    "a unit that is none": (
+        'digraph { a [memory="4 GX"] }',
+        "memory is '4 GX', which is not a number",
+    ),
     "a word for a number": ("digraph {\n a [work=much]; }", "f.dot:2:2: task 'a': work is 'much'"),
     "NaN": ("digraph {\n a [work=nan]; }", "f.dot:2:2: task 'a': work is nan"),
     "a loop of one": ("digraph {\n a -> a }", "f.dot:2:2: task 'a' waits for itself"),

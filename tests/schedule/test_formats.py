@@ -96,7 +96,7 @@ def test_our_own_json_keeps_all_of_any_workflow(tmp_path, flow):
 @given(workflows())
 def test_so_it_does_as_columns(tmp_path, flow):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ours, "MANY", 0)
+        patch.setattr(ours, "MAX_ROWS", 0)
         same(again(flow, tmp_path / "flow.json").workflow, flow)
 
 

@@ -387,7 +387,7 @@ def test_levels_are_the_same_one_by_one_and_all_at_once(tasks, deep, seed):
     orders = []
     for narrow in (0, 10**9):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(workflow, "_NARROW", narrow)
+            patch.setattr(workflow, "_MAX_SCALAR", narrow)
             flow = generate("layered", {"tasks": tasks, "layers": deep}, seed).workflow
             orders.append((flow.order.tolist(), flow.level.tolist()))
     assert orders[0] == orders[1]

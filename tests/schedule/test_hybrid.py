@@ -300,5 +300,5 @@ def test_any_static_algorithm_plans_with_its_settings():
 
 @pytest.mark.parametrize("name", ["hybrid", "fcfs", "moldable-front"])
 def test_what_is_not_static_does_not_plan(name):
-    with pytest.raises(InputError, match=f"static={name}: that is"):
+    with pytest.raises(InputError, match=f"static={name} is"):
         hybrid(static=name)
