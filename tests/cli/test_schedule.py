@@ -102,7 +102,7 @@ def test_one_is_told_when_compiling_takes_long(capsys, monkeypatch):
     monkeypatch.setattr(compiling, "SILENT", 0.02)
     with compiling.compiling_told(), event.trigger_event("numba:compile"):
         for thread in threading.enumerate():
-            if isinstance(thread, compiling._Told):
+            if isinstance(thread, compiling._CompilingNote):
                 thread.join()
     assert (
         capsys.readouterr().err == "compiling the scheduling kernels (only once; they are cached)\n"
