@@ -280,13 +280,10 @@ class Memory(Line):
     def end_round(self, study: str, number: int) -> None:
         with self._lock:
             shelf = self._shelf(study)
-            text = f"round {number} ended"
-            if not any((each.kind, each.text) == ("round", text) for each in shelf.events):
-                self._note(shelf, "round", text)
-            shelf.rounds = [
-                replace(each, is_open=each.is_open and each.number != number)
-                for each in shelf.rounds
-            ]
+            newest = self.rounds(study)[-1]
+            if newest.number == number and newest.is_open:
+                self._note(shelf, "round", f"round {number} ended")
+                shelf.rounds[-1] = replace(newest, is_open=False)
 
     def rounds(self, study: str) -> tuple[Round, ...]:
         with self._lock:
@@ -364,7 +361,10 @@ class Memory(Line):
             shelf = self._held(study, driver)
             wanted = {experiment.digest: experiment for experiment in experiments}
             self._relieve(wanted, driver)
-            found = {d: self._claim(shelf, e, driver, kind, round_) for d, e in wanted.items()}
+            found = {
+                digest: self._claim(shelf, experiment, driver, kind, round_)
+                for digest, experiment in sorted(wanted.items())  # as databases number claims
+            }
             return {digest: claim.attempt for digest, claim in found.items() if claim}
 
     def _claim(

@@ -124,7 +124,10 @@ class Repository(Protocol):
         ...
 
     def end_round(self, study: str, number: int) -> None:
-        """Note that a round has been measured: ``begin_round`` begins another one."""
+        """Note that a round has been measured: ``begin_round`` begins another one.
+
+        Nothing happens where that round is not open.
+        """
         ...
 
     def rounds(self, study: str) -> tuple[Round, ...]:

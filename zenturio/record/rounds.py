@@ -60,8 +60,9 @@ def begin(transaction: Transaction, version: Version, person: str, reason: str) 
 
 
 def end(transaction: Transaction, version: Version, number: int) -> None:
-    """Note that all of a round has been measured; said again, it changes nothing."""
-    if not _has_ended(transaction, version, number):
+    """Note that all of a round has been measured; nothing is noted of one that is not open."""
+    newest = all_of(transaction, version)[-1]
+    if newest.number == number and newest.is_open:
         events.note(transaction, version.id, KIND, _ended(number))
 
 

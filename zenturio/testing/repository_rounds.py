@@ -34,6 +34,7 @@ def run_again(
 class Rounds:
     def test_a_study_has_one_round_until_another_begins(self, repository: Repository) -> None:
         driven(repository)
+        repository.end_round("s", 2)
         (first,) = repository.rounds("s")
         assert (first.number, first.is_open) == (1, False)
         assert repository.begin_round("s", "the fan was replaced") == 2
