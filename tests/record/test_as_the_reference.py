@@ -25,7 +25,6 @@ HOWS = {"s": "stdout", "t": "stderr", "u": "stdout"}
 studies = st.sampled_from(STUDIES)
 names = st.sampled_from(NAMES)
 kinds = st.sampled_from([None, Machine("Zen 5", 16), Machine("RISC-V", 4)])
-rounds = st.sampled_from([None, None, 1, 2, 3])
 drivers = st.integers(0, 3)
 some = st.lists(st.sampled_from(EXPERIMENTS), max_size=4)
 statuses = st.sampled_from(["ok", "failed", "timeout", "cancelled"])
@@ -104,21 +103,13 @@ class Together(RuleBasedStateMachine):
             plain = [a if a is None or isinstance(a, tuple) else a.name for a in archived]
             assert plain[0] == plain[1]
 
-    @rule(study=names)
-    def begin_round(self, study):
-        self.alike(lambda repository: repository.begin_round(study))
+    @rule(study=names, given=some, kind=kinds)
+    def cached(self, study, given, kind):
+        self.alike(lambda repository: repository.cached(study, given, kind))
 
-    @rule(study=names, number=st.integers(2, 3))
-    def end_round(self, study, number):
-        self.alike(lambda repository: repository.end_round(study, number))
-
-    @rule(study=names, given=some, kind=kinds, round_=rounds)
-    def cached(self, study, given, kind, round_):
-        self.alike(lambda repository: repository.cached(study, given, kind, round_))
-
-    @rule(study=names, number=st.integers(1, 6), given=some, kind=kinds, round_=rounds)
-    def claim(self, study, number, given, kind, round_):
-        self.alike(lambda r: r.claim(study, number, given, kind, round_))
+    @rule(study=names, number=st.integers(1, 6), given=some, kind=kinds)
+    def claim(self, study, number, given, kind):
+        self.alike(lambda r: r.claim(study, number, given, kind))
 
     @rule(
         study=names, number=st.integers(1, 6), given=some, status=statuses, measured=metrics,
@@ -133,13 +124,10 @@ class Together(RuleBasedStateMachine):
         made = [outcome(e, status, measured, attempt=attempt) for e in given]
         return [replace(each, stdout=said, machine=kind) for each in made]
 
-    @rule(
-        study=names, number=st.integers(1, 6), given=some, status=statuses, measured=metrics,
-        round_=rounds,
-    )  # fmt: skip
-    def enter(self, study, number, given, status, measured, round_):
+    @rule(study=names, number=st.integers(1, 6), given=some, status=statuses, measured=metrics)
+    def enter(self, study, number, given, status, measured):
         pairs = list(zip(given, self.outcomes(given, status, measured, 1), strict=True))
-        self.alike(lambda repository: repository.enter(study, number, pairs, None, round_))
+        self.alike(lambda repository: repository.enter(study, number, pairs))
 
     @rule(study=names, given=some, status=statuses, measured=metrics)
     def remeasure(self, study, given, status, measured):
@@ -171,8 +159,6 @@ class Together(RuleBasedStateMachine):
         self.alike(lambda r: {d: _image(o) for d, o in sorted(r.find(DIGESTS).items())})
         for study in NAMES:
             self.alike(lambda r: r.counts(study))  # noqa: B023
-            self.alike(lambda r: set(r.result_counts(study)))  # noqa: B023
-            self.alike(lambda r: [(e.number, e.is_open) for e in r.rounds(study)])  # noqa: B023
             self.alike(lambda r: [_row(each) for each in r.records(study)])  # noqa: B023
             self.alike(lambda r: [_row(e) for e in r.records(study, states=["missing"])])  # noqa: B023
             self.alike(lambda r: [(e.kind, e.digest) for e in r.events(study)])  # noqa: B023
@@ -201,8 +187,7 @@ def _accepted(equality):
 
 def _row(record):
     found = None if record.outcome is None else _image(record.outcome)
-    key = (record.index, record.repeat, record.digest, record.round, record.newest)
-    return (*key, record.state, dict(record.values), found)
+    return (record.index, record.repeat, record.digest, record.state, dict(record.values), found)
 
 
 def _try(attempt):
