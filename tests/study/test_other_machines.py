@@ -178,7 +178,7 @@ def test_a_submitted_study_is_measured_anew_on_another_kind_of_machine(repositor
             while repository.submissions()[-1].turn not in ("done", "failed"):
                 over.wait(0.02)
             over.set()
-            thread.join(30)
+            thread.join()
         assert repository.submissions()[-1].number == number
         return [line for line in told if "kind of machine" in line]
 
