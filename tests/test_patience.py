@@ -61,4 +61,4 @@ def test_no_test_has_a_patience_of_its_own():
         for path in sorted(TESTS.rglob("*.py"))
         for line in impatient(ast.parse(path.read_text()))
     ]
-    assert not found
+    assert not found, "wait without a number: the time limit of each test finds what hangs"

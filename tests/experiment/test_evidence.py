@@ -9,8 +9,8 @@ from zenturio.annotate.model import Metric
 from zenturio.errors import SafetyError
 from zenturio.experiment import Evidence, Log, Missing, Recipe
 from zenturio.experiment.identity import checked_digest
-from zenturio.experiment.inside import OutsideError, open_inside
-from zenturio.experiment.measure import measure
+from zenturio.experiment.inside import OutsideError, open_inside, read_inside
+from zenturio.experiment.measure import Meters, measure
 from zenturio.experiment.used import _folder_digest
 from zenturio.expression import parse
 
@@ -107,3 +107,22 @@ def test_a_column_by_number_is_there_or_not(column, value):
     metric = Metric("x", "stdout", column=column, take="last")
     found = measure(Recipe((metric,)), {}, Evidence(Log(b"1,2\n3,4\n", b"", 8)))["x"]
     assert found == value if value else f"there is no column {column}" in found.why
+
+
+def test_a_file_of_just_the_largest_size_is_read_and_none_that_is_larger(tmp_path):
+    (tmp_path / "log").write_bytes(b"12345")
+    assert read_inside(tmp_path, "log", 5) == b"12345"
+    with pytest.raises(OutsideError, match="log has 5 bytes, of which at most 4 are read"):
+        read_inside(tmp_path, "log", 4)
+
+
+def test_a_recipe_has_one_meter():
+    meters, recipe = Meters(), Recipe()
+    assert meters.of(recipe) is meters.of(recipe)
+    assert meters.of(Recipe()) is not meters.of(recipe)
+    assert meters.of(recipe).measure({}, Evidence()) == {}
+
+
+def test_counting_what_matches_nothing_gives_none_and_no_fault():
+    metric = Metric("x", "stdout", regex="error", take="count")
+    assert measure(Recipe((metric,)), {}, Evidence(Log(b"fine", b"", 4))) == {"x": 0}

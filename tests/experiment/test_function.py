@@ -32,6 +32,7 @@ def test_a_decorated_function_is_called_as_before_and_has_its_settings():
     decorated = experiment(repeat=3, seed="run", exact=True)(seeded)
     assert (decorated.repeat.count, decorated.repeat.seed, decorated.exact) == (3, "run", True)
     assert decorated(2, 5) == 10
+    assert not experiment(repeat=3)(seeded).exact
 
 
 def test_each_repeat_is_an_experiment_with_its_number_as_the_seed():
@@ -40,6 +41,7 @@ def test_each_repeat_is_an_experiment_with_its_number_as_the_seed():
     assert [each.repeat for each in found] == [1, 2, 3]
     assert {each.index for each in found} == {4}
     assert len({each.digest for each in found}) == 3
+    assert {len(each.digest) for each in found} == {32}
     (single,) = experiment(cost).experiments({"x": 7})
     assert (dict(single.values), single.repeat, single.index) == ({"x": 7}, 1, -1)
 

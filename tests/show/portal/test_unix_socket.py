@@ -50,7 +50,7 @@ def portal_at(project, path):
     yield start
     for service, thread in started:
         service.stop()
-        thread.join(20)
+        thread.join()
 
 
 def ask(path, target="/login", host="localhost", uid=None, headers=""):
