@@ -42,6 +42,10 @@ _DOMAINS = {
     ("fields", "forms"): "{} BETWEEN 0 AND 63",
     ("fields", "place"): "{} NOT GLOB '*[^bcv:,0-9]*'",
 }
+_POSITION = (
+    "({0} GLOB '[0-9][0-9][0-9][0-9][0-9][0-9]:*' AND length({0}) > 7"
+    " AND substr({0}, 8) NOT GLOB '*[^0-9-]*' OR typeof({0}) = 'integer')"
+)
 _FORM_KINDS = {
     Form.REAL: "real",
     Form.BIG: "real",
@@ -119,6 +123,8 @@ def _conditions(table: str, column: Column[object]) -> Iterator[str]:
         yield f"length({name}) IN (16, 32)"
     if key in _JSON:
         yield f"json_valid({name})"
+    if column.name == "position":
+        yield _POSITION.format(name)
     if key in _DOMAINS:
         yield _DOMAINS[key].format(name)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from zenturio.errors import InputError, NotFoundError
+from zenturio.errors import InputError, NotFoundError, RecordError
 from zenturio.experiment import Artifact, Measure, Missing, Series
 from zenturio.experiment.machine import UNKNOWN
 from zenturio.record import (
@@ -214,6 +214,11 @@ def find(repository: Repository, digits: str, study: str | None = None) -> Found
         shown = ", ".join(digest[: len(wanted) + 4] for digest, _ in matches)
         raise InputError(f"{digits} begins several digests: {shown}", hint="give more digits")
     digest, studies = matches[0]
+    if not studies:
+        raise RecordError(
+            f"{repository.place} is damaged: {digest} belongs to no study",
+            hint="see what `zen db check` says",
+        )
     home = study or studies[0]
     newest = repository.definition(home)
     attempts = repository.attempts(digest)
