@@ -131,7 +131,7 @@ def test_another_objective_can_be_given(hill):
     [
         (("--search", "randm"), "did you mean 'random'"),
         (("--budget", "10"), "belongs to a search"),
-        (("--search", "random", "--budget", "ten"), "no budget"),
+        (("--search", "random", "--budget", "ten"), "is not a budget"),
         (("--search", "random", "--set", "colour=red"), "no setting"),
         (("--search", "random", "--stop", "later"), "--stop"),
         (("--search", "random", "--budget", "5", "--limit", "5"), "--search"),
@@ -250,4 +250,4 @@ def test_the_best_of_a_search_is_told_at_the_mean_of_its_repeats(hill):
 def test_a_space_without_a_point_is_not_searched(hill, engine):
     (hill / "hill.py").write_text(PROGRAM.replace("x + y <= 60", "x + y < 0"))
     told = zen("run", "hill.py", "--search", engine, "--budget", 5, cwd=hill, code=2)
-    assert "no point keeps all constraints" in told.err
+    assert "no point meets all constraints" in told.err

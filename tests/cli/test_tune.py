@@ -101,7 +101,7 @@ def test_what_cannot_be_tuned_is_told(folder):
         (("tune", "cost.py:cost", "--settings", "populaton=3"), "did you mean 'population'"),
         (("tune", "cost.py:cost", "--engine", "random"), "nothing to tune"),
         (("tune", "cost.py:cost", "--engine", "gaa"), "gaa"),
-        (("tune", "cost.py:cost", "--budget", "much"), "no budget"),
+        (("tune", "cost.py:cost", "--budget", "much"), "is not a budget"),
     ]:
         told = zen(*words, cwd=folder, code=2)
         assert diagnostic in told.err, told
