@@ -255,8 +255,10 @@ class Memory(Line):
                 claim.attempt, "stale", number, claim.host, claim.started, now, why,
                 round=claim.round,
             )  # fmt: skip
-            number = claim.id
-            self._tried[number] = Tried(number, digest, shelf, attempt, claim.experiment, number)
+            attempt_id = claim.id
+            self._tried[attempt_id] = Tried(
+                attempt_id, digest, shelf, attempt, claim.experiment, attempt_id
+            )
             del self._claims[digest]
             self._note(shelf, "stale", f"attempt {claim.attempt}: driver {why}", digest)
 

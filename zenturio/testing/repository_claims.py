@@ -88,6 +88,17 @@ class Claims:
         assert [r.digest for r in repository.records("s", states=["missing"])] == [A.digest]
         assert list(repository.records("s")) == []
 
+    def test_every_stale_attempt_names_the_lease_under_which_it_was_made(
+        self, repository: Repository
+    ) -> None:
+        repository.open("s", DEFINITION)
+        for _ in range(3):  # so that numbers of leases and of attempts differ
+            lease = repository.lease("s", Driver.here(), join=True)
+        repository.claim("s", lease.number, [A, B, C])
+        repository.leave(lease)
+        for digest in (A.digest, B.digest, C.digest):
+            assert [a.driver for a in repository.attempts(digest)] == [lease.number]
+
 
 class Files:
     def test_logs_are_kept_to_the_byte(self, repository: Repository) -> None:
