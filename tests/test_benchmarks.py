@@ -12,14 +12,14 @@ import pytest
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 SMALLEST = {
     "driving": "--runs 4 --rounds 1 --sizes 4",
-    "engines": "--seeds 1 --problems smooth --picture {tmp}/engines.png",
-    "ga": "--seeds 1",
+    "engines": "--seeds 2 --problems smooth --picture {tmp}/engines.png",
+    "ga": "--seeds 2",
     "growth": "--sizes 10 --inline 10 --rounds 1",
     "heft": "--quick",
     "identity": "--sizes 3 100 --rounds 1",
     "launch": "--runs 4 --rounds 1",
     "layout": "--size 1000 --batch 500 --sqlite {tmp}",
-    "moldable": "--seeds 1",
+    "moldable": "--seeds 2",
     "online": "--seeds 1 --times 1",
     "places": "--runs 4 --rounds 1 --no-peers",
     "portal": "--size 1000 --trials 0 --tabs 2 --runs 4 --rounds 1",
@@ -33,7 +33,7 @@ SMALLEST = {
     "sweep": "--runs 4 --rounds 1 --peers xargs",
     "workflows": "--tasks 1000 --rounds 1",
 }
-"""Options of the smallest run of each."""
+"""Options of the smallest run of each; quartiles need two seeds."""
 INSTALLS_PEERS = {"engines", "ga", "heft", "moldable", "space"}
 
 
